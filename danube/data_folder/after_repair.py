@@ -27,18 +27,18 @@ _FORMAT = 1
 _log = logging.getLogger(__name__)
 
 
-def note_repair(disk: Disk, generations: Mapping[int, int]) -> None:
+def note_repair(disk: Disk, manifest_versions: Mapping[int, int]) -> None:
     """Write down, durably, which manifests count by topic id once they are there; earlier notes stay. Blocks.
 
     Raises DataFolderError when what was noted before cannot be read, OSError.
     """
-    noted = {**noted_repair(disk), **generations}
-    topics = {str(topic_id): generation for topic_id, generation in sorted(noted.items())}
+    noted = {**noted_repair(disk), **manifest_versions}
+    topics = {str(topic_id): manifest_version for topic_id, manifest_version in sorted(noted.items())}
     disk.replace_file(REPAIRED, json.dumps({"format": _FORMAT, "topics": topics}).encode())
 
 
 def noted_repair(disk: Disk) -> dict[int, int]:
-    """What was noted: generations by topic id; empty where nothing was. Blocks. Raises DataFolderError, OSError."""
+    """Noted manifest versions by topic id; empty where there are none. Blocks. Raises DataFolderError, OSError."""
     if not disk.exists(REPAIRED):
         return {}
     file = disk.open_read(REPAIRED)
@@ -48,7 +48,7 @@ def noted_repair(disk: Disk) -> dict[int, int]:
             raise NewerDataFolderError(
                 f"{REPAIRED} was written by a newer version (format {version}): use that version"
             )
-        return {int(topic_id): int(generation) for topic_id, generation in fields["topics"].items()}
+        return {int(topic_id): int(manifest_version) for topic_id, manifest_version in fields["topics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataFolderError(f"{REPAIRED} is damaged: restore the data folder from a backup") from None
     finally:
@@ -66,9 +66,9 @@ async def take_in_repair(store: MetadataStore, folder: DataFolder, rng: Rng, run
     topics = [decode_topic(entry) for entry in await store.list(keys.TOPICS)]
     own = {topic.topic_id for topic in topics if topic.owner == folder.broker_id}
     changes = [
-        (record, generation)
-        for topic_id, generation in noted.items()
-        if topic_id in own and (record := known.get(topic_id, TopicStorage(topic_id))).generation < generation
+        (record, version)
+        for topic_id, version in noted.items()
+        if topic_id in own and (record := known.get(topic_id, TopicStorage(topic_id))).manifest_version < version
     ]
     there = await runner.run(lambda: [change for change in changes if _is_there(folder.disk, change)])
     await records.point(there)
@@ -78,8 +78,8 @@ async def take_in_repair(store: MetadataStore, folder: DataFolder, rng: Rng, run
 
 
 def _is_there(disk: Disk, change: tuple[TopicStorage, int]) -> bool:
-    record, generation = change
-    return disk.exists(manifest_name(record.topic_id, generation))
+    record, manifest_version = change
+    return disk.exists(manifest_name(record.topic_id, manifest_version))
 
 
 def _forget(disk: Disk) -> None:

@@ -54,7 +54,7 @@ def scan_history(disk: Disk, tier: SegmentTier, known: MetadataView, topic_id: i
     if not known.is_blind and topic_id not in known.topics:
         return _abandoned(topic_id, record, files, is_deleted=topic_id in known.deleted)
     if known.is_blind:
-        record = TopicStorage(topic_id, generation=max((_generation(name) for name in files), default=0))
+        record = TopicStorage(topic_id, manifest_version=max((_manifest_version(name) for name in files), default=0))
     try:
         manifest = load_history(tier, record).manifest
     except DamagedDataError as error:
@@ -68,7 +68,7 @@ def scan_history(disk: Disk, tier: SegmentTier, known: MetadataView, topic_id: i
 
 
 def segment_of(name: str) -> tuple[int, int] | None:
-    """Base offset and generation of the segment with this name; None when it is none."""
+    """Base offset and manifest version of the segment with this name; None when it is none."""
     found = _SEGMENT.fullmatch(name.rpartition("/")[2])
     return (int(found[1]), int(found[2])) if found else None
 
@@ -76,27 +76,27 @@ def segment_of(name: str) -> tuple[int, int] | None:
 def unlisted_segments(history: TopicHistory) -> list[str]:
     """The segments in the folder of a topic whose manifest cannot be read, in offset order, of one start the newest.
 
-    One of a later generation than any manifest may be half of what it was to be: of a cut or a repair that died.
+    One of a later manifest version than any manifest may be half of what it was to be: of a cut or a repair that died.
     """
-    newest = max([history.record.generation, *(_generation(name) for name in history.files)])
+    newest = max([history.record.manifest_version, *(_manifest_version(name) for name in history.files)])
     named = [(found, name) for name in history.files if (found := segment_of(name)) is not None]
-    return [name for (_, generation), name in sorted(named, key=_by_offset) if generation <= newest]
+    return [name for (_, manifest_version), name in sorted(named, key=_by_offset) if manifest_version <= newest]
 
 
 def _by_offset(named: tuple[tuple[int, int], str]) -> tuple[int, int]:
-    (base_offset, generation), _ = named
-    return base_offset, -generation
+    (base_offset, manifest_version), _ = named
+    return base_offset, -manifest_version
 
 
 def _abandoned(topic_id: int, record: TopicStorage, files: tuple[str, ...], *, is_deleted: bool) -> TopicHistory:
     what = "its topic was deleted" if is_deleted else "no topic has this id"
-    found = TopicHistory(topic_id, record, Manifest(topic_id=topic_id, generation=0), files, orphans=files)
+    found = TopicHistory(topic_id, record, Manifest(topic_id=topic_id, version=0), files, orphans=files)
     found.findings = [_note(name, topic_id, what) for name in files]
     return found
 
 
 def _damaged(disk: Disk, topic_id: int, record: TopicStorage, error: DamagedDataError) -> Finding:
-    name = manifest_name(topic_id, record.generation)
+    name = manifest_name(topic_id, record.manifest_version)
     what = str(error).removeprefix(f"{name} is damaged: ").partition(". ")[0]
     return Finding(file=name, at=0, end=_size(disk, name), what=what, topic_id=topic_id)
 
@@ -105,7 +105,7 @@ def _note(name: str, topic_id: int, what: str) -> Finding:
     return Finding(level=Level.NOTE, file=name, at=0, end=0, what=what, topic_id=topic_id)
 
 
-def _generation(name: str) -> int:
+def _manifest_version(name: str) -> int:
     stem = name.rpartition("/")[2].removesuffix(".manifest")
     return int(stem) if name.endswith(".manifest") and stem.isdigit() else 0
 

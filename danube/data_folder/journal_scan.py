@@ -20,13 +20,12 @@ from danube.model.errors import DamagedDataError, DataFolderError
 from danube.runtime.disk import Disk, File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
 from danube.storage.journal.file_index import FileIndex
-from danube.storage.journal.files import (
+from danube.storage.journal.folder import (
     ALL_GONE,
     FILE_GONE,
     FOLDER,
     FOLDER_GONE,
-    FileStart,
-    FileTable,
+    JournalFolder,
     first_gone,
     first_path,
     folder_path,
@@ -34,18 +33,19 @@ from danube.storage.journal.files import (
     mark_path,
     path,
 )
-from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
     HEADER_BYTES,
+    MARK_BYTES,
     ROUND_MAGIC,
     FileHeader,
+    Mark,
     RoundHeader,
     decode_file_header,
     decode_round_header,
     newer_version,
 )
-from danube.storage.journal.mark import MARK_BYTES, Mark
+from danube.storage.journal.index import FileStart, FileTable
 from danube.storage.journal.scan import FileScan, Round
 
 _WINDOW_BYTES = 1024 * 1024  # read at once

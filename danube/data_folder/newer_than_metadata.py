@@ -39,7 +39,7 @@ class NewerThanMetadata:
 
     nameless: list[Nameless] = field(default_factory=list)
     newer: list[tuple[TopicStorage, int]] = field(default_factory=list)
-    """Records of known topics, and the newer generation that each is to be pointed to."""
+    """Records of known topics, and the newer manifest version that each is to be pointed to."""
     last_topic_id: int = 0
     """The highest under which anything is stored."""
 
@@ -71,8 +71,8 @@ def find_newer_than_metadata(disk: Disk, known: MetadataView, known_to: int) -> 
                 found.last_topic_id = topic_id
             if topic_id in known.topics:
                 record = known.record(topic_id)
-                if (generation := _newer(tier, record)) is not None:
-                    found.newer.append((record, generation))
+                if (manifest_version := _newer(tier, record)) is not None:
+                    found.newer.append((record, manifest_version))
             elif topic_id > known_to and topic_id not in known.deleted:
                 messages = _messages(tier, topic_id, journal.get(topic_id, _Extent()))
                 if messages is not None:
@@ -100,7 +100,7 @@ def _envelopes(seen: object) -> list[Envelope]:
 
 
 def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
-    """The newest generation that is whole; where none is, the newest: then the damage is told, and nothing is swept."""
+    """The newest whole manifest version; else the newest: then the damage is reported, and nothing is swept."""
     return newest_whole(tier, record) or max(manifest_versions_beyond(tier, record), default=None)
 
 

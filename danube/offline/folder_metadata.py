@@ -65,14 +65,14 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
             known.note = f"{MARK} is not what was written: the next start makes it anew, and cannot tell lost changes"
         if identity is not None and known.trouble is None:
             rolled_back = find_rolled_back(path, identity, known, known.reached, known.mark)
-        for record, generation in rolled_back.newer if rolled_back is not None else ():  # those count at the next start
-            known.records[record.topic_id] = replace(record, generation=generation)
+        for record, version in rolled_back.newer if rolled_back is not None else ():  # those count at the next start
+            known.records[record.topic_id] = replace(record, manifest_version=version)
         return FolderMetadata(known, is_shared=False, rolled_back=rolled_back)
     known = _of_cluster(wanted, identity, disk)
     newer = {} if known.is_blind else _newest(disk, known)
     named = {topic_id: known.record(topic_id) for topic_id in newer}
-    for topic_id, generation in newer.items():
-        known.records[topic_id] = replace(known.record(topic_id), generation=generation)
+    for topic_id, manifest_version in newer.items():
+        known.records[topic_id] = replace(known.record(topic_id), manifest_version=manifest_version)
     return FolderMetadata(known, is_shared=True, newer=newer, named=named)
 
 
@@ -124,4 +124,4 @@ def _newest(disk: LocalDisk, known: MetadataView) -> dict[int, int]:
         found = {topic_id: newest_whole(tier, known.record(topic_id)) for topic_id in known.topics}
     finally:
         tier.close()
-    return {topic_id: generation for topic_id, generation in found.items() if generation is not None}
+    return {topic_id: version for topic_id, version in found.items() if version is not None}

@@ -25,7 +25,7 @@ def checksum(chunks: Iterable[bytes]) -> bytes:
 
 
 def extended(crc: int, chunk: bytes) -> int:
-    """The checksum so far, which begins with 0, with `chunk` behind it: for who gets one after the other."""
+    """The checksum so far, which begins with 0, with `chunk` behind it."""
     return int(google_crc32c.extend(crc, chunk))
 
 

@@ -1,17 +1,14 @@
-"""What to do about damaged data: the same words wherever it is found. Pure."""
+"""Advice about damaged data, in the same words wherever it is found. Pure."""
 
 import shlex
 
 from danube.runtime.disk import next_step_of
 
-_DATA_DIR = "--data-dir ..."  # what is stored does not know where; who speaks to people does
+_DATA_DIR = "--data-dir ..."  # storage does not know its folder; the command line does
 
 
 def next_step(file: str | None, lost: str = "file") -> str:
-    """Behind the sentence that names file, byte and trouble; `file` where there is one to look into.
-
-    `lost` is what has to come back from a backup.
-    """
+    """The advice behind a sentence that names file, byte and fault; `lost` has to come back from a backup."""
     look = f"`danube-broker storage inspect {_DATA_DIR} --file {file}` shows the file, " if file else ""
     return (
         f"Restore the {lost} from a backup; or stop the broker and see what can be kept: {look}"
@@ -31,7 +28,7 @@ def next_step_shared(folder: str, file: str | None, lost: str = "file") -> str:
 
 
 def fault_of(error: OSError, name: str = "") -> str:
-    """What an operation of the disk said, of which file, and where to look; `name` where the error says none."""
+    """A disk's error with its file and the next step; `name` is for an error without a file."""
     file, what = error.filename or name, error.strerror or str(error) or type(error).__name__
     step = next_step_of(error)
     look = step[0].upper() + step[1:]

@@ -1,13 +1,57 @@
-"""Room on the disk: looked at now and then, said when it gets little, and appends refused before it is none."""
+"""Room on the disk: a warning when it gets little, and appends refused before there is none.
+
+Each level is left only when an eighth more than its mark is free: a disk at the mark does not swing between two levels.
+"""
 
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
 
 from danube.model.errors import StorageUnavailableError
+from danube.model.limits.broker import DISK_REFUSE_BYTES, DISK_WARN_BYTES
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import DiskRoom
-from danube.storage.watermarks import SpaceLevel, Watermarks, enough_bytes, space_level
+
+_REST = 8
+
+
+class SpaceLevel(IntEnum):
+    """Room that a disk has left."""
+
+    OK = 0
+    WARN = 1
+    """Little: the log says so."""
+    REFUSE = 2
+    """Too little: appends are refused, everything else goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermarks:
+    """Free bytes at which a disk's level changes; 0 is never."""
+
+    warn_below_bytes: int = DISK_WARN_BYTES
+    refuse_below_bytes: int = DISK_REFUSE_BYTES
+
+
+def space_level(free_bytes: int, before: SpaceLevel, marks: Watermarks) -> SpaceLevel:
+    """The level of a disk that was at `before` when it was last looked at."""
+    if free_bytes < _bound(marks.refuse_below_bytes, is_left=before is SpaceLevel.REFUSE):
+        return SpaceLevel.REFUSE
+    if free_bytes < _bound(marks.warn_below_bytes, is_left=before >= SpaceLevel.WARN):
+        return SpaceLevel.WARN
+    return SpaceLevel.OK
+
+
+def enough_bytes(mark_bytes: int) -> int:
+    """Free bytes at which a level is left."""
+    return mark_bytes + mark_bytes // _REST
+
+
+def _bound(mark_bytes: int, *, is_left: bool) -> int:
+    return enough_bytes(mark_bytes) if is_left else mark_bytes
+
 
 _MIB = 1024 * 1024
 _IN_USE = (
@@ -19,9 +63,9 @@ _log = logging.getLogger(__name__)
 
 
 class SpaceGate:
-    """What every append asks first; a refusal costs nothing but that.
+    """Admission of appends by free space; a refusal costs nothing but the question.
 
-    Between two looks it goes by what it admitted itself, so that the mark holds however fast messages come.
+    Between two looks at the disk it counts the bytes that it admitted, so the mark holds at any rate of messages.
     """
 
     def __init__(self, marks: Watermarks) -> None:
@@ -52,9 +96,7 @@ class SpaceGate:
             raise StorageUnavailableError(self._refusal)
 
     def note(self, room: DiskRoom, unwritten_bytes: int = 0) -> None:
-        """Go by what is free now, and by what of it was admitted and is not written; a change of the level is said in
-        the log, once.
-        """
+        """Set the free space, less `unwritten_bytes` that were admitted; a change of the level is logged once."""
         self._room = room
         self.free_bytes = room.free_bytes
         left_bytes = room.free_bytes - unwritten_bytes - self._marks.refuse_below_bytes
@@ -62,7 +104,7 @@ class SpaceGate:
         self._judge(room)
 
     def note_reserve(self, *, is_used: bool) -> None:
-        """While what is kept back for administration is used, nothing is appended."""
+        """Refuse appends while the reserve for administration is used."""
         self._is_reserve_used = is_used
         if self._room is not None:
             self._judge(self._room)
@@ -74,9 +116,9 @@ class SpaceGate:
             level, self._refusal = SpaceLevel.REFUSE, _IN_USE
         if level is not self.level:
             self.level = level
-            self._say(room)
+            self._log_level(room)
 
-    def _say(self, room: DiskRoom) -> None:
+    def _log_level(self, room: DiskRoom) -> None:
         if self._refusal is not None:
             _log.error("appends are refused: %s", self._refusal)
         elif self.level is SpaceLevel.WARN:
@@ -108,13 +150,10 @@ def _warning(room: DiskRoom, marks: Watermarks) -> str:
     return f"{left}: {refused}; free some space"
 
 
-async def look_at_space(
+async def check_space(
     gate: SpaceGate, room: Callable[[], DiskRoom], runner: BlockingRunner, backlog_bytes: int
 ) -> None:
-    """Note what is free; a disk that does not say is left as it was seen last.
-
-    `backlog_bytes` are waiting to be written now.
-    """
+    """Read the free space; a disk that does not answer stays as seen last. `backlog_bytes` wait to be written now."""
     written_bytes = gate.admitted_bytes - backlog_bytes
     try:
         found = await runner.run(room)

@@ -35,8 +35,8 @@ def find_newer(tier: SegmentTier, found: FoundHistories, known_topics: Container
 
 def _newer(tier: SegmentTier, record: TopicStorage) -> Manifest | None:
     try:
-        generation = newest_whole(tier, record)
-        return load_manifest(tier, record.topic_id, generation) if generation is not None else None
+        manifest_version = newest_whole(tier, record)
+        return load_manifest(tier, record.topic_id, manifest_version) if manifest_version is not None else None
     except (OSError, DanubeError) as error:
         _log.warning("newer manifests of topic id %d could not be looked for: %s", record.topic_id, error)
         return None
@@ -51,7 +51,7 @@ def refuse_outdated(found: FoundHistories, newer: Sequence[Manifest], journal: J
         topic_id = manifest.topic_id
         if topic_id not in found.refused and journal.topic(topic_id, epoch=0).durable_end < manifest.end_offset:
             found.refused[topic_id] = DamagedDataError(
-                f"{manifest_name(topic_id, manifest.generation)} has messages that are nowhere else, and the metadata,"
+                f"{manifest_name(topic_id, manifest.version)} has messages that are nowhere else, and the metadata,"
                 f" which does not name it, is older. {next_step(None, 'metadata')}"
             )
     found.histories = [one for one in found.histories if one.record.topic_id not in found.refused]

@@ -1,62 +1,72 @@
-"""Topics whose storage is in trouble: each is left out for a while, said once, and no other suffers from it."""
+"""Quarantine: a topic with a storage fault is left out for a while and logged once; the others go on."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import FLUSH_RETRY_S
-from danube.storage.topic_names import TopicNames, called
+from danube.model.topic import TopicName
+
+TopicNames = Mapping[int, TopicName]
+"""By topic id, as far as they are known."""
+
+FAULTS = (DanubeError, OSError, ValueError)
+"""Faults of one topic: damage, a disk that fails, more of something than there may be."""
 
 _log = logging.getLogger(__name__)
 
-FAULTS = (DanubeError, OSError, ValueError)
-"""What may be wrong with one topic: damage, a disk that fails, more of something than there may be."""
+
+def called(topic_id: int, names: TopicNames) -> str:
+    """A topic in a log line: `topic /default/orders (id 4)`, or `topic 4`; its files are named after the id."""
+    name = names.get(topic_id)
+    return f"topic {topic_id}" if name is None else f"topic {name} (id {topic_id})"
 
 
 @dataclass(frozen=True, slots=True)
-class _Quarantined:
+class _Entry:
     kind: object
-    """What is said once; the words of one fault may differ from time to time."""
+    """Logged once; the words of one fault may differ from time to time."""
     retry_s: float
     """Monotonic time; never is infinity."""
 
 
-class Troubles:
-    """Which topics are left out, why, and until when."""
+class TopicQuarantine:
+    """The topics that are left out, why, and until when."""
 
     def __init__(self, names: TopicNames) -> None:
-        """`names` may change; what is said of a topic goes by what is in it then."""
+        """`names` may change; the log goes by their content then."""
         self._names = names
-        self._of: dict[int, _Quarantined] = {}
+        self._entries: dict[int, _Entry] = {}
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._entries)
 
-    def leaves_out(self, topic_id: int, now_s: float) -> bool:
+    def is_active(self, topic_id: int, now_s: float) -> bool:
         """Whether it is not yet time to try the topic again."""
-        trouble = self._of.get(topic_id)
-        return trouble is not None and now_s < trouble.retry_s
+        entry = self._entries.get(topic_id)
+        return entry is not None and now_s < entry.retry_s
 
-    def note(self, topic_id: int, error: Exception, now_s: float) -> None:
-        """Leave the topic out for a while; another kind of fault than last time is said."""
+    def add(self, topic_id: int, error: Exception, now_s: float) -> None:
+        """Leave the topic out for FLUSH_RETRY_S; another kind of fault than last time is logged."""
         kind = (type(error), getattr(error, "errno", None))
-        self._leave_out(topic_id, str(error) or type(error).__name__, _Quarantined(kind, now_s + FLUSH_RETRY_S))
+        self._add(topic_id, str(error) or type(error).__name__, _Entry(kind, now_s + FLUSH_RETRY_S))
 
-    def leave(self, topic_id: int, reason: str) -> None:
+    def add_for_good(self, topic_id: int, reason: str) -> None:
         """Leave the topic out for good."""
-        self._leave_out(topic_id, reason, _Quarantined(reason, float("inf")))
+        self._add(topic_id, reason, _Entry(reason, float("inf")))
 
     def clear(self, topic_id: int) -> None:
-        """It worked."""
-        if self._of.pop(topic_id, None) is not None:
+        """Take the topic in again, as it worked."""
+        if self._entries.pop(topic_id, None) is not None:
             _log.warning("the storage of %s is kept in order again", called(topic_id, self._names))
 
-    def forget(self, topic_id: int) -> None:
-        """The topic is gone."""
-        self._of.pop(topic_id, None)
+    def remove(self, topic_id: int) -> None:
+        """Forget the topic without a word: it was deleted or changed its owner."""
+        self._entries.pop(topic_id, None)
 
-    def _leave_out(self, topic_id: int, reason: str, trouble: _Quarantined) -> None:
-        before = self._of.get(topic_id)
-        if before is None or before.kind != trouble.kind:
+    def _add(self, topic_id: int, reason: str, entry: _Entry) -> None:
+        before = self._entries.get(topic_id)
+        if before is None or before.kind != entry.kind:
             _log.error("what is stored of %s stays as it is: %s", called(topic_id, self._names), reason)
-        self._of[topic_id] = trouble
+        self._entries[topic_id] = entry

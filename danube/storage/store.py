@@ -1,4 +1,4 @@
-"""A broker's storage: its journal, the segments that the journal is cut into, and the background work between them."""
+"""A broker's storage: its journal, the segments it is flushed into, and the background work between them."""
 
 import asyncio
 import contextlib
@@ -17,30 +17,29 @@ from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
-from danube.storage.disk_space import SpaceGate, look_at_space
-from danube.storage.flush.deletion import Deleter, sweep_orphans
+from danube.storage.disk_space import SpaceGate, SpaceLevel, check_space
+from danube.storage.flush.deletion import TopicDeleter, sweep_orphans
 from danube.storage.flush.manifest_builder import ManifestBuilder
-from danube.storage.flush.manifest_commit import Publisher
+from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
-from danube.storage.flush.manifest_versions import Histories
-from danube.storage.flush.segment_flusher import FlushReport, Named, SegmentFlusher
+from danube.storage.flush.segment_flusher import FlushReport, NamedTopics, SegmentFlusher
+from danube.storage.flush.topic_histories import TopicHistories
 from danube.storage.journal import Journal
-from danube.storage.journal.files import FOLDER
+from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.reader import JournalReader
 from danube.storage.log.cursor_bounds import keep_cursors_within
 from danube.storage.log.read_throttle import ColdReadThrottle
 from danube.storage.log.tiered_log import ColdStore, TieredLog
 from danube.storage.older_metadata import find_newer, refuse_outdated
+from danube.storage.quarantine import TopicNames, called
 from danube.storage.retention.enforcer import OldestUnread, Policies, RetentionEnforcer
-from danube.storage.retention.rules import Going, Retention
+from danube.storage.retention.rules import Retention, TrimPreview
 from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.settings import StorageSettings, StorageStats
 from danube.storage.stored_topics import Readable, StoredTopics
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from danube.storage.topic_names import TopicNames, called
-from danube.storage.watermarks import SpaceLevel
 
 _Step = Callable[[], Awaitable[object]]
 
@@ -51,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageEnvironment:
-    """What a storage stands on."""
+    """Parts that a storage is built from."""
 
     disk: Disk
     clock: Clock
@@ -64,18 +63,18 @@ class StorageEnvironment:
     reading_tier: SegmentTier
     """Used in the reading thread only."""
     writing_tier: SegmentTier
-    """Used in the cutting thread only."""
+    """Used in the flushing thread only."""
     folder: str = FOLDER
     """Of the journal."""
-    named: Named | None = None
-    """In a shared folder: which topics' records name the journal."""
+    named: NamedTopics | None = None
+    """In a shared folder: answers the topics whose records name the journal."""
 
 
 class Storage:
     """The storage of one broker, in a data folder that the caller has locked. Made by `open`.
 
-    All calls are made, and all callbacks run, on the event loop's thread. What fails fails alone: a topic whose
-    manifest cannot be read is refused, one that cannot be cut stays in the journal, and the others are served.
+    All calls are made, and all callbacks run, on the event loop's thread. Faults are isolated: a topic whose manifest
+    cannot be read is refused, one that cannot be flushed stays in the journal, and the others are served.
     """
 
     def __init__(self, ground: StorageEnvironment) -> None:
@@ -93,21 +92,21 @@ class Storage:
             self._gate,
             synced_to=lambda: ground.journal.synced_to,
             last_file_from=lambda: ground.journal.last_file_position,
-            turn=ColdReadThrottle(ground.clock, ground.journal.sync_watch),
+            throttle=ColdReadThrottle(ground.clock, ground.journal.sync_watch),
         )
         self._writer = _writer(ground)
-        self._publisher = Publisher(
+        self._committer = ManifestCommitter(
             ground.records,
             ground.topics.histories,
             reading_tier=ground.reading_tier,
             read_runner=ground.read_runner,
-            let_go=ground.journal.let_go,
+            drop_flushed=ground.journal.drop_flushed,
         )
         self._flusher = SegmentFlusher(
             ground.journal,
             ground.topics,
             self._writer,
-            self._publisher,
+            self._committer,
             clock=ground.clock,
             runner=ground.flush_runner,
             cache_bytes=ground.settings.journal.cache_bytes_max,
@@ -118,25 +117,25 @@ class Storage:
         self._retention_enforcer = RetentionEnforcer(
             ground.topics,
             self._writer,
-            self._publisher,
+            self._committer,
             clock=ground.clock,
             runner=ground.flush_runner,
             newest_ms=ground.journal.newest_append_ms,
         )
-        self._deleter = Deleter(
+        self._topic_deleter = TopicDeleter(
             ground.records,
-            self._let_go,
+            self._drop,
             reader=reader,
             reading_tier=ground.reading_tier,
             read_runner=ground.read_runner,
         )
         self._turn = asyncio.Lock()
-        """Generations are made by one at a time: a cut, retention, a sweep."""
+        """One at a time builds manifest versions: a flush, retention, a sweep."""
         self._tasks = TaskScope("storage")
         self._sweep_s = self._retry_s = 0.0
-        """When what is left of deleted topics is looked for next, and when work goes on that failed."""
+        """Time of the next sweep of deleted topics, and of the next work after a failure."""
         self._file_begun_s = ground.clock.monotonic_s()
-        """When the journal's last file began, as far as this start of the broker knows."""
+        """Begin of the journal's last file, as far as this start of the broker knows."""
         self._journal.on_file_closed(self._note_new_file)
         self._totals = FlushReport()
         self._passes = self._dropped = 0
@@ -158,11 +157,11 @@ class Storage:
         names: TopicNames | None = None,
         has_begun: bool = False,
     ) -> "Storage":
-        """Recover what is there, or start anew, and be ready for appends; `start` begins the background work.
+        """Recover the folder, or start a new one, and be ready for appends; `start` begins the background work.
 
-        `known_topics` holds the ids of the topics that exist; what is stored of others is let go. None keeps all.
-        `names` are those of topics as far as they are known, for the log.
-        With `has_begun` there was a journal once: then one that is not there is missing, and none is begun.
+        `known_topics` holds the ids of the topics that exist; records of others are dropped. None keeps all. `names`
+        are those of topics as far as they are known, for the log. With `has_begun` an absent journal is missing, and no
+        new one is started.
         `runner` is the journal's, `read_runner` is for cold reads, `flush_runner` for making segments: each a thread of
         its own. They stay the caller's: close them after `close()`.
 
@@ -201,13 +200,13 @@ class Storage:
                 read_runner=read_runner,
                 flush_runner=flush_runner,
                 settings=settings,
-                topics=StoredTopics(known_topics, Histories(found.histories), found.refused, named),
+                topics=StoredTopics(known_topics, TopicHistories(found.histories), found.refused, named),
                 journal=journal,
                 reading_tier=reading_tier,
                 writing_tier=DirectoryTier(disk),
             )
         )
-        await storage.look_at_space()
+        await storage.check_space()
         return storage
 
     # Topics
@@ -224,11 +223,11 @@ class Storage:
 
     @property
     def free_bytes(self) -> int | None:
-        """On the disk, as last seen."""
+        """Free bytes on the disk, as last seen."""
         return self._gate.free_bytes
 
     def note_reserve(self, *, is_used: bool) -> None:
-        """Whether room is in use that is kept back for administration on a full disk: no message is taken then."""
+        """Set whether the reserve for administration on a full disk is in use: then no message is accepted."""
         self._gate.note_reserve(is_used=is_used)
 
     def topic(
@@ -236,45 +235,43 @@ class Storage:
     ) -> TieredLog:
         """The log of a topic, empty or as recovered. Records are written under `epoch` from now on.
 
-        `name` is for the log of the broker, should something be wrong with what is stored.
-        `uses_reserve` is for little that must be written all the same when the disk has too little room for messages.
-        Raises what is wrong with its manifest (DamagedDataError, DataFolderError, StorageUnavailableError), and
-        ValueError for an id that was not among the known topics though the journal has records of it, or that was
-        forgotten: but of topics that came since the start that is known only as long as there are records.
+        `name` is for the broker's log. `uses_reserve` is for small records that must be written even when the disk has
+        too little room for messages. Raises the fault of its manifest (DamagedDataError, DataFolderError,
+        StorageUnavailableError), and ValueError for an unknown or deleted id that has records in the journal.
         """
         if topic_id in self._topics.refused:
             raise self._topics.refused[topic_id]
         if topic_id in self._topics.deleted:
             raise ValueError(f"topic id {topic_id} is that of a topic which was deleted: ids are never used again")
-        journal_log = self._journal.topic(topic_id, epoch)
+        topic = self._journal.open_topic(topic_id, epoch)
         self._topics.opened.add(topic_id)
         if name is not None:
             self._topics.names[topic_id] = name
-        log = self._logs[topic_id] = TieredLog(journal_log, self._cold, uses_reserve=uses_reserve)
+        log = self._logs[topic_id] = TieredLog(topic, self._journal.access, self._cold, uses_reserve=uses_reserve)
         return log
 
     def forget(self, topic_id: int) -> None:
-        """Drop what memory holds of a deleted topic, whose id is never used again. Its files go with a sweep."""
-        self._let_go(topic_id)
+        """Drop a deleted topic, whose id is never used again, from memory. A sweep removes its files."""
+        self._drop(topic_id)
         self._sweep_s = 0.0
 
-    def _let_go(self, topic_id: int) -> None:
+    def _drop(self, topic_id: int) -> None:
         self._journal.forget(topic_id)
         self._topics.forget(topic_id)
         self._logs.pop(topic_id, None)
-        self._flusher.topic_is_gone()
+        self._flusher.release_files()
         self._retention_enforcer.forget(topic_id)
 
     # Work, which goes on in the background and can be asked for
 
     def start(self) -> None:
-        """Begin to remove what nobody needs, to cut closed journal files, and to look at the disk."""
-        self._tasks.spawn(self._every_interval(self.look_at_space), "space")
-        self._tasks.spawn(self._every_interval(self._work), "cutting")
+        """Start the background work: sweeps, flushes, checks of the disk's space."""
+        self._tasks.spawn(self._every_interval(self.check_space), "space")
+        self._tasks.spawn(self._every_interval(self._work), "flush")
         self._tasks.spawn(self._sweep_orphans_once(), "orphans")
 
     async def flush(self) -> FlushReport:
-        """Cut closed journal files into segments: one pass. Raises MetadataError, StorageUnavailableError."""
+        """Flush closed journal files into segments: one pass. Raises MetadataError, StorageUnavailableError."""
         async with self._turn:
             report = await self._flusher.flush()
         self._passes += 1
@@ -282,43 +279,42 @@ class Storage:
         return report
 
     async def retain(self, policies: Policies, oldest_unread: OldestUnread) -> int:
-        """Let go of what the open topics need not keep; answers how many segments went.
-
-        Raises MetadataError, ShuttingDownError.
-        """
+        """Trim the open topics; answers the number of segments removed. Raises MetadataError, ShuttingDownError."""
         logs = list(self._logs.values())
         if await self._retention_enforcer.wants_new_file(logs, policies, self._file_begun_s):
-            with contextlib.suppress(StorageUnavailableError):  # the journal says so; what is sealed goes all the same
+            with contextlib.suppress(
+                StorageUnavailableError
+            ):  # the journal logs it; sealed segments are trimmed all the same
                 await self._journal.rotate()
         async with self._turn:
-            self._totals.add(await self._flusher.name_waiting())
+            self._totals.add(await self._flusher.commit_waiting())
             dropped = await self._retention_enforcer.retain(logs, policies, oldest_unread)
         self._dropped += dropped
         return dropped
 
-    def going(self, topic_id: int, retention: Retention, oldest_unread: int | None) -> Going:
-        """What of an open topic `retain` would let go of, if that were its retention. Changes nothing."""
-        return self._retention_enforcer.going(self._logs[topic_id], retention, oldest_unread)
+    def trim_preview(self, topic_id: int, retention: Retention, oldest_unread: int | None) -> TrimPreview:
+        """What `retain` would trim of an open topic with this retention. Changes nothing."""
+        return self._retention_enforcer.trim_preview(self._logs[topic_id], retention, oldest_unread)
 
     async def sweep_deleted(self) -> int:
-        """Remove what is left of deleted topics; answers of how many. Raises MetadataError."""
+        """Remove the files of deleted topics; answers of how many. Raises MetadataError."""
         async with self._turn:
             self._sweep_s = math.inf
-            swept = await self._deleter.sweep()
-        if self._deleter.left:
+            swept = await self._topic_deleter.sweep()
+        if self._topic_deleter.left:
             self._sweep_s = min(self._sweep_s, self._ground.clock.monotonic_s() + FLUSH_RETRY_S)
         return swept
 
     async def sweep_orphans(self) -> None:
-        """Remove files that cuts which died have left, and removed ones that a power cut has brought back."""
+        """Remove files of flushes that died, and removed files that a power cut brought back."""
         async with self._turn:
             manifests = [history.manifest for history in self._topics.histories]
-            await sweep_orphans(manifests, self._writer, self._publisher, self._ground.flush_runner)
+            await sweep_orphans(manifests, self._writer, self._committer, self._ground.flush_runner)
 
-    async def look_at_space(self) -> None:
-        """See how much room the disk has, and refuse or take appends accordingly."""
+    async def check_space(self) -> None:
+        """Check the disk's free space, and refuse or accept appends accordingly."""
         backlog_bytes = self._journal.stats.backlog_bytes
-        await look_at_space(self._gate, self._ground.disk.room, self._ground.read_runner, backlog_bytes)
+        await check_space(self._gate, self._ground.disk.room, self._ground.read_runner, backlog_bytes)
 
     @property
     def stats(self) -> StorageStats:
@@ -330,20 +326,20 @@ class Storage:
             segments=sum(len(history.manifest.segments) for history in histories),
             segment_body_bytes=sum(history.body_bytes for history in histories),
             segment_file_bytes=sum(history.file_bytes for history in histories),
-            passes=self._passes,
-            cut_bytes=self._totals.written_bytes,
+            flush_passes=self._passes,
+            flush_bytes=self._totals.written_bytes,
             merged_segments=self._totals.merged,
             dropped_segments=self._dropped,
             freed_bytes=self._totals.freed_bytes,
-            troubled_topics=len(self._topics.troubles),
+            quarantined_topics=len(self._topics.quarantine),
             refused_topics=len(self._topics.refused),
             space_level=self._gate.level,
             free_bytes=self._gate.free_bytes,
-            read_wait_s=self._cold.turn.waited_s,
+            read_wait_s=self._cold.throttle.waited_s,
         )
 
     async def close(self) -> None:
-        """End the background work, write what is pending, let go of the files. Never raises for the disk's faults."""
+        """End the background work, write what is pending, close the files. Never raises for the disk's faults."""
         await self._tasks.close()
         await self._journal.close()
         await self._ground.read_runner.run(self._ground.reading_tier.close)
@@ -352,13 +348,13 @@ class Storage:
     # Inside
 
     async def _work(self) -> None:
-        """One round: each step fails alone. What frees room comes first, on a full disk the others need it."""
+        """One round: each step fails alone. Steps that free room come first: on a full disk the others need it."""
         if self._ground.clock.monotonic_s() < self._retry_s:
             return
         steps: dict[str, _Step] = {
-            "removing what is left of deleted topics": self._sweep_if_due,
+            "removing the files of deleted topics": self._sweep_if_due,
             "beginning a new journal file": self._end_old_file,
-            "cutting the journal into segments": self._flush_if_due,
+            "flushing the journal into segments": self._flush_if_due,
             "tidying up": self._tidy,
         }
         for what, step in steps.items():
@@ -382,7 +378,7 @@ class Storage:
 
     async def _sweep_orphans_once(self) -> None:
         clock = self._ground.clock
-        while not await self._try("removing what cuts have left behind", self.sweep_orphans):
+        while not await self._try("removing files that flushes left behind", self.sweep_orphans):
             await clock.sleep_until(clock.monotonic_s() + FLUSH_RETRY_S)
 
     async def _flush_if_due(self) -> None:
@@ -390,7 +386,7 @@ class Storage:
             await self.flush()
 
     async def _tidy(self) -> None:
-        """What else is to be done now and then. Raises DanubeError, OSError."""
+        """Further periodic work. Raises DanubeError, OSError."""
 
     def _work_later(self) -> None:
         self._retry_s = self._ground.clock.monotonic_s() + FLUSH_RETRY_S
@@ -416,7 +412,7 @@ class Storage:
 def _find(
     tier: SegmentTier, pointed: Sequence[TopicStorage], known_topics: Container[int] | None
 ) -> tuple[FoundHistories, Sequence[Manifest]]:
-    """The histories that metadata names, and manifests of known topics that it does not name."""
+    """The histories that metadata names, and newer manifests of known topics."""
     found = find_histories(tier, pointed)
     return found, find_newer(tier, found, known_topics) if known_topics is not None else ()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
 from danube.runtime.rng import SystemRng
-from danube.storage.journal.mark import MARK_NAME
+from danube.storage.journal.format import MARK_NAME
 from danube.storage.segment.manifest import folder_of
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage

@@ -54,8 +54,8 @@ async def check_upkeep(life: StorageLife, world: World) -> None:
         life.note(Failed("", "closed journal files are never gone"))
     await storage.sweep_deleted()
     await storage.sweep_orphans()
-    if storage.stats.troubled_topics:
-        life.note(Failed("", f"{storage.stats.troubled_topics} topics cannot be flushed"))
+    if storage.stats.quarantined_topics:
+        life.note(Failed("", f"{storage.stats.quarantined_topics} topics cannot be flushed"))
     _check_files(life, world)
 
 
@@ -71,7 +71,7 @@ def _check_files(life: StorageLife, world: World) -> None:
     needed = {"lock"}
     for history in life.storage._topics.histories:  # noqa: SLF001 - what is kept of each topic is what is judged
         manifest = history.manifest
-        needed.add(manifest_name(manifest.topic_id, manifest.generation))
+        needed.add(manifest_name(manifest.topic_id, manifest.version))
         needed.update(segment_name(manifest.topic_id, segment) for segment in manifest.segments)
     found = {name for name in life.disk.contents() if not name.startswith("journal/")}
     if found != needed:

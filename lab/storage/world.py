@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from danube.model.calls.client import OutgoingMessage
 from danube.model.plans.durability import Durability
 from danube.model.subscription import SubscriptionType
+from danube.storage.disk_space import Watermarks
 from danube.storage.journal import JournalSettings
 from danube.storage.retention.rules import Retention
 from danube.storage.settings import StorageSettings
-from danube.storage.watermarks import Watermarks
 from danube.wire.encode import send_message
 from danube.wire.gen import DanubeApi_pb2
 from lab.kernel.chance import seeded

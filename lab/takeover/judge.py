@@ -61,7 +61,7 @@ class JudgedRun(SharedRun):
         """True if it does in the end. Raises TopicNotServedError when it has to be started again for that."""
         for _ in range(_ROUNDS_MAX):
             try:
-                await self.patiently(storage.begin(self.live()), "the last take-over")
+                await self.patiently(storage.acquire(self.live()), "the last take-over")
             except MetadataError:
                 continue  # metadata has not answered
             return storage.owned.issuperset(self.live())
@@ -115,7 +115,7 @@ class JudgedRun(SharedRun):
         assert life.storage is not None  # noqa: S101 - it has started
         tier = DirectoryTier(self.disk)
         for topic_id in self.live():
-            newest = (await self.records.get(topic_id)).generation
+            newest = (await self.records.get(topic_id)).manifest_version
             names = tier.list(folder_of(topic_id))
             if highest_manifest_version(names) > newest:
                 text = b"once more"
@@ -136,8 +136,8 @@ class JudgedRun(SharedRun):
         needed = set[str]()
         for topic_id in self.live():
             history = load_history(tier, await self.records.get(topic_id))
-            if history.record.generation:
-                needed.add(manifest_name(topic_id, history.record.generation))
+            if history.record.manifest_version:
+                needed.add(manifest_name(topic_id, history.record.manifest_version))
             needed.update(segment_name(topic_id, segment) for segment in history.manifest.segments)
         there = {
             f"{folder_of(int(name))}/{file}" for name in disk.list(SEGMENTS) for file in disk.list(f"{SEGMENTS}/{name}")
@@ -162,9 +162,9 @@ async def settle_whole(storage: SharedStorage) -> None:
             await storage.sweep_deleted()
             await flush_once(storage)
             await storage.retain(lambda _: Retention(None, None), lambda _: None)  # learns what was not answered
-            await storage.retire_journals()
+            await storage.remove_journals()
             await storage.sweep_orphans()
             is_done = not storage._journal.closed_files() and not topics.histories.with_older_epochs  # noqa: SLF001 - as above
-            if is_done and not any(topics.is_owned(each) for each in topics.lost):
+            if is_done and not any(topics.is_owned(each) for each in topics.stale):
                 return
         await clock.sleep_until(clock.monotonic_s() + FLUSH_RETRY_S)

@@ -1,7 +1,7 @@
 """Model checker of the takeover protocol and its fences: every interleaving of a few brokers, to a bound.
 
     python -m lab.takeover.model --writes 3 --takes 2
-    python -m lab.takeover.model --leave-out take fence
+    python -m lab.takeover.model --leave-out takeover fence
 
 Two topics share one journal. Brokers write, begin new files, acknowledge, consume, move topics by plan, take them over
 by force, flush what former owners left, remove unneeded journals, die, restart, and are paused at any point for any
@@ -142,7 +142,7 @@ class Model:
                 if entry and state.topics[topic].epochs[-1].journal == broker.home:
                     scene = Scene(state, number)
                     scene.spend(moves=1)
-                    yield _prepared(scene, Part.GIVE, (topic, state.topics[topic].version, 0, 0, 0))
+                    yield _prepared(scene, Part.RELEASE, (topic, state.topics[topic].version, 0, 0, 0))
 
     def _tidying(self, state: State, number: int) -> Iterator[Next]:
         broker = state.brokers[number]
@@ -151,12 +151,12 @@ class Model:
             if entry and len(meta.epochs) > 1 and meta.epochs[-1].journal == broker.home:
                 scene = Scene(state, number)
                 scene.spend(cuts=1)
-                yield from self._begin(scene, Part.CUT, (topic, meta.version, ()))
+                yield from self._begin(scene, Part.FLUSH, (topic, meta.version, ()))
         for home, journal in enumerate(state.journals if state.budget.retires else ()):
             if home != broker.home and journal.fenced and not journal.gone:
                 scene = Scene(state, number)
                 scene.spend(retires=1)
-                yield from self._begin(scene, Part.RETIRE, (home,))
+                yield from self._begin(scene, Part.REMOVE_JOURNAL, (home,))
 
     # Steps
 
@@ -273,11 +273,11 @@ def _takeable(state: State, home: int) -> Iterator[tuple[Part, tuple[int, ...]]]
         if epoch.end != NOBODY:
             yield Part.OPEN, (topic,)
         elif epoch.journal != home:
-            yield Part.TAKE, (topic,)
+            yield Part.TAKEOVER, (topic,)
             by_journal[epoch.journal] = (*by_journal.get(epoch.journal, ()), topic)
     for topics in by_journal.values():
         if len(topics) > 1:
-            yield Part.TAKE, topics
+            yield Part.TAKEOVER, topics
 
 
 def _prepared(scene: Scene, part: Part, data: tuple[object, ...]) -> Next:
@@ -302,12 +302,12 @@ def _meanwhile(state: State, number: int, part: Part) -> Iterator[Next]:
     """While it gives a topic away or takes one, an owner goes on: with that one, too, until it has stopped it."""
     broker = state.brokers[number]
     topics = [topic for topic, entry in enumerate(broker.owned) if entry]
-    if part is Part.GIVE:
+    if part is Part.RELEASE:
         given, _, stopped, *_ = broker.data
         topics = [] if stopped or not broker.step else [topic for topic in topics if topic == given]
         if topics:
             yield from _consumed(state, number)
-    elif part not in {Part.TAKE, Part.OPEN}:
+    elif part not in {Part.TAKEOVER, Part.OPEN}:
         return
     for topic in topics if state.budget.writes else ():
         yield _round_at_once(state, number, topic)
@@ -361,17 +361,17 @@ def _name(broker: Broker) -> str:
 
 
 def _object(part: Part, broker: Broker) -> str:
-    if part in {Part.TAKE, Part.OPEN}:
+    if part in {Part.TAKEOVER, Part.OPEN}:
         taking = Taking._make(broker.data)
         return f" ({', '.join(map(topic_name, taking.topics))} of journal {taking.source})"
     if part is Part.OWN:
         kind, topic, number, _ = broker.data
         return f" ({'data' if kind == Kind.DATA else 'cursor'} {'AB'[int(str(topic))]}{number})"
-    if part is Part.RETIRE:
+    if part is Part.REMOVE_JOURNAL:
         return f" (journal {broker.data[0]})"
-    if part is Part.CUT:
+    if part is Part.FLUSH:
         return f" ({topic_name(int(str(broker.data[0])))})"
-    return f" ({'AB'[int(str(broker.data[0]))]})" if part is Part.GIVE else ""
+    return f" ({'AB'[int(str(broker.data[0]))]})" if part is Part.RELEASE else ""
 
 
 # The command

@@ -101,10 +101,10 @@ class SharedRun(ABC):
             self.send: 12,
             self.save: 4,
             self.read: 3,
-            self.begin: 6,
-            self.give: 3,
+            self.acquire: 6,
+            self.release: 3,
             partial(self.tidy, flush_once, "flushes"): 6,
-            partial(self.tidy, SharedStorage.retire_journals, "retires"): 4,
+            partial(self.tidy, SharedStorage.remove_journals, "retires"): 4,
             partial(self.tidy, self.retain, "retains"): 1.5,
             self.sweep: 1,
             self.delete: 0.6,
@@ -162,7 +162,7 @@ class SharedRun(ABC):
         if life is not None:
             self.spawn(life, lambda: self.look(self.log(life, topic), topic), f"reads {topic.topic_id}")
 
-    def begin(self) -> None:
+    def acquire(self) -> None:
         """Have a broker begin with topics; one that cannot write any more, or is not there, starts."""
         number = self.chance.choice(BROKERS)
         life = self.lives.get(number)
@@ -171,9 +171,9 @@ class SharedRun(ABC):
         elif life.storage is not None:
             storage = life.storage
             wanted = [each for each in self.live() if each not in storage.owned and self.chance.random() < 0.6]
-            self.spawn(life, lambda: storage.begin(wanted), f"begins {wanted}")
+            self.spawn(life, lambda: storage.acquire(wanted), f"begins {wanted}")
 
-    def give(self) -> None:
+    def release(self) -> None:
         life, topic = self.some_topic()
         if life is not None and life.storage is not None and topic.topic_id not in life.release:
             storage = life.storage
@@ -306,7 +306,7 @@ class SharedRun(ABC):
 
         log = self.log(life, topic)
         try:
-            await storage.give(topic.topic_id, stop)
+            await storage.release(topic.topic_id, stop)
         finally:
             if topic.topic_id not in storage.owned:
                 life.release.discard(topic.topic_id)

@@ -41,12 +41,12 @@ def tell(**what):
     print(json.dumps(what), flush=True)
 
 
-async def begin(disk, clock, rng, journal, fence, reads):
+async def acquire(disk, clock, rng, journal, fence, reads):
     # one process at a time has the file of metadata: it is opened for the takeover and no longer
     store = await SqliteStore.open(root / "metadata.sqlite", clock)
     try:
         takeover = Takeover(disk, StorageRecords(store, rng), journal, reads, broker_id=number, fence=fence)
-        return await takeover.begin(range(topics))
+        return await takeover.acquire(range(topics))
     finally:
         await store.close()
 
@@ -77,7 +77,7 @@ async def main():
     settings = JournalSettings(file_bytes_max=65_536)
     journal = await Journal.open(disk, clock, rng=rng, runner=writes, read_runner=reads, settings=settings,
         broker_id=number, folder=folder, fence=fence, journal_id=number)
-    taken = await begin(disk, clock, rng, journal, fence, reads)
+    taken = await acquire(disk, clock, rng, journal, fence, reads)
     tell(content={topic: await content(one) for topic, one in taken.items()})
     for count in itertools.count() if rounds < 0 else range(rounds):
         for topic, one in taken.items():
@@ -164,7 +164,7 @@ async def cut_everything(storage):
         await storage.flush()
         if not storage._journal.closed_files() and not storage._topics.histories.with_older_epochs:
             break
-    return await storage.retire_journals()
+    return await storage.remove_journals()
 
 
 async def main():
@@ -178,7 +178,7 @@ async def main():
         for topic in range(topics):
             add_storage_record(builder, topic)
         await store.transact(builder.transaction("create"))
-    await storage.begin(range(topics))
+    await storage.acquire(range(topics))
     logs = {topic: storage.topic(topic) for topic in sorted(storage.owned)}
     before = {topic: await content(log) for topic, log in logs.items()}
     removed = await cut_everything(storage) if rounds >= 0 else 0

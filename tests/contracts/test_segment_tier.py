@@ -186,7 +186,7 @@ def test_more_files_are_read_than_are_kept_open(tier: SegmentTier) -> None:
 def test_letting_go_and_closing_change_nothing_of_what_is_there(tier: SegmentTier) -> None:
     tier.put(NAME, [b"one"])
     for folder in ("segments/7", "segments/8"):
-        tier.let_go(folder)
+        tier.close_folder(folder)
         assert content(tier, NAME) == b"one"
     tier.close()
     assert content(tier, NAME) == b"one"

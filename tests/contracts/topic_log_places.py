@@ -134,7 +134,7 @@ class TakenPlace:
     async def open(self) -> None:
         await self._world.create(*self.topics)
         await self._world.start(self._number)
-        await self.storage.begin(self.topics)
+        await self.storage.acquire(self.topics)
 
     @property
     def storage(self) -> Any:
@@ -158,12 +158,12 @@ class TakenPlace:
         """The former owner is not told, and goes on reading."""
         self._number += 1
         taker = await self._world.start(self._number)
-        assert await taker.begin(self.topics) == frozenset(self.topics)
+        assert await taker.acquire(self.topics) == frozenset(self.topics)
         for log in self._logs:
             log.move(taker.topic(log.now.topic_id))
         if self._is_cut:
             await cut_whole(taker)
-            assert await taker.retire_journals() == 1
+            assert await taker.remove_journals() == 1
 
     async def reload(self) -> None:
         await self._world.stop(self._number)

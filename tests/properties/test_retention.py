@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.storage.retention.rules import Retention, Unsealed, going, segments_to_drop
+from danube.storage.retention.rules import Retention, Unsealed, segments_to_drop, trim_preview
 from danube.storage.segment.manifest import Manifest, Segment
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes
 
@@ -53,7 +53,7 @@ def test_what_is_told_to_go_goes_and_once_all_is_cut_nothing_goes_that_was_not_t
     cut = tuple(Segment(end + n, end + n + 1, 99, ms, ms, 1, 10, 10) for n, ms in enumerate((*times, 2**50)))
     old = sum(ms < cutoff_ms for ms in times)
     unsealed = Unsealed(start_offset=end, old_end_offset=end + old, end_offset=end + messages, body_bytes=10 * messages)
-    found = going(manifest, retention, now_ms, unread, unsealed)
+    found = trim_preview(manifest, retention, now_ms, unread, unsealed)
     assert found.segments == segments_to_drop(manifest, retention, now_ms, unread, 10 * messages)
     assert found.messages + found.later_messages == found.end_offset - manifest.start_offset
     later = manifest_of((*manifest.segments, *cut))

@@ -15,22 +15,21 @@ from danube.model.errors import JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
 from danube.storage.batches.batch import BatchHeader, read_header
 from danube.storage.flush import flush_plan, manifest_builder, manifest_lookup, segment_flusher
-from danube.storage.flush.deletion import Deleter
+from danube.storage.flush.deletion import TopicDeleter
 from danube.storage.flush.manifest_builder import ManifestVersion, TopicFlush
-from danube.storage.flush.manifest_commit import Publisher
+from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.flush.manifest_lookup import FoundHistories, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.journal import commit, file_index
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
 from danube.storage.journal.fence import Fence
-from danube.storage.journal.files import FOLDER, first_path, path
-from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.folder import FOLDER, JournalFolder, first_path, path
 from danube.storage.journal.format import FirstFile, encode_first
-from danube.storage.journal.reads import JournalReads
+from danube.storage.journal.index import ClosedFile
 from danube.storage.journal.recovery import Recovery
 from danube.storage.journal.scan import FileScan
-from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.journal.topic_log import JournalReads
 from danube.storage.journal.writer import JournalEnd, RoundWriter
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.log.tiered_log import TieredLog
@@ -40,7 +39,7 @@ from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment import block
 from danube.storage.segment.manifest import Manifest
 from danube.storage.takeover import takeover
-from danube.storage.takeover.journal_removal import Retirer
+from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from lab.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
@@ -181,7 +180,7 @@ def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
         made = [await self._try(topic_id, position) for topic_id in due]
         for one in made:
             if one is not None:
-                self._journal.let_go(one.manifest.topic_id, one.manifest.end_offset)
+                self._journal.drop_flushed(one.manifest.topic_id, one.manifest.end_offset)
         patched = [file for file in self._journal.closed_files() if file.end_position <= position]
         if patched and all(made):
             await self._journal.remove_files(patched[-1].sequence + 1)
@@ -197,7 +196,7 @@ def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:
         return closed[-1].sequence + 1 if closed else 0
 
     patch.setattr(segment_flusher, "first_needed", first_needed)
-    patch.setattr(DurableTopics, "held_below", lambda *_: None)
+    patch.setattr(DurableTopics, "topic_below", lambda *_: None)
 
 
 def forget_cursors(patch: pytest.MonkeyPatch) -> None:
@@ -235,7 +234,7 @@ def drop_what_is_unread(patch: pytest.MonkeyPatch) -> None:
 
 def believe_the_clock(patch: pytest.MonkeyPatch) -> None:
     """Have retention go by what the clock says."""
-    patch.setattr(RetentionClock, "look", lambda _self, now_ms, _now_s: now_ms)
+    patch.setattr(RetentionClock, "time_ms", lambda _self, now_ms, _now_s: now_ms)
 
 
 def wait_by_append_times(patch: pytest.MonkeyPatch) -> None:
@@ -290,7 +289,7 @@ def read_only_while_it_can_write(patch: pytest.MonkeyPatch) -> None:
 
 
 def point_to_what_is_not_synced(patch: pytest.MonkeyPatch) -> None:
-    """Name a generation in metadata while its files may still vanish."""
+    """Name a manifest version in metadata while its files may still vanish."""
 
     def put(self: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
         self._disk.make_folder(name.rpartition("/")[0])
@@ -300,9 +299,9 @@ def point_to_what_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def point_before_the_files_are_there(patch: pytest.MonkeyPatch) -> None:
-    """Name a generation, and write its manifest after that."""
+    """Name a manifest version, and write its manifest after that."""
     waiting: list[Callable[[], None]] = []
-    put, take_in = DirectoryTier.put, Publisher._take_in
+    put, apply = DirectoryTier.put, ManifestCommitter._apply
 
     def put_later(self: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
         if name.endswith(".manifest"):
@@ -310,46 +309,48 @@ def point_before_the_files_are_there(patch: pytest.MonkeyPatch) -> None:
         else:
             put(self, name, chunks)
 
-    def take_in_then_put(self: Publisher, made: Sequence[ManifestVersion], records: Sequence[TopicStorage]) -> None:
-        take_in(self, made, records)
+    def apply_then_put(
+        self: ManifestCommitter, made: Sequence[ManifestVersion], records: Sequence[TopicStorage]
+    ) -> None:
+        apply(self, made, records)
         while waiting:
             waiting.pop(0)()
 
     patch.setattr(DirectoryTier, "put", put_later)
-    patch.setattr(Publisher, "_take_in", take_in_then_put)
+    patch.setattr(ManifestCommitter, "_apply", apply_then_put)
 
 
 def believe_it_before_metadata_does(patch: pytest.MonkeyPatch) -> None:
     """Have memory follow before the compare-and-set."""
-    original = Publisher.publish
+    original = ManifestCommitter.commit
 
-    async def publish(self: Publisher, made: Sequence[ManifestVersion]) -> frozenset[int]:
-        self._take_in(made, [replace(one.history.record, generation=one.manifest.generation) for one in made])
+    async def commit_manifests(self: ManifestCommitter, made: Sequence[ManifestVersion]) -> frozenset[int]:
+        self._apply(made, [replace(one.history.record, manifest_version=one.manifest.version) for one in made])
         return await original(self, made)
 
-    patch.setattr(Publisher, "publish", publish)
+    patch.setattr(ManifestCommitter, "commit", commit_manifests)
 
 
 def clean_up_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
-    """Remove the files of the generation before, and then name the new one."""
-    original = Publisher.publish
+    """Remove the files of the manifest version before, and then name the new one."""
+    original = ManifestCommitter.commit
 
-    async def publish(self: Publisher, made: Sequence[ManifestVersion]) -> frozenset[int]:
+    async def commit_manifests(self: ManifestCommitter, made: Sequence[ManifestVersion]) -> frozenset[int]:
         await self.remove([name for one in made for name in one.orphans])
         return await original(self, made)
 
-    patch.setattr(Publisher, "publish", publish)
+    patch.setattr(ManifestCommitter, "commit", commit_manifests)
 
 
 def use_a_name_twice(patch: pytest.MonkeyPatch) -> None:
-    """Number a generation after the one that metadata names, whatever lies there."""
+    """Number a manifest version after the one that metadata names, whatever lies there."""
     patch.setattr(manifest_builder, "highest_manifest_version", lambda *_: 0)
 
 
 def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
     """Forget that a topic was deleted, and then remove its files."""
 
-    async def sweep(self: Deleter) -> int:
+    async def sweep(self: TopicDeleter) -> int:
         swept = await self._records.deleted()
         for topic_id in swept:
             self._forget(topic_id)
@@ -357,7 +358,7 @@ def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
             await self._remove(topic_id)
         return len(swept)
 
-    patch.setattr(Deleter, "sweep", sweep)
+    patch.setattr(TopicDeleter, "sweep", sweep)
 
 
 # A shared folder
@@ -366,10 +367,10 @@ def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
 def remove_journals_that_are_needed(patch: pytest.MonkeyPatch) -> None:
     """Remove a fenced journal without asking whether a topic's record names it."""
 
-    async def ask(_: Retirer) -> None:
+    async def ask(_: JournalRemover) -> None:
         return None
 
-    patch.setattr(Retirer, "_ask", ask)
+    patch.setattr(JournalRemover, "_ask", ask)
 
 
 def cut_ones_own_first(patch: pytest.MonkeyPatch) -> None:
@@ -400,13 +401,13 @@ def take_with_an_old_manifest(patch: pytest.MonkeyPatch) -> None:
 
 def make_a_removed_fence_again(patch: pytest.MonkeyPatch) -> None:
     """Have an owner that starts make the fence that is missing."""
-    original = Fence.__init__
+    original, look = Fence.__init__, Fence.is_up
 
     def init(self: Fence, disk: Disk, folder: str, *, made: bool = False) -> None:
         original(self, disk, folder)
 
-    def is_up(self: Fence) -> bool:
-        return self.is_put_up()
+    def is_up(self: Fence, *, counts_missing: bool = True) -> bool:
+        return look(self, counts_missing=False)
 
     patch.setattr(Fence, "__init__", init)
     patch.setattr(Fence, "is_up", is_up)

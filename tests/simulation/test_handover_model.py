@@ -19,61 +19,67 @@ MOVE = CONSUME_AND_TAKE._replace(moves=1)
 
 BUDGETS = {
     Part.OWN: WRITE_AND_TAKE,
-    Part.TAKE: CONSUME_AND_TAKE,
-    Part.GIVE: MOVE._replace(writes=2),
+    Part.TAKEOVER: CONSUME_AND_TAKE,
+    Part.RELEASE: MOVE._replace(writes=2),
     Part.OPEN: MOVE,
     Part.RESTART: DIE_AND_TAKE._replace(writes=2),
-    Part.CUT: WRITE_AND_TAKE._replace(new_files=1, cuts=1),
-    Part.RETIRE: WRITE_AND_TAKE._replace(takes=2, cuts=1, retires=1),
+    Part.FLUSH: WRITE_AND_TAKE._replace(new_files=1, cuts=1),
+    Part.REMOVE_JOURNAL: WRITE_AND_TAKE._replace(takes=2, cuts=1, retires=1),
 }
 """What has to happen for a mistake in this part to show."""
 
 WITHOUT = [
     *[(Part.OWN, step) for step in (Step.WRITE, Step.SYNC, Step.LOOK)],
-    *[(Part.TAKE, step) for step in PROTOCOL[Part.TAKE] if step is not Step.SERVE],
-    *[(Part.GIVE, step) for step in PROTOCOL[Part.GIVE] if step is not Step.SEAL],
+    *[(Part.TAKEOVER, step) for step in PROTOCOL[Part.TAKEOVER] if step is not Step.SERVE],
+    *[(Part.RELEASE, step) for step in PROTOCOL[Part.RELEASE] if step is not Step.SEAL],
     *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN] if step is not Step.SERVE],
     *[(Part.RESTART, step) for step in PROTOCOL[Part.RESTART] if step is not Step.SERVE],
-    (Part.CUT, Step.GATHER),
-    (Part.RETIRE, Step.STRIKE_OFF),
-    (Part.RETIRE, Step.ASK),
+    (Part.FLUSH, Step.GATHER),
+    (Part.REMOVE_JOURNAL, Step.STRIKE_OFF),
+    (Part.REMOVE_JOURNAL, Step.ASK),
 ]
 NEVER_TOLD = [
     (Part.OWN, Step.ACKNOWLEDGE),
-    (Part.TAKE, Step.SERVE),
+    (Part.TAKEOVER, Step.SERVE),
     (Part.OPEN, Step.SERVE),
     (Part.RESTART, Step.SERVE),
 ]
 """Left out, these lose nothing: nobody is told anything, or nobody serves."""
 NO_HARM_LEFT_OUT = {
-    (Part.GIVE, Step.SEAL): "the topic is nobody's until it is taken by force; then nothing is lost",
+    (Part.RELEASE, Step.SEAL): "the topic is nobody's until it is taken by force; then nothing is lost",
     (
         Part.ROTATE,
         Step.SYNC,
     ): "each round before it was synced by itself; needed where rounds are not (interval, os)",
     (Part.ROTATE, Step.NEW_FILE): "the journal goes on in the old file",
-    (Part.CUT, Step.POINT): "what former owners left stays in their journals, and these stay",
-    (Part.RETIRE, Step.LOOK): "the owner of a journal without a fence begins nothing more in it, and loses nothing",
-    (Part.RETIRE, Step.REMOVE): "the journal stays",
+    (Part.FLUSH, Step.POINT): "what former owners left stays in their journals, and these stay",
+    (
+        Part.REMOVE_JOURNAL,
+        Step.LOOK,
+    ): "the owner of a journal without a fence begins nothing more in it, so loses nothing",
+    (Part.REMOVE_JOURNAL, Step.REMOVE): "the journal stays",
 }
 SWAPPED = [
     *[(Part.OWN, step) for step in PROTOCOL[Part.OWN][:-1]],
-    *[(Part.TAKE, step) for step in PROTOCOL[Part.TAKE][:-1] if step is not Step.APPEND_AGAIN],
-    (Part.GIVE, Step.STOP),
-    (Part.GIVE, Step.FLUSH),
+    *[(Part.TAKEOVER, step) for step in PROTOCOL[Part.TAKEOVER][:-1] if step is not Step.APPEND_AGAIN],
+    (Part.RELEASE, Step.STOP),
+    (Part.RELEASE, Step.FLUSH),
     *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN][:-1]],
     (Part.RESTART, Step.SYNC),
     (Part.RESTART, Step.LOOK),
-    (Part.CUT, Step.GATHER),
-    (Part.RETIRE, Step.STRIKE_OFF),
-    (Part.RETIRE, Step.ASK),
+    (Part.FLUSH, Step.GATHER),
+    (Part.REMOVE_JOURNAL, Step.STRIKE_OFF),
+    (Part.REMOVE_JOURNAL, Step.ASK),
 ]
 NO_HARM_SWAPPED = {
-    (Part.TAKE, Step.APPEND_AGAIN): "both are only looked at once they are sealed, and synced by then",
-    (Part.GIVE, Step.SEAL): "who lets go before it seals answers nothing in between, and the compare-and-set decides",
-    (Part.RESTART, Step.CUT): "the next round's sync makes the cut durable; until then the torn end is cut again",
+    (Part.TAKEOVER, Step.APPEND_AGAIN): "both are only looked at once they are sealed, and synced by then",
+    (
+        Part.RELEASE,
+        Step.SEAL,
+    ): "who lets go before it seals answers nothing in between, the compare-and-set decides",
+    (Part.RESTART, Step.TRUNCATE): "the next round's sync makes the cut durable; until then the torn end is cut again",
     (Part.ROTATE, Step.SYNC): "as when it is left out",
-    (Part.RETIRE, Step.LOOK): "as when it is left out",
+    (Part.REMOVE_JOURNAL, Step.LOOK): "as when it is left out",
 }
 
 
@@ -132,7 +138,7 @@ def test_every_step_of_the_table_is_taken_in_the_model() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "step"), WITHOUT)
 def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
-    found = explore(PROTOCOL.without(part, step), BUDGETS[part], spread=part is Part.RETIRE)
+    found = explore(PROTOCOL.without(part, step), BUDGETS[part], spread=part is Part.REMOVE_JOURNAL)
     assert found.broken is not None
     assert found.story
 
@@ -141,7 +147,7 @@ def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
 @pytest.mark.parametrize(("part", "step"), SWAPPED)
 def test_when_this_step_comes_after_the_next_one_a_promise_breaks(part: Part, step: Step) -> None:
     budget = BUDGETS[part]._replace(takes=2, consumes=0) if step is Step.BEGIN else BUDGETS[part]
-    found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget, spread=part is Part.RETIRE)
+    found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget, spread=part is Part.REMOVE_JOURNAL)
     assert found.broken is not None
     assert found.story
 
@@ -158,7 +164,7 @@ def test_without_this_step_nothing_is_lost_and_nobody_served(part: Part, step: S
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("part", "step"), NO_HARM_LEFT_OUT)
 def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step: Step) -> None:
-    budget = CUT_AND_RETIRE if part in {Part.CUT, Part.RETIRE} else Budget(1, 1, 1, 1, 0, 1, 1)
+    budget = CUT_AND_RETIRE if part in {Part.FLUSH, Part.REMOVE_JOURNAL} else Budget(1, 1, 1, 1, 0, 1, 1)
     found = explore(PROTOCOL.without(part, step), budget, brokers=2)
     assert found.broken is None, found.story
 
@@ -168,7 +174,7 @@ def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step
 @pytest.mark.parametrize(("part", "step"), NO_HARM_SWAPPED)
 def test_this_step_may_be_swapped_with_the_next_for_the_reason_that_is_given(part: Part, step: Step) -> None:
     kill = int(part is Part.RESTART)
-    budget = CUT_AND_RETIRE if part is Part.RETIRE else Budget(1, 1, 1, 1, kill, 1 - kill, 1 - kill)
+    budget = CUT_AND_RETIRE if part is Part.REMOVE_JOURNAL else Budget(1, 1, 1, 1, kill, 1 - kill, 1 - kill)
     found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget, brokers=2)
     assert found.broken is None, found.story
 
@@ -181,8 +187,8 @@ def test_every_step_and_every_swap_is_judged() -> None:
 
 def test_the_command_prints_how_many_states_there_are_and_the_shortest_way_to_a_loss() -> None:
     command = [sys.executable, "-m", "lab.takeover.model", "--writes=1", "--takes=1", "--power-cuts=0"]
-    command += ["--kills=0", "--moves=0", "--new-files=0", "--leave-out", "take", "fence"]
+    command += ["--kills=0", "--moves=0", "--new-files=0", "--leave-out", "takeover", "fence"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "broken: topic A" in done.stdout
-    assert "take: read (A of journal 0)" in done.stdout
+    assert "takeover: read (A of journal 0)" in done.stdout

@@ -41,7 +41,7 @@ class Run:
     async def run(self) -> None:
         for _ in range(STEPS):
             action = self.chance.choices(
-                [self.send, self.save, self.take, self.give, self.pause, self.go_on, self.kill, self.lose_power],
+                [self.send, self.save, self.take, self.release, self.pause, self.go_on, self.kill, self.lose_power],
                 weights=[10, 4, 3, 2, 3, 4, 1, 0.5],
             )[0]
             await action()
@@ -55,7 +55,7 @@ class Run:
         await self.lose_power()
         await self.start(LAST)
         last = self.brokers[LAST]
-        await last.begin(*TOPICS)
+        await last.acquire(*TOPICS)
         found = {topic: await last.content(topic) for topic in TOPICS}
         for topic, record, told in self.sent:
             if told.all and isinstance(told.all[0], int):
@@ -95,12 +95,12 @@ class Run:
             return
         broker = self.brokers[number]
         wanted = [topic for topic in TOPICS if topic not in broker.topics and self.chance.random() < 0.7]
-        self.spawn(number, lambda: broker.begin(*wanted), f"{number} begins {wanted}")
+        self.spawn(number, lambda: broker.acquire(*wanted), f"{number} begins {wanted}")
 
-    async def give(self) -> None:
+    async def release(self) -> None:
         broker, topic = self.some_topic()
         if broker is not None:
-            self.spawn(broker.number, lambda: broker.give(topic), f"{broker.number} gives {topic}")
+            self.spawn(broker.number, lambda: broker.release(topic), f"{broker.number} gives {topic}")
 
     async def pause(self) -> None:
         for broker in self.some_broker():
@@ -175,7 +175,7 @@ async def test_nothing_acknowledged_is_lost_whoever_takes_topics_from_whom(seed:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [Step.FENCE, Step.READ, Step.APPEND_AGAIN, Step.COPY_CURSORS, Step.SYNC, Step.SEAL])
 async def test_a_taker_that_leaves_out_a_step_is_found_out_by_some_seed(step: Step) -> None:
-    assert await is_found_out(PROTOCOL.without(Part.TAKE, step))
+    assert await is_found_out(PROTOCOL.without(Part.TAKEOVER, step))
 
 
 async def is_found_out(protocol: Protocol) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from danube.storage.flush.segment_flusher import FlushReport, SegmentFlusher
-from danube.storage.takeover.journal_removal import Retirer
+from danube.storage.takeover.journal_removal import JournalRemover
 from lab.simulation import simulate_shared
 
 CLOSE_BY = 10
@@ -23,9 +23,9 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 def test_the_runs_have_in_them_what_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
-    retire, flush = Retirer.retire, SegmentFlusher.flush
+    retire, flush = JournalRemover.remove_unneeded, SegmentFlusher.flush
 
-    async def counted_retire(self: Retirer) -> int:
+    async def counted_retire(self: JournalRemover) -> int:
         gone = await retire(self)
         seen["retired"] += gone
         return gone
@@ -36,7 +36,7 @@ def test_the_runs_have_in_them_what_they_are_for(monkeypatch: pytest.MonkeyPatch
         seen["cut of former owners"] += max(0, older - len(self._topics.histories.with_older_epochs))
         return report
 
-    monkeypatch.setattr(Retirer, "retire", counted_retire)
+    monkeypatch.setattr(JournalRemover, "remove_unneeded", counted_retire)
     monkeypatch.setattr(SegmentFlusher, "flush", counted_cut)
     stories: list[Any] = [simulate_shared(seed).lives for seed in range(CLOSE_BY)]
     words = " ".join(line for lives in stories for line in lives)

@@ -107,7 +107,7 @@ def test_the_runs_cut_merge_trim_and_delete(monkeypatch: pytest.MonkeyPatch) -> 
         ("topics", "merged", "freed_bytes"),
     )
     count(monkeypatch, seen, "danube.storage.retention.enforcer.RetentionEnforcer.retain", ())
-    count(monkeypatch, seen, f"{FLUSH}.deletion.Deleter.sweep", ())
+    count(monkeypatch, seen, f"{FLUSH}.deletion.TopicDeleter.sweep", ())
     events = Counter(type(event).__name__ for seed in range(20) for event in simulate_power_cuts(seed).history)
     assert min(events["TopicBegun"], events["TopicDeleted"]) > 5
     assert min(seen[name] for name in ("topics", "merged", "freed_bytes", "retain", "sweep")) > 5

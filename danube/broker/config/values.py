@@ -9,10 +9,9 @@ from danube.model.errors import SettingsError
 from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, PoisonPolicy, Policies
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.rpc.address import join_address, split_address
-from danube.storage.journal.settings import JournalSettings
+from danube.storage.disk_space import Watermarks
 from danube.storage.segment.codec import Codec, is_available
-from danube.storage.settings import StorageSettings
-from danube.storage.watermarks import Watermarks
+from danube.storage.settings import JournalSettings, StorageSettings
 
 
 def storage_settings(settings: BrokerSettings) -> StorageSettings:

@@ -17,10 +17,9 @@ from danube.model.errors import NotFoundError
 from danube.model.limits.metadata import CLUSTER_GONE_SHOWN_S
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.runtime.clock import Clock
-from danube.storage.journal.settings import JournalStats
-from danube.storage.settings import StorageStats
+from danube.storage.disk_space import SpaceLevel
+from danube.storage.settings import JournalStats, StorageStats
 from danube.storage.store import Storage
-from danube.storage.watermarks import SpaceLevel
 
 if TYPE_CHECKING:
     from danube.broker.cluster.member import Cluster
@@ -215,11 +214,11 @@ def _describe_storage(stats: StorageStats, refused: str | None) -> StorageDescri
     return StorageDescription(
         segments=stats.segments,
         segment_file_bytes=stats.segment_file_bytes,
-        flush_passes=stats.passes,
+        flush_passes=stats.flush_passes,
         merged_segments=stats.merged_segments,
         dropped_segments=stats.dropped_segments,
         freed_bytes=stats.freed_bytes,
-        quarantined_topics=stats.troubled_topics,
+        quarantined_topics=stats.quarantined_topics,
         refused_topics=stats.refused_topics,
         disk_free_bytes=stats.free_bytes,
         disk_is_low=stats.space_level is not SpaceLevel.OK,

@@ -13,7 +13,7 @@ from danube.model.errors import DanubeError
 from danube.model.limits.broker import CLOCK_SETTLED_EXPIRY_S
 from danube.model.policies import Limits
 from danube.runtime.clock import Clock
-from danube.storage.retention.believed_time import ClockJumpGuard
+from danube.storage.retention.retention_clock import ClockJumpGuard
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 

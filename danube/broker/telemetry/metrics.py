@@ -14,9 +14,8 @@ from prometheus_client.registry import Collector
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
-from danube.storage.journal.histogram import LatencyHistogram
 from danube.storage.log.protocol import TopicStorageStats
-from danube.storage.settings import StorageStats
+from danube.storage.settings import LatencyHistogram, StorageStats
 from danube.storage.store import Storage
 
 COUNTER = CounterMetricFamily
@@ -54,12 +53,12 @@ _STORAGE: list[_StorageRow] = [
     ("segments", "Segments of all topics.", GAUGE, lambda stats: stats.segments),
     ("segment_body_bytes", "Bytes of messages in segments.", GAUGE, lambda stats: stats.segment_body_bytes),
     ("segment_file_bytes", "Bytes of segments on the disk.", GAUGE, lambda stats: stats.segment_file_bytes),
-    ("cut_passes", "Passes of the segment flusher.", COUNTER, lambda stats: stats.passes),
-    ("cut_bytes", "Bytes written by them.", COUNTER, lambda stats: stats.cut_bytes),
+    ("flush_passes", "Passes of the segment flusher.", COUNTER, lambda stats: stats.flush_passes),
+    ("flush_bytes", "Bytes written by flush passes.", COUNTER, lambda stats: stats.flush_bytes),
     ("merged_segments", "Small segments that were merged.", COUNTER, lambda stats: stats.merged_segments),
     ("dropped_segments", "Segments that retention deleted.", COUNTER, lambda stats: stats.dropped_segments),
     ("freed_bytes", "Bytes of journal files removed.", COUNTER, lambda stats: stats.freed_bytes),
-    ("troubled_topics", "Topics whose flush fails for now.", GAUGE, lambda stats: stats.troubled_topics),
+    ("quarantined_topics", "Topics whose flush fails for now.", GAUGE, lambda stats: stats.quarantined_topics),
     ("refused_topics", "Topics whose history cannot be read.", GAUGE, lambda stats: stats.refused_topics),
     ("read_wait_seconds", "Cold reads gave way to slow syncs.", COUNTER, lambda stats: stats.read_wait_s),
     ("disk_level", "0: room, 1: little room, 2: messages are refused.", GAUGE, lambda stats: int(stats.space_level)),

@@ -107,7 +107,7 @@ class TopicStorage:
     """Location of one topic's messages."""
 
     topic_id: int
-    generation: int = 0
+    manifest_version: int = 0
     """Version of the newest manifest; 0 while there is none."""
     epochs: tuple[EpochRange, ...] = ()
     """Epochs with records in a journal only; each continues where the one before it ended."""
@@ -116,8 +116,8 @@ class TopicStorage:
 
     def validate(self) -> None:
         """Raise ValueError unless the numbers can be and the epochs are an unbroken run."""
-        if self.topic_id < 0 or self.generation < 0:
-            raise ValueError(f"topic {self.topic_id} cannot have the generation {self.generation}")
+        if self.topic_id < 0 or self.manifest_version < 0:
+            raise ValueError(f"topic {self.topic_id} cannot have the manifest version {self.manifest_version}")
         for one in self.epochs:
             end_offset = one.first_offset if one.end_offset is None else one.end_offset
             if min(one.epoch, one.first_offset, one.position) < 0 or end_offset < one.first_offset:
@@ -171,6 +171,7 @@ encode_topic_storage, decode_topic_storage = record_codec(
     lambda entry: (keys.parse_stored_topic(entry.key), entry.revision),
     complete=(TopicStorage, EpochRange),
     optional=("position",),
+    names={"manifest_version": "generation"},
     check=TopicStorage.validate,
 )
 _encode_counter, _decode_counter = record_codec(_Counter)

@@ -69,14 +69,14 @@ class StorageRecords:
         return newest
 
     async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
-        """Have each topic's record point to the manifest of a newer generation; answers the records, in this order.
+        """Have each topic's record point to the manifest of a newer version; answers the records, in this order.
 
         All of them or none, up to STORAGE_POINTERS_MAX; more go in pieces of so many, and those before the first piece
         that failed are written. Raises StorageChangedError with the ids of the topics that lost, ValueError for a
-        generation that is not newer and for a topic that is named twice.
+        version that is not newer and for a topic that is named twice.
         """
         _require_newer(changes)
-        pointed = [replace(record, generation=generation) for record, generation in changes]
+        pointed = [replace(record, manifest_version=manifest_version) for record, manifest_version in changes]
         written: list[TopicStorage] = []
         for start in range(0, len(pointed), STORAGE_POINTERS_MAX):
             written += await self._write(pointed[start : start + STORAGE_POINTERS_MAX])
@@ -86,19 +86,21 @@ class StorageRecords:
         self,
         record: TopicStorage,
         epochs: tuple[EpochRange, ...],
-        generation: int | None = None,
+        manifest_version: int | None = None,
         *,
         journal: JournalEntry | None = None,
     ) -> TopicStorage:
-        """Replace the epochs of a topic, and with `generation` the newest manifest, at once.
+        """Replace the epochs of a topic, and with `manifest_version` the newest manifest, at once.
 
         `journal` as in `seal_all`. Raises StorageChangedError; JournalFencedError; LimitReachedError past
-        TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken run and for a generation that is older.
+        TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken run and for a version that is older.
         """
-        newest = record.generation if generation is None else generation
-        if newest < record.generation:
-            raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {newest}")
-        (sealed,) = await self._write([replace(_with_epochs(record, epochs), generation=newest)], journal)
+        newest = record.manifest_version if manifest_version is None else manifest_version
+        if newest < record.manifest_version:
+            raise ValueError(
+                f"topic {record.topic_id} is at manifest version {record.manifest_version} and not at {newest}"
+            )
+        (sealed,) = await self._write([replace(_with_epochs(record, epochs), manifest_version=newest)], journal)
         return sealed
 
     async def seal_all(
@@ -201,11 +203,12 @@ def _transaction(records: Sequence[TopicStorage], transaction_id: str, stands: S
 
 
 def _require_newer(changes: Sequence[tuple[TopicStorage, int]]) -> None:
-    for record, generation in changes:
-        if generation <= record.generation:
-            raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {generation}")
+    for record, version in changes:
+        if version <= record.manifest_version:
+            held = record.manifest_version
+            raise ValueError(f"topic {record.topic_id} is at manifest version {held} and not at {version}")
     if len({record.topic_id for record, _ in changes}) < len(changes):
-        raise ValueError("a topic can be pointed to one generation at a time")
+        raise ValueError("a topic can be pointed to one manifest version at a time")
 
 
 def _named(topic_ids: frozenset[int]) -> str:

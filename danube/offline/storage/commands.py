@@ -176,11 +176,11 @@ def _untold(folder: _Folder, found: Verification) -> dict[int, int]:
     }
 
 
-def _is_outdated(folder: _Folder, found: Verification, named: TopicStorage, generation: int) -> bool:
+def _is_outdated(folder: _Folder, found: Verification, named: TopicStorage, manifest_version: int) -> bool:
     tier = DirectoryTier(folder.disk)
     try:
-        newest = load_manifest(tier, named.topic_id, generation)
-        return newest.end_offset > end_by(found, load_manifest(tier, named.topic_id, named.generation))
+        newest = load_manifest(tier, named.topic_id, manifest_version)
+        return newest.end_offset > end_by(found, load_manifest(tier, named.topic_id, named.manifest_version))
     except DamagedDataError:  # what the metadata names is gone
         return True
     finally:
@@ -244,7 +244,9 @@ def _verified(folder: _Folder) -> Verification:
 def _pointer(folder: _Folder, plan: RepairPlan) -> Point:
     """How metadata learns which manifests count: at once, or from the broker when it starts next."""
     if folder.metadata.is_shared:
-        note_repair(folder.disk, {**folder.metadata.newer, **{one.topic_id: one.generation for one in plan.topics}})
+        note_repair(
+            folder.disk, {**folder.metadata.newer, **{one.topic_id: one.manifest_version for one in plan.topics}}
+        )
         return lambda _: None
     metadata = folder.path / METADATA
 

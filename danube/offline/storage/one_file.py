@@ -10,8 +10,16 @@ from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.offline.storage.verify import files_below
 from danube.runtime.disk import Disk
 from danube.storage.journal.file_index import decode_index
-from danube.storage.journal.format import FIRST_BYTES, FIRST_NAME, decode_first, file_sequence, index_sequence
-from danube.storage.journal.mark import MARK_BYTES, MARK_NAME, decode_mark
+from danube.storage.journal.format import (
+    FIRST_BYTES,
+    FIRST_NAME,
+    MARK_BYTES,
+    MARK_NAME,
+    decode_first,
+    decode_mark,
+    file_sequence,
+    index_sequence,
+)
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.tiers.directory import DirectoryTier
 
@@ -78,7 +86,7 @@ def _journal_file(disk: Disk, name: str, known: MetadataView) -> FileContent:
         match seen:
             case FileBegun():
                 facts = {"sequence": seen.sequence, "base_position": seen.base_position, "bytes": seen.file_bytes}
-                facts |= _header(asdict(seen.header)) if seen.header is not None else {"header": "damaged"}
+                facts |= _header(seen.header._asdict()) if seen.header is not None else {"header": "damaged"}
             case SoundRound():
                 rows.append(_round(seen, known))
             case Broken():
@@ -145,7 +153,7 @@ def _manifest(disk: Disk, name: str, known: MetadataView) -> FileContent:
         return FileContent(name, "manifest", {"state": "damaged"}, [])
     facts: Row = {
         "topic": known.name(manifest.topic_id),
-        "generation": manifest.generation,
+        "manifest_version": manifest.version,
         "start_offset": manifest.start_offset,
         "end_offset": manifest.end_offset,
         "last_append_time_ms": manifest.last_append_time_ms,
@@ -177,13 +185,13 @@ def _index(disk: Disk, name: str, known: MetadataView) -> FileContent:
 def _first(disk: Disk, name: str, known: MetadataView) -> FileContent:
     del known
     first = decode_first(_whole(disk, name)[: FIRST_BYTES + 1])
-    return FileContent(name, "first", _header(asdict(first)) if first is not None else {"state": "damaged"}, [])
+    return FileContent(name, "first", _header(first._asdict()) if first is not None else {"state": "damaged"}, [])
 
 
 def _mark(disk: Disk, name: str, known: MetadataView) -> FileContent:
     del known
     mark = decode_mark(_whole(disk, name)[: MARK_BYTES + 1])
-    return FileContent(name, "mark", _header(asdict(mark)) if mark is not None else {"state": "damaged"}, [])
+    return FileContent(name, "mark", _header(mark._asdict()) if mark is not None else {"state": "damaged"}, [])
 
 
 def _whole(disk: Disk, name: str) -> bytes:

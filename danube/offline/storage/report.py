@@ -105,7 +105,7 @@ def _topic(topic: TopicRepair) -> dict[str, object]:
         "unknown_before": topic.unknown_before,
         "unread_by": topic.unread,
         "from_start": list(topic.from_start),
-        "generation": topic.generation,
+        "manifest_version": topic.manifest_version,
         "set_aside": list(topic.set_aside),
     }
 

@@ -17,7 +17,7 @@ from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.runtime.disk import Disk
 from danube.storage.flush.manifest_lookup import unnamed_history
 from danube.storage.journal.file_index import decode_index
-from danube.storage.journal.files import FOLDER
+from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.format import index_sequence
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.reader import SegmentReader
@@ -126,7 +126,7 @@ def _verify_indexes(disk: Disk, found: Verification) -> None:
 def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id: int, progress: Progress) -> None:
     history = found.histories[topic_id] = scan_history(disk, tier, found.known, topic_id)
     found.findings += history.findings
-    found.files += manifest_name(topic_id, history.record.generation) in history.files
+    found.files += manifest_name(topic_id, history.record.manifest_version) in history.files
     reader = SegmentReader(tier)
     for segment in history.segments:
         damage = check_segment(tier, reader, topic_id, segment)
@@ -148,7 +148,8 @@ def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id
     _verify_end(tier, found, history)
     topic = found.ledger.topics.get(topic_id)
     gap = journal_gap(topic, history, found.walk.journal_id) if topic is not None else None
-    is_said = history.record.generation or not found.known.is_blind  # of a deleted topic only the journal may have some
+    # of a deleted topic only the journal may have some
+    is_said = history.record.manifest_version or not found.known.is_blind
     if gap is not None and is_said and found.known.counts(topic_id) and not found.ledger.is_damaged:
         found.findings.append(_gap_finding(topic_id, *gap))
 
@@ -171,7 +172,7 @@ def _verify_end(tier: DirectoryTier, found: Verification, history: TopicHistory)
         found.unnamed.add(topic_id)
         found.findings.append(
             Finding(
-                file=manifest_name(topic_id, unnamed.generation),
+                file=manifest_name(topic_id, unnamed.version),
                 at=0,
                 end=0,
                 what="the metadata is older than this manifest, which has messages that are nowhere else",
@@ -211,7 +212,7 @@ def check_unlisted(tier: DirectoryTier, reader: SegmentReader, walk: SegmentScan
 def _look_closer(tier: DirectoryTier, topic_id: int, segment: Segment, said: str) -> list[Finding]:
     name = segment_name(topic_id, segment)
     walk = SegmentScan(tier, name, topic_id)
-    walk.check_header(segment.base_offset, segment.generation)
+    walk.check_header(segment.base_offset, segment.manifest_version)
     offset, gaps = segment.base_offset, []
     for batch in walk.batches():
         if batch.base_offset > offset:

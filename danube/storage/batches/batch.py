@@ -1,25 +1,7 @@
-"""The body of a record batch, version 1: what a client sends, the journal stores and consumers get. Pure.
+"""The body of a record batch, version 1: clients send it, the journal stores it, consumers get it. Pure.
 
-Little-endian, no padding. `n` is the record count, `s` the length of what the records share.
-
-    at       bytes  field
-    0        4      magic "DnBt"
-    4        1      version, 1
-    5        1      codec, 0 (none)
-    6        1      record kind: 0 payloads, 1 messages
-    7        1      reserved, 0
-    8        8      producer id, 0 when the batch mixes producers; with bit 63 that of a row of numbers (numbering.py)
-    16       8      base sequence: the producer's number of the first record
-    24       8      first publish time, ms since 1970, as claimed by the client; 0 when each record says its own
-    32       8      last publish time, the same
-    40       4      n, 1 to 65,536
-    44       4      s
-    48       s      shared: for payloads an encoded danube.StreamMessage with everything but the payload; else empty
-    48+s     4n     lengths of the records
-    48+s+4n  ...    the records, one after the other: payloads, or encoded danube.StreamMessages
-    end-4    4      CRC-32C of everything before it
-
-Offsets, epoch and append time are the broker's and stand in the envelope (`envelope.py`); a body never changes.
+The layout is drawn in `docs/formats/batch.md`. A body never changes: offsets, epoch and append time stand in the
+broker's envelope (`envelope.py`).
 """
 
 import struct
@@ -44,7 +26,7 @@ _CODEC_NAMES = {CODEC_NONE: "none", 1: "gzip", 2: "lz4", 3: "zstd"}
 
 
 class RecordKind(IntEnum):
-    """What the records of a batch are."""
+    """Kind of a batch's records."""
 
     PAYLOADS = 0
     """Payloads; the rest of the message is shared by all."""
@@ -56,7 +38,7 @@ _KINDS = tuple(RecordKind)  # by number
 
 
 class CheckedBody(bytes):
-    """A body that `check` has found right, so that nobody need do it again; made by whoever checked it."""
+    """A body that `check` has accepted, made by the caller that checked it."""
 
     __slots__ = ()
 
@@ -76,7 +58,7 @@ class BatchHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOrigin:
-    """Who made a batch and when; all zero when the records say so themselves."""
+    """Producer and times of a batch; all zero when the records have their own."""
 
     producer_id: int = 0
     base_sequence: int = 0
@@ -98,12 +80,12 @@ def encode_payloads(shared: bytes, payloads: Sequence[bytes], origin: BatchOrigi
 
 
 def body_bytes(shared_bytes: int, count: int, records_bytes: int) -> int:
-    """How long a body will be."""
+    """Length of a body."""
     return HEADER_BYTES + shared_bytes + LENGTH_BYTES * count + records_bytes + CRC_BYTES
 
 
 def check(body: bytes) -> BatchHeader:
-    """Judge every byte of a body that comes from outside. Raises InvalidBatchError."""
+    """Check every byte of a body that comes from outside. Raises InvalidBatchError."""
     if len(body) > BATCH_BYTES_MAX:
         raise InvalidBatchError(
             f"a record batch has {len(body)} bytes, the limit is {BATCH_BYTES_MAX}: send smaller ones"
@@ -147,7 +129,7 @@ class RecordView:
 
     @property
     def shared(self) -> bytes:
-        """What the records share."""
+        """The shared part of the records."""
         return self._body[HEADER_BYTES : HEADER_BYTES + self.header.shared_bytes]
 
     @property

@@ -1,22 +1,7 @@
-"""The envelope, version 1: what the broker writes around a body, and the only thing it opens again. Pure.
+"""The envelope, version 1: the broker's 56 bytes in front of each body. Pure.
 
-Little-endian, no padding, 56 bytes; the body follows at once.
-
-    at  bytes  field
-    0   4      magic "DnEv"
-    4   1      version, 1
-    5   1      kind: 1 data, 2 cursor, 3 control
-    6   2      reserved, 0
-    8   8      topic id
-    16  8      epoch under which the topic's owner wrote it
-    24  8      base offset: the offset of the first record; 0 unless kind is data
-    32  4      count of records; 0 unless kind is data
-    36  4      length of the body
-    40  8      append time, ms since 1970, broker clock; never goes back within a topic
-    48  4      the body's CRC-32C: its last 4 bytes
-    52  4      CRC-32C of the 52 bytes before it
-
-Every body of any kind ends with the CRC-32C of all its other bytes, so envelope and body together cover every byte.
+The layout is drawn in `docs/formats/batch.md`. Every body of any kind ends with the CRC-32C of all its other bytes, so
+envelope and body together cover every byte.
 """
 
 import struct
@@ -35,12 +20,12 @@ _FIELDS_AND_CRC = struct.Struct("<4sBBHQQQIIQ4s")
 
 
 class Kind(IntEnum):
-    """What an envelope holds."""
+    """Kind of the body."""
 
     DATA = 1
     """A record batch."""
     CURSOR = 2
-    """Where a subscription stands (`cursors.py`)."""
+    """A subscription's cursor (`cursors.py`)."""
     CONTROL = 3
     """Reserved for seals and fences."""
 
@@ -53,7 +38,7 @@ _DATA_FIELDS = struct.Struct("<8sQ8xQIIQ")  # all but the epoch
 
 @dataclass(slots=True)
 class Envelope:
-    """What the broker says of a body. Never changed; frozen, it would cost five times as much to make."""
+    """A decoded envelope. Never changed; frozen, it would cost five times as much to make."""
 
     kind: Kind
     topic_id: int
@@ -71,7 +56,7 @@ class Envelope:
 
 
 class DataFields(NamedTuple):
-    """What the envelope of a record batch is known to say; under which epoch it was written is left open."""
+    """Expected fields of a record batch's envelope, but for its epoch."""
 
     topic_id: int
     base_offset: int

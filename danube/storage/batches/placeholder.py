@@ -1,8 +1,8 @@
-"""Batches in the place of messages that are lost for good, so that all others keep their offsets. Pure.
+"""Placeholder batches for messages that are lost for good, so that all others keep their offsets. Pure.
 
-A marker is a batch like any other: as many records as messages were lost, all of them empty, with a producer id that no
-producer gets and an attribute that says what it is. Dispatch passes over markers; whoever reads by offset sees empty
-messages that say of themselves what they stand for. A repair of damaged storage makes them, and nothing else does.
+A placeholder has one empty record for each lost message, a producer id that no producer gets, and an attribute that
+marks it. Dispatch skips placeholders; a reader by offset sees empty messages with that attribute. Only the repair of
+damaged storage makes them.
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from danube.storage.segment.format import EncodedBatch
 from danube.wire.encode import send_message
 
 PLACEHOLDER_PRODUCER_ID = 0x4C4F_5354_4C4F_5354  # "LOSTLOST": bit 63 is not set, so it is no row of numbers either
-"""The producer id in the header of a marker."""
+"""The producer id in the header of a placeholder."""
 _PRODUCER_ID = slice(8, 16)  # within a body (batch.py)
 _LOST = PLACEHOLDER_PRODUCER_ID.to_bytes(8, "little")
 PLACEHOLDER_PRODUCER_NAME = "danube-broker-storage-repair"
 PLACEHOLDER_ATTRIBUTE = "danube-lost"
-"""An attribute of every message of a marker."""
+"""An attribute of every message of a placeholder."""
 
 
 def is_marker(body: bytes) -> bool:
-    """Whether the batch with this body stands for messages that are lost; in constant time."""
+    """Whether the batch with this body is a placeholder; in constant time."""
     return body[_PRODUCER_ID] == _LOST
 
 
 def markers(topic_id: int, topic: str, offsets: range, append_time_ms: int) -> Iterator[EncodedBatch]:
-    """Batches that stand for these offsets of a topic, as they are stored."""
+    """Placeholders for these offsets of a topic, as they are stored."""
     shared = send_message(
         OutgoingMessage(
             request_id=0,

@@ -1,8 +1,8 @@
-"""What a topic's log remembers of numbered batches: which were stored last, and where. Pure.
+"""Producer states of a topic: the last numbered batches of each idempotent producer, and their offsets. Pure.
 
-A batch is numbered when its header's producer id has NUMBERED_BIT: the id then names a row of numbers, and the base
-sequence is the number of the first record. All that is kept here follows from the batches in the journal, in their
-order, so a broker that starts anew knows what it knew before.
+A batch is numbered when its header's producer id has SEQUENCED_BIT: the id then names a row of numbers, and the base
+sequence is the number of the first record. All of this follows from the batches in the journal, in their order, so a
+restart recovers it.
 """
 
 import struct
@@ -24,23 +24,23 @@ class SequencedBatch(NamedTuple):
     base_sequence: int
     records: int
     body_crc: int
-    """Tells a batch that is sent again from another one with the same numbers."""
+    """Distinguishes a batch that is sent again from another one with the same numbers."""
 
     @property
     def end_sequence(self) -> int:
-        """The number that the next batch begins with."""
+        """The sequence number of the next batch."""
         return self.base_sequence + self.records
 
 
 class StoredNumbers(NamedTuple):
-    """A numbered batch that is stored, and where."""
+    """A stored numbered batch, and its offset."""
 
     batch: SequencedBatch
     base_offset: int
 
 
 def sequenced_batch(body: bytes) -> SequencedBatch | None:
-    """What the header of a body that was checked says of its numbers; None when they do not count."""
+    """The numbers in the header of a checked body; None when it is not numbered."""
     return numbers_of(body) if _NUMBERS.unpack_from(body)[0] & SEQUENCED_BIT else None
 
 
@@ -67,7 +67,7 @@ class StoredProducerStates:
         return len(self._rows)
 
     def add(self, batch: SequencedBatch, base_offset: int) -> None:
-        """Remember a batch that is durable: the next one in journal order.
+        """Add a durable batch, the next one in journal order.
 
         One that is not above the last one is known: so a journal may be replayed over a later snapshot.
         """
@@ -84,7 +84,7 @@ class StoredProducerStates:
         row.append(StoredNumbers(batch, base_offset))
 
     def restore(self, rows: Iterable[Iterable[StoredNumbers]]) -> None:
-        """Begin with rows as `rows()` gave them."""
+        """Start with rows as `rows()` answers them."""
         for row in rows:
             kept = deque(row, maxlen=self._batches_max)
             if kept:
@@ -92,11 +92,11 @@ class StoredProducerStates:
                 self._last_offset = max(self._last_offset, kept[-1].base_offset)
 
     def rows(self) -> tuple[tuple[StoredNumbers, ...], ...]:
-        """All that is remembered, a tuple for each row; the one that stored nothing for longest comes first."""
+        """All rows as tuples; the one that stored nothing for longest comes first."""
         return tuple(map(tuple, self._rows.values()))
 
     def drop_from(self, offset: int) -> None:
-        """Forget the batches at `offset` and above: they are not stored after all."""
+        """Drop the batches at `offset` and above: they are not stored after all."""
         if self._last_offset >= offset:
             rows = [[stored for stored in row if stored.base_offset < offset] for row in self._rows.values()]
             self._rows.clear()
@@ -109,7 +109,7 @@ class StoredProducerStates:
         return row[-1].batch.end_sequence if row else 0
 
     def offset_of(self, batch: SequencedBatch) -> int | None:
-        """Where this very batch is stored; None when it is not, or was too long ago."""
+        """The offset of this very batch; None when it is not stored, or was too long ago."""
         for stored in self._rows.get(batch.numbering_id, ()):
             if stored.batch == batch:
                 return stored.base_offset

@@ -1,4 +1,4 @@
-"""What is left on the disk of topics that are deleted, and of cuts that died. A crash in here is made up for later."""
+"""Sweeps: files of deleted topics and of flushes that died. A sweep that crashes is done again."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from danube.metadata.records.storage import StorageRecords
 from danube.model.limits.broker import FLUSH_TOPICS_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.flush.manifest_builder import ManifestBuilder
-from danube.storage.flush.manifest_commit import Publisher
+from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.segment.manifest import Manifest, folder_of
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.tier import SegmentTier
@@ -16,10 +16,10 @@ from danube.storage.tiers.tier import SegmentTier
 _log = logging.getLogger(__name__)
 
 
-class Deleter:
-    """Removes the folders of deleted topics. Where segments are read, files go, so that none is kept open.
+class TopicDeleter:
+    """Removes the folders of deleted topics, in the reading thread, so that no file is kept open.
 
-    What cannot be removed is said once, and kept in `left` until it is gone.
+    A topic whose files cannot be removed is logged once, and kept in `left`.
     """
 
     def __init__(
@@ -37,13 +37,10 @@ class Deleter:
         self._tier = reading_tier
         self._runner = read_runner
         self.left: set[int] = set()
-        """The deleted topics of which the last sweep could not remove all."""
+        """Deleted topics with files that the last sweep could not remove."""
 
     async def sweep(self) -> int:
-        """Remove what is left of all deleted topics; answers of how many. Raises MetadataError.
-
-        A tombstone goes when the files are gone, so that a sweep that ended early is done again.
-        """
+        """Remove the files of all deleted topics, then their tombstones; answers of how many. Raises MetadataError."""
         swept = 0
         deleted = await self._records.deleted()
         self.left.intersection_update(deleted)
@@ -71,24 +68,24 @@ class Deleter:
 
 
 async def sweep_orphans(
-    manifests: Sequence[Manifest], writer: ManifestBuilder, publisher: Publisher, runner: BlockingRunner
+    manifests: Sequence[Manifest], writer: ManifestBuilder, committer: ManifestCommitter, runner: BlockingRunner
 ) -> None:
-    """Remove the files in these topics' folders that cuts which died have left."""
+    """Remove the files in these topics' folders that flushes which died have left."""
     for first in range(0, len(manifests), FLUSH_TOPICS_MAX):
         find = partial(_find, writer, manifests[first : first + FLUSH_TOPICS_MAX])
-        await publisher.remove(await runner.run(find))
+        await committer.remove(await runner.run(find))
 
 
-async def sweep_strangers(
+async def sweep_unknown_folders(
     records: StorageRecords, tier: SegmentTier, runner: BlockingRunner, *, folders: Callable[[], Sequence[int]]
 ) -> int:
     """In a shared folder, remove the folders of topics that were deleted and swept; answers how many.
 
     Raises MetadataError.
 
-    An owner that has not heard yet may make files of a topic whose tombstone is gone already. A topic has a record
-    before it has a folder, and a tombstone once the record is gone: so a folder of a topic with neither, asked for in
-    this order and of metadata as it stands now, is of one that was deleted and swept.
+    An owner that is behind may write files of a topic whose tombstone is removed already. A topic has a record before
+    it has a folder, and a tombstone once the record is removed: so a folder of a topic with neither, read in this order
+    and linearizably, is of one that was deleted and swept.
     """
     try:
         found = await runner.run(folders)
@@ -115,5 +112,7 @@ def _find(writer: ManifestBuilder, manifests: Sequence[Manifest]) -> list[str]:
         try:
             found += writer.orphans(manifest)
         except OSError as error:
-            _log.warning("what cuts may have left of topic %d could not be looked for: %s", manifest.topic_id, error)
+            _log.warning(
+                "files that flushes may have left of topic %d could not be looked for: %s", manifest.topic_id, error
+            )
     return found

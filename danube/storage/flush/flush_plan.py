@@ -1,9 +1,9 @@
-"""What becomes of closed journal files, decided before anything is read: segments, manifests, files that may go. Pure.
+"""Plans of flushes: when a pass runs, the segments and manifests it makes, the files that may be removed. Pure.
 
-A pass takes the oldest closed files together, as many as make it worth while: syncs are paid by the topic, so with many
-topics more bytes are gathered before they are cut. A topic's new batches become one segment, or several of full size,
-and small neighbours are merged with them, so that what is read back from a tier is large. What is merged is on the disk
-twice until metadata names it: so one cut merges little, and none does while there is little room.
+A pass covers the oldest closed files, as many as make it worth while: syncs are paid by the topic, so with many topics
+more bytes are gathered first. A topic's new batches become one segment, or several of full size, and small neighbours
+are merged with them, so that reads from a tier are large. Merged segments are on the disk twice until metadata names
+the new ones: so one flush merges little, and nothing while there is little room.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,21 +22,20 @@ from danube.model.limits.broker import (
 from danube.model.subscription import Cursor
 from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.batches.producer_state import StoredNumbers
-from danube.storage.journal.index import IndexRun
-from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.journal.index import ClosedFile, IndexRun
 from danube.storage.segment.compaction import merged_bytes, plan_merge
 from danube.storage.segment.manifest import Manifest, Segment
 
 _NEIGHBOURS_MAX = 64
-"""Segments before the new ones that may be merged with them: whatever is further back was merged when it was new."""
+"""Segments before the new ones that may be merged with them: older ones were merged when they were new."""
 _MERGED_SEGMENTS = 2
-"""Of the largest size: with so many bytes a cut merges no more: what waits is made up for cut by cut."""
+"""Of the largest size: the bytes that one flush merges at most."""
 
 ProducerStates = tuple[tuple[StoredNumbers, ...], ...]
 
 
 def files_of_pass(closed: Sequence[ClosedFile]) -> Sequence[ClosedFile]:
-    """The first of the closed files: those that one pass cuts."""
+    """The first closed files: those that one pass flushes."""
     topics: set[int] = set()
     size = 0
     for number, file in enumerate(closed[:FLUSH_FILES_MAX], 1):
@@ -48,30 +47,30 @@ def files_of_pass(closed: Sequence[ClosedFile]) -> Sequence[ClosedFile]:
 
 
 class Waiting:
-    """Since when closed files wait, in monotonic time: by a clock that was wrong they may have been closed next year.
+    """Waiting times of closed files, in monotonic time, since wall time may have been wrong when they were closed.
 
-    The clock is asked once for each file, how old its newest record is when the file is seen first.
+    The wall clock is read once for each file: for the age of its newest record when the file is seen first.
     """
 
     def __init__(self) -> None:
         self._since_s: dict[int, float] = {}
 
     def note(self, closed: Sequence[ClosedFile], now_ms: int, now_s: float) -> None:
-        """These are the files that are closed now."""
+        """Set the files that are closed now."""
         self._since_s = {
             file.sequence: self._since_s.get(file.sequence, now_s - max(0, now_ms - file.newest_append_ms) / 1_000)
             for file in closed
         }
 
     def waited_s(self, file: ClosedFile, now_s: float) -> float:
-        """For how long a file has waited; 0 of one that was not noted."""
+        """Time that a file has waited; 0 of one that was not noted."""
         return now_s - self._since_s.get(file.sequence, now_s)
 
 
 def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float, *, is_full: bool = False) -> bool:
-    """Whether these files, the first closed ones, should be cut now, or wait until there is more for each topic.
+    """Whether these files, the first closed ones, should be flushed now, or wait for more bytes of each topic.
 
-    `waited_s` is for how long the first of them has waited. On a full disk they do not wait.
+    `waited_s` is the waiting time of the first. On a full disk they do not wait.
     """
     if not files:
         return False
@@ -82,9 +81,9 @@ def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float, *, is_full: bo
 
 
 def is_worth_closing(dead_bytes: int, waited_s: float, *, is_full: bool = False) -> bool:
-    """Whether the journal's open file is to be closed so that what deleted topics have in it can go.
+    """Whether to close the journal's open file so that records of deleted topics in it can be removed.
 
-    `waited_s` is how long ago one was closed for that. On a full disk nothing is waited for.
+    `waited_s` is the time since one was closed for that. On a full disk there is no wait.
     """
     if is_full and dead_bytes >= JOURNAL_FILE_DEAD_BYTES:
         return True
@@ -93,9 +92,9 @@ def is_worth_closing(dead_bytes: int, waited_s: float, *, is_full: bool = False)
 
 
 def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) -> int:
-    """The sequence of the first closed file that still holds what no manifest has; all before it may go.
+    """The sequence of the first closed file with records that no manifest has; all before it may be removed.
 
-    `covered` says up to which position of the journal a topic's records are in the manifest that metadata points to.
+    `covered` answers up to which position of the journal a topic's records are in the manifest that metadata names.
     """
     if not closed:
         return 0
@@ -109,13 +108,13 @@ def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One segment as it will be: sealed ones and new batches, in this order."""
+    """One planned segment: sealed ones and new batches, in this order."""
 
     shape: Segment
-    """What it will be like; of one that stays, what it is."""
+    """Its expected shape; of one that stays, its actual one."""
     sources: tuple[Segment, ...] = ()
     fresh: range = range(0)
-    """Which of the new batches."""
+    """Numbers of the new batches."""
 
     @property
     def stays(self) -> bool:
@@ -124,12 +123,12 @@ class Piece:
 
     @property
     def merges(self) -> bool:
-        """Whether something that is sealed already is written again in it."""
+        """Whether a sealed segment is written again in it."""
         return bool(self.sources) and not self.stays
 
 
 def plan_pieces(segments: Sequence[Segment], fresh: IndexRun, bytes_max: int, *, merges: bool = True) -> list[Piece]:
-    """The segments after a cut, in order: `segments`, then `fresh`; small neighbours are merged if it `merges`."""
+    """The segments after a flush, in order: `segments`, then `fresh`; small neighbours are merged if it `merges`."""
     sealed = [Piece(segment, (segment,)) for segment in segments]
     new = [Piece(_shape(fresh, part), fresh=part) for part in _split(fresh.lengths, bytes_max)]
     if not merges:
@@ -145,10 +144,10 @@ def plan_pieces(segments: Sequence[Segment], fresh: IndexRun, bytes_max: int, *,
 
 
 def epochs_after(record: TopicStorage, end_offset: int) -> tuple[EpochRange, ...]:
-    """The epochs of a topic of which something is in journals only, once its segments end at `end_offset`.
+    """The epochs of a topic with records in journals only, once its segments end at `end_offset`.
 
-    The newest is always one: it says who owns the topic, or where the next owner finds the cursors. The others have
-    nothing but their records, since whoever began a later one has copied the cursors.
+    The newest is always one: it names the topic's owner, or the journal with its cursors. The others have nothing but
+    their records, since each later epoch begins with a copy of the cursors.
     """
     older = (one for one in record.epochs[:-1] if one.end_offset is None or one.end_offset > end_offset)
     return (*older, *record.epochs[-1:])
@@ -156,7 +155,7 @@ def epochs_after(record: TopicStorage, end_offset: int) -> tuple[EpochRange, ...
 
 def manifest_after_flush(
     before: Manifest,
-    generation: int,
+    version: int,
     segments: Sequence[Segment],
     *,
     cursors: Mapping[int, Cursor],
@@ -165,18 +164,18 @@ def manifest_after_flush(
     position: int,
     epochs: Sequence[EpochRange] = (),
 ) -> Manifest:
-    """The generation that holds a journal's records below `position`.
+    """The manifest version that holds a journal's records below `position`.
 
-    `cursors` and `producer_states` are as they stand now, which is later: reading the journal again after them ends at
-    the same. Numbers of batches that are not in here are left to the journal, which may lose them with the batches.
-    `epochs` are those of the topic's record: of journals that none of them names nothing need be known.
+    `cursors` and `producer_states` are those of now, which is later: a replay of the journal over them ends at the
+    same. Numbers of batches that are not in here are left to the journal, which may lose them with the batches.
+    `epochs` are those of the topic's record: journals that none of them names are left out.
     """
     named = {one.journal_id for one in epochs}
     journals = {each: known for each, known in before.journals.items() if not epochs or each in named}
     last = segments[-1] if segments else None
     return replace(
         before,
-        generation=generation,
+        version=version,
         end_offset=last.end_offset if last else before.end_offset,
         last_append_time_ms=last.last_append_time_ms if last else before.last_append_time_ms,
         segments=tuple(segments),
@@ -186,11 +185,11 @@ def manifest_after_flush(
     )
 
 
-def manifest_without(before: Manifest, generation: int, dropped: int) -> Manifest:
-    """The generation in which the first `dropped` segments are let go."""
+def manifest_without(before: Manifest, version: int, dropped: int) -> Manifest:
+    """The manifest version without the first `dropped` segments."""
     segments = before.segments[dropped:]
     start_offset = segments[0].base_offset if segments else before.end_offset
-    return replace(before, generation=generation, start_offset=start_offset, segments=segments)
+    return replace(before, version=version, start_offset=start_offset, segments=segments)
 
 
 def _split(lengths: Sequence[int], bytes_max: int) -> list[range]:
@@ -211,7 +210,7 @@ def _shape(fresh: IndexRun, numbers: range) -> Segment:
     return Segment(
         base_offset=part.bases[0],
         end_offset=part.end_offset,
-        generation=0,
+        manifest_version=0,
         first_append_time_ms=part.times[0],
         last_append_time_ms=part.times[-1],
         batches=len(part),

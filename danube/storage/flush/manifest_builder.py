@@ -1,6 +1,6 @@
-"""Making the next generation of a topic's history: segments first, then the manifest that lists them. All of it blocks.
+"""Builds the next manifest version of a topic: segments first, then the manifest that lists them. All of it blocks.
 
-Nothing that is written here counts before metadata names it (`publishing.py`), so a crash anywhere leaves only orphans.
+Nothing counts before metadata names it (`manifest_commit.py`), so a crash anywhere leaves only orphans.
 """
 
 import contextlib
@@ -21,7 +21,6 @@ from danube.storage.flush.flush_plan import (
     manifest_without,
     plan_pieces,
 )
-from danube.storage.flush.manifest_versions import History, remaining_tails
 from danube.storage.flush.orphans import (
     highest_manifest_version,
     manifest_versions_of,
@@ -29,8 +28,9 @@ from danube.storage.flush.orphans import (
     orphans,
     unfinished,
 )
-from danube.storage.journal.files import FOLDER, FileTable
-from danube.storage.journal.index import IndexRun, joined
+from danube.storage.flush.topic_histories import TopicHistory, remaining_tails
+from danube.storage.journal.folder import FOLDER
+from danube.storage.journal.index import FileTable, IndexRun, joined
 from danube.storage.journal.reader import JournalReader
 from danube.storage.segment.codec import Codec
 from danube.storage.segment.format import EncodedBatch
@@ -45,11 +45,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFlush:
-    """What a cut of one topic is made of, as the event loop saw it."""
+    """Input of one topic's flush, as the event loop saw it."""
 
-    history: History
+    history: TopicHistory
     find_own: Callable[[], IndexRun]
-    """Its batches that are in no segment, up to `position`; called in the thread that cuts."""
+    """Its batches that are in no segment, up to `position`; called in the thread that flushes."""
     files: FileTable
     """Of the journal that they are in."""
     journal_id: int
@@ -59,7 +59,7 @@ class TopicFlush:
     cursors: Mapping[int, Cursor] = field(default_factory=dict)
     producer_states: ProducerStates = ()
     find_previous_owner_tails: Callable[[], Sequence["Run"]] = list
-    """What is in journals of former owners, oldest first: it goes on where the segments end. Called as the other."""
+    """Batches in former owners' journals, oldest first, from where the segments end. Called as `find_own`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ManifestVersion:
-    """A generation that is written and waits to be named by metadata."""
+    """A manifest that is written and waits to be named by metadata."""
 
-    history: History
+    history: TopicHistory
     manifest: Manifest
     orphans: Sequence[str]
     """Files that nobody needs once it is named."""
@@ -93,18 +93,16 @@ class ManifestVersion:
 
     @property
     def change(self) -> tuple[TopicStorage, int]:
-        """What metadata is to be told; epochs that are all in segments are told of no more."""
+        """The change of the topic's record, without epochs that are all in segments."""
         record = self.history.record
-        return replace(record, epochs=epochs_after(record, self.manifest.end_offset)), self.manifest.generation
+        return replace(record, epochs=epochs_after(record, self.manifest.end_offset)), self.manifest.version
 
 
 class ManifestBuilder:
-    """Writes generations into one tier. Owned by one thread at a time; it holds one segment in memory at most.
+    """Writes manifest versions into one tier, with one segment in memory at most. Owned by one thread at a time.
 
-    It works block by block and rests in between: with small batches that is much Python, and the event loop waits.
-
-    What fails half-way is removed at once, or retries would fill the disk. Others may write to the same folders, with
-    generations of their own (`sweeping.py`): their files are left alone.
+    It rests between blocks: small batches take much Python time, and the event loop waits. The files of a failed build
+    are removed at once, or retries would fill the disk. Other brokers' files in the same folder are left alone.
     """
 
     def __init__(
@@ -128,33 +126,33 @@ class ManifestBuilder:
         self._rest = rest
 
     def flush(self, flush: TopicFlush) -> ManifestVersion:
-        """The generation with the batches of a journal in it. Raises DanubeError, OSError, ValueError."""
+        """Build the version with the batches of a journal. Raises DanubeError, OSError, ValueError."""
         try:
-            return self._cut(flush)
+            return self._flush(flush)
         finally:  # what was merged, or the whole topic, is deleted elsewhere, and open it takes up room
             self._segments.forget(flush.history.manifest.topic_id)
 
-    def trim(self, history: History, dropped: int) -> ManifestVersion:
-        """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
+    def trim(self, history: TopicHistory, dropped: int) -> ManifestVersion:
+        """Build the version without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
         names = self._tier.list(folder_of(history.manifest.topic_id))
         manifest = manifest_without(history.manifest, _next_manifest_version(history, names), dropped)
-        with self._whole_or_nothing(history, manifest.generation):
-            return self._put(history, manifest, names)
+        with self._whole_or_nothing(history, manifest.version):
+            return self._put_manifest(history, manifest, names)
 
     def orphans(self, manifest: Manifest) -> list[str]:
         """The files of a topic that nobody needs. Raises OSError."""
         return orphans(self._tier.list(folder_of(manifest.topic_id)), manifest)
 
     def forget_journal_below(self, sequence: int) -> None:
-        """Journal files before this one are removed: keep none of them open."""
-        self._journal.forget_below(sequence)
+        """Close the journal files before this one, which are removed."""
+        self._journal.close_below(sequence)
 
     def close(self) -> None:
-        """Let go of files that are kept open."""
+        """Close the files that are kept open."""
         self._journal.close()
         self._tier.close()
 
-    def _cut(self, flush: TopicFlush) -> ManifestVersion:
+    def _flush(self, flush: TopicFlush) -> ManifestVersion:
         before = flush.history.manifest
         runs = [*flush.find_previous_owner_tails(), Run(self._folder, flush.files, flush.find_own())]
         _check_unbroken(before, runs)
@@ -167,20 +165,21 @@ class ManifestBuilder:
             if not any(piece.merges for piece in pieces):
                 raise
             _log.warning("segments of topic %d are not merged: %s", before.topic_id, error)
-            # What is in the journal need not wait for what cannot be read, or for the room: it would keep every file.
+            # The journal need not wait for unreadable segments or for room: it would keep every file.
             return self._write(flush, plan(merges=False), runs)
 
     def _write(self, flush: TopicFlush, pieces: Sequence[Piece], runs: Sequence[Run]) -> ManifestVersion:
         before = flush.history.manifest
         names = self._tier.list(folder_of(before.topic_id))
-        generation = _next_manifest_version(flush.history, names)
-        with self._whole_or_nothing(flush.history, generation):
+        manifest_version = _next_manifest_version(flush.history, names)
+        with self._whole_or_nothing(flush.history, manifest_version):
             segments = [
-                piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, runs) for piece in pieces
+                piece.shape if piece.stays else self._seal(before.topic_id, manifest_version, piece, runs)
+                for piece in pieces
             ]
             manifest = manifest_after_flush(
                 before,
-                generation,
+                manifest_version,
                 segments,
                 cursors=flush.cursors,
                 producer_states=flush.producer_states,
@@ -188,28 +187,25 @@ class ManifestBuilder:
                 position=flush.position,
                 epochs=flush.history.record.epochs,
             )
-            return self._put(flush.history, manifest, names)
+            return self._put_manifest(flush.history, manifest, names)
 
     @contextlib.contextmanager
-    def _whole_or_nothing(self, history: History, generation: int) -> Iterator[None]:
-        """Where something fails, remove what was put of this generation, which nobody else writes.
-
-        A full disk may be so of what earlier lives put that died at the same: that goes, too.
-        """
+    def _whole_or_nothing(self, history: TopicHistory, manifest_version: int) -> Iterator[None]:
+        """On a failure, remove the files of this manifest version, and on a full disk those of builds that died."""
         folder = folder_of(history.manifest.topic_id)
         try:
             yield
         except Exception as error:
             with contextlib.suppress(OSError):
-                for name in of_manifest_version(self._tier.list(folder), generation):
+                for name in of_manifest_version(self._tier.list(folder), manifest_version):
                     self._tier.delete(f"{folder}/{name}")
                 if isinstance(error, OSError) and is_full(error):
                     for name in unfinished(self._tier.list(folder), history.record):
                         self._tier.delete(f"{folder}/{name}")
             raise
 
-    def _seal(self, topic_id: int, generation: int, piece: Piece, runs: Sequence[Run]) -> Segment:
-        segment, chunks = encode_segment(topic_id, generation, self._batches(topic_id, piece, runs), self._codec)
+    def _seal(self, topic_id: int, manifest_version: int, piece: Piece, runs: Sequence[Run]) -> Segment:
+        segment, chunks = encode_segment(topic_id, manifest_version, self._batches(topic_id, piece, runs), self._codec)
         self._tier.put(segment_name(topic_id, segment), chunks)
         return segment
 
@@ -226,37 +222,37 @@ class ManifestBuilder:
 
     @contextlib.contextmanager
     def _reading(self, folder: str) -> Iterator[JournalReader]:
-        """A reader of the journal in `folder`: files of the own one stay open, there is more to cut in them."""
+        """A reader of the journal in `folder`; files of the broker's own stay open for the next flush."""
         if folder == self._folder:
             yield self._journal
             return
         with contextlib.closing(self._open_journal(folder)) as reader:
             yield reader
 
-    def _put(self, history: History, manifest: Manifest, names: Sequence[str]) -> ManifestVersion:
+    def _put_manifest(self, history: TopicHistory, manifest: Manifest, names: Sequence[str]) -> ManifestVersion:
         encoded = encode_manifest(manifest)
-        self._tier.put(manifest_name(manifest.topic_id, manifest.generation), [encoded])
-        new = [segment for segment in manifest.segments if segment.generation == manifest.generation]
+        self._tier.put(manifest_name(manifest.topic_id, manifest.version), [encoded])
+        new = [segment for segment in manifest.segments if segment.manifest_version == manifest.version]
         written = len(encoded) + sum(segment.file_bytes for segment in new)
         merged = len(history.manifest.segments) + len(new) - len(manifest.segments)
         return ManifestVersion(history, manifest, orphans(names, manifest), written, merged)
 
 
-def blank_history(topic_id: int) -> History:
-    """Of a topic that was never cut."""
-    return History(TopicStorage(topic_id), Manifest(topic_id=topic_id, generation=0))
+def blank_history(topic_id: int) -> TopicHistory:
+    """History of a topic that was never flushed."""
+    return TopicHistory(TopicStorage(topic_id), Manifest(topic_id=topic_id, version=0))
 
 
-def named(generation: ManifestVersion, record: TopicStorage) -> History:
-    """The history as it is once metadata names the generation."""
-    foreign = remaining_tails(generation.history.foreign, generation.manifest)
-    return replace(generation.history, record=record, manifest=generation.manifest, foreign=foreign)
+def named(manifest_version: ManifestVersion, record: TopicStorage) -> TopicHistory:
+    """The history as it is once metadata names the manifest version."""
+    tails = remaining_tails(manifest_version.history.tails, manifest_version.manifest)
+    return replace(manifest_version.history, record=record, manifest=manifest_version.manifest, tails=tails)
 
 
-def _next_manifest_version(history: History, names: Sequence[str]) -> int:
-    """Above the newest, and above what cuts that died have left: a name is never used for two contents."""
+def _next_manifest_version(history: TopicHistory, names: Sequence[str]) -> int:
+    """Above the newest and above files of flushes that died: a name is never used for two contents."""
     own = manifest_versions_of(history.record)
-    return max(history.record.generation, own.start, highest_manifest_version(names, own)) + 1
+    return max(history.record.manifest_version, own.start, highest_manifest_version(names, own)) + 1
 
 
 def _check_unbroken(before: Manifest, runs: Sequence[Run]) -> None:

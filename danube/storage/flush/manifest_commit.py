@@ -1,7 +1,7 @@
-"""A generation becomes the truth: metadata names it, memory follows, then the files that nobody needs any more go.
+"""Commit of manifest versions: metadata names them, memory follows, then files that are not needed are removed.
 
-In this order: what metadata names is on the disk whole, and what readers have in memory is never gone for good. A crash
-between any two steps leaves files that are found and removed later, and nothing else.
+In this order the manifest that metadata names is whole on the disk, and files that readers may need are there. A crash
+between two steps leaves only orphans.
 """
 
 import logging
@@ -13,35 +13,35 @@ from danube.model.errors import StorageChangedError
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.flush.manifest_builder import ManifestVersion, named
 from danube.storage.flush.manifest_lookup import load_history
-from danube.storage.flush.manifest_versions import Histories, remaining_tails
+from danube.storage.flush.topic_histories import TopicHistories, remaining_tails
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
 
 
-class Publisher:
-    """Names generations in metadata. Files are deleted where they are read, after the reads that were asked before."""
+class ManifestCommitter:
+    """Commits manifest versions to metadata. Files are deleted in the reading thread, after the reads before them."""
 
     def __init__(
         self,
         records: StorageRecords,
-        histories: Histories,
+        histories: TopicHistories,
         *,
         reading_tier: SegmentTier,
         read_runner: BlockingRunner,
-        let_go: Callable[[int, int], None],
+        drop_flushed: Callable[[int, int], None],
     ) -> None:
         self._records = records
         self._histories = histories
         self._tier = reading_tier
         self._runner = read_runner
-        self._let_go = let_go
+        self._drop = drop_flushed
 
-    async def publish(self, made: Sequence[ManifestVersion]) -> frozenset[int]:
-        """Name these generations, of one topic each; answers the topics that somebody else changed meanwhile.
+    async def commit(self, made: Sequence[ManifestVersion]) -> frozenset[int]:
+        """Commit these, of one topic each; answers the topics whose records another broker changed meanwhile.
 
-        Raises MetadataError when the store fails: then none of them is named, or nobody knows.
+        Raises MetadataError when the store fails: then none of them is committed, or it is unknown.
         """
         lost: frozenset[int] = frozenset()
         while made:
@@ -53,39 +53,39 @@ class Publisher:
                 lost |= error.topic_ids
                 made = [one for one in made if one.manifest.topic_id not in lost]
             else:
-                self._take_in(made, records)
+                self._apply(made, records)
                 await self.remove([name for one in made for name in one.orphans])
                 break
         return lost
 
     async def reload(self, topic_id: int) -> bool:
-        """Learn what metadata names now of a topic that was lost; answers whether its owner is still the same.
+        """Load what metadata names now of a stale topic; answers whether its owner is still the same.
 
         Raises MetadataError, and as `load_history`.
         """
         before = self._histories.get(topic_id)
         record = await self._records.settled(before.record if before is not None else TopicStorage(topic_id))
         history = await self._runner.run(lambda: load_history(self._tier, record))
-        foreign = remaining_tails(before.foreign if before is not None else (), history.manifest)
-        self._histories.put(replace(history, foreign=foreign))
+        tails = remaining_tails(before.tails if before is not None else (), history.manifest)
+        self._histories.put(replace(history, tails=tails))
         if record.epochs[-1:] != (before.record.epochs[-1:] if before is not None else ()):
             return False
-        self._let_go(topic_id, history.manifest.end_offset)
+        self._drop(topic_id, history.manifest.end_offset)
         return True
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Have files gone that nobody needs; what cannot be removed is found again by the topic's next cut."""
+        """Remove files; those that cannot be removed are found again by the topic's next flush."""
         if names:
             await self._runner.run(lambda: self._remove(names))
 
-    def _take_in(self, made: Sequence[ManifestVersion], records: Sequence[TopicStorage]) -> None:
-        """In one turn of the event loop: whoever reads sees all of a topic before, or all of it after."""
+    def _apply(self, made: Sequence[ManifestVersion], records: Sequence[TopicStorage]) -> None:
+        """In one turn of the event loop: a reader sees all of a topic before, or all of it after."""
         for one, record in zip(made, records, strict=True):
             self._histories.put(named(one, record))
-            self._let_go(record.topic_id, one.manifest.end_offset)
+            self._drop(record.topic_id, one.manifest.end_offset)
 
     def _remove(self, names: Sequence[str]) -> None:
-        """What cannot be removed keeps nothing else, and is said once for each topic."""
+        """A file that cannot be removed stops no other, and is logged once for each topic."""
         faults: dict[str, str] = {}
         for name in names:
             try:
@@ -96,17 +96,17 @@ class Publisher:
             _log.warning("%s", fault)
 
 
-async def look_up(topics: StoredTopics, publisher: Publisher, topic_id: int) -> bool:
-    """Learn what metadata names of a topic that was lost; answers whether it is still this broker's to change.
+async def refresh(topics: StoredTopics, committer: ManifestCommitter, topic_id: int) -> bool:
+    """Load what metadata names of a stale topic; answers whether it is still this broker's to change.
 
-    One that was deleted meanwhile is not remembered again. Raises as `Publisher.reload`.
+    A topic that was deleted meanwhile is dropped. Raises as `ManifestCommitter.reload`.
     """
-    is_ours = await publisher.reload(topic_id)
+    is_ours = await committer.reload(topic_id)
     if topics.is_dead(topic_id):
         topics.histories.forget(topic_id)
         return False
     if not is_ours:
-        topics.take_over(topic_id)
+        topics.disown(topic_id)
         return False
-    topics.lost.discard(topic_id)
+    topics.stale.discard(topic_id)
     return True

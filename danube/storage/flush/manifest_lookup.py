@@ -1,4 +1,4 @@
-"""Finding the manifests that metadata names. All of it blocks."""
+"""Loads the manifests that metadata names, and finds newer ones. All of it blocks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
 from danube.storage.damage import fault_of, next_step
-from danube.storage.flush.manifest_versions import History
 from danube.storage.flush.orphans import highest_manifest_version
-from danube.storage.journal.topic_base import TopicBase
+from danube.storage.flush.topic_histories import TopicHistory
+from danube.storage.journal.index import TopicBase
 from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import decode_manifest, newer_version
 from danube.storage.tiers.tier import SegmentTier
@@ -18,11 +18,11 @@ _MANIFEST = ".manifest"
 
 @dataclass(slots=True)
 class FoundHistories:
-    """What was found of the topics that metadata knows."""
+    """Histories of the topics that metadata knows."""
 
-    histories: list[History] = field(default_factory=list)
+    histories: list[TopicHistory] = field(default_factory=list)
     refused: dict[int, DanubeError] = field(default_factory=dict)
-    """By topic: why its history cannot be read. The others are none the worse for it."""
+    """By topic: why its history cannot be read."""
 
 
 def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundHistories:
@@ -36,15 +36,15 @@ def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundH
     return found
 
 
-def load_history(tier: SegmentTier, record: TopicStorage) -> History:
+def load_history(tier: SegmentTier, record: TopicStorage) -> TopicHistory:
     """A topic's history as its record names it.
 
     Raises DamagedDataError for a manifest that is missing or not what was written, DataFolderError for one of a later
     version, StorageUnavailableError for one that cannot be read.
     """
-    if not record.generation:
-        return History(record, Manifest(topic_id=record.topic_id, generation=0))
-    name = manifest_name(record.topic_id, record.generation)
+    if not record.manifest_version:
+        return TopicHistory(record, Manifest(topic_id=record.topic_id, version=0))
+    name = manifest_name(record.topic_id, record.manifest_version)
     try:
         encoded = tier.read(name, 0, tier.size(name))
     except FileNotFoundError as error:
@@ -56,32 +56,34 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> History:
         if (version := newer_version(encoded)) is not None:
             raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
         raise _damaged(name, "it is not what was written")
-    if (manifest.topic_id, manifest.generation) != (record.topic_id, record.generation):
-        raise _damaged(name, f"it is generation {manifest.generation} of topic {manifest.topic_id}")
-    return History(record, manifest)
+    if (manifest.topic_id, manifest.version) != (record.topic_id, record.manifest_version):
+        raise _damaged(name, f"it is manifest version {manifest.version} of topic {manifest.topic_id}")
+    return TopicHistory(record, manifest)
 
 
-def load_manifest(tier: SegmentTier, topic_id: int, generation: int) -> Manifest:
-    """One generation of a topic, named or not. Raises as `load_history`."""
-    return load_history(tier, TopicStorage(topic_id, generation=generation)).manifest
+def load_manifest(tier: SegmentTier, topic_id: int, manifest_version: int) -> Manifest:
+    """One manifest version of a topic, named or not. Raises as `load_history`."""
+    return load_history(tier, TopicStorage(topic_id, manifest_version=manifest_version)).manifest
 
 
 def manifest_versions_there(tier: SegmentTier, topic_id: int) -> list[int]:
-    """Of a topic's manifests, the newest first. Raises OSError."""
+    """Versions of a topic's manifests, the newest first. Raises OSError."""
     names = tier.list(folder_of(topic_id))
     found = (highest_manifest_version([name]) for name in names if name.endswith(_MANIFEST))
     return sorted(filter(None, found), reverse=True)
 
 
 def manifest_versions_beyond(tier: SegmentTier, record: TopicStorage) -> list[int]:
-    """Those that are newer than what the record names, the newest first. Raises OSError."""
+    """Versions newer than the record's, the newest first. Raises OSError."""
     return [
-        generation for generation in manifest_versions_there(tier, record.topic_id) if generation > record.generation
+        manifest_version
+        for manifest_version in manifest_versions_there(tier, record.topic_id)
+        if manifest_version > record.manifest_version
     ]
 
 
 def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
-    """The newest generation beyond the record's of which everything is there.
+    """The newest version beyond the record's whose manifest and segments are all there.
 
     Raises OSError, StorageUnavailableError, DataFolderError for files of a later version.
     """
@@ -89,18 +91,18 @@ def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
 
 
 def unnamed_history(tier: SegmentTier, record: TopicStorage, end_offset: int) -> Manifest | None:
-    """The newest manifest of which everything is there, if it has more than all that ends at `end_offset` without it.
+    """The newest whole manifest, if it goes beyond `end_offset`, where journal and named manifest end.
 
-    A cut that died has left in the journal what its manifest has. So this one was named once, and the record is of
-    older metadata. Raises as `newest_whole`.
+    The journal still has what a flush that died wrote. So this one was named once, and the record is of older metadata.
+    Raises as `newest_whole`.
     """
-    generation = newest_whole(tier, record)
-    manifest = load_manifest(tier, record.topic_id, generation) if generation is not None else None
+    manifest_version = newest_whole(tier, record)
+    manifest = load_manifest(tier, record.topic_id, manifest_version) if manifest_version is not None else None
     return manifest if manifest is not None and manifest.end_offset > end_offset else None
 
 
-def base_of(history: History) -> TopicBase:
-    """What a journal begins with for this topic."""
+def base_of(history: TopicHistory) -> TopicBase:
+    """The base of the topic in a journal."""
     manifest = history.manifest
     return TopicBase(
         topic_id=manifest.topic_id,
@@ -112,10 +114,10 @@ def base_of(history: History) -> TopicBase:
     )
 
 
-def _is_whole(tier: SegmentTier, topic_id: int, generation: int) -> bool:
+def _is_whole(tier: SegmentTier, topic_id: int, manifest_version: int) -> bool:
     """Whether the manifest can be read and all segments that it names are there."""
     try:
-        segments = load_manifest(tier, topic_id, generation).segments
+        segments = load_manifest(tier, topic_id, manifest_version).segments
         return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)
     except (DamagedDataError, FileNotFoundError):
         return False

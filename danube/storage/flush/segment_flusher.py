@@ -1,15 +1,14 @@
-"""Cutting closed journal files into segments, a pass at a time, in a thread of its own.
+"""Flushes closed journal files into segments, a pass at a time, in a thread of its own.
 
-A pass goes through the topics of the oldest closed files. Each gets its batches sealed and a manifest written; the
-pointers of up to CUT_TOPICS_MAX topics go to the metadata store in one transaction; and when all topics of a file are
-through, the file goes. A pass that ended anywhere is simply done again: what it has named is skipped, what it has not
-is made anew.
+A pass covers the topics of the oldest closed files. Each gets its batches sealed and a manifest written; the pointers
+of up to FLUSH_TOPICS_MAX topics are committed in one transaction; a file with all its topics flushed is removed. A pass
+that ended early is done again: committed topics are skipped, the others built anew.
 
-A topic that could not be cut is late: it holds the files, and now and then a pass goes through them again for it alone.
-The others go on meanwhile.
+A topic that could not be flushed is late: the journal keeps its files, and now and then a pass covers them again for it
+alone. The others go on meanwhile.
 
-What a pass writes is on the disk beside the files that it cuts until they go, and beside the segments that it merges
-until it is named. So it has little unnamed at any time, and with little room it takes one file, and merges nothing.
+The output of a pass is on the disk beside the files that it flushes and the segments that it merges. So it has little
+that is uncommitted at any time, and with little room it covers one file, and merges nothing.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -27,36 +26,36 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.flush.flush_plan import Waiting, files_of_pass, first_needed, is_worth_a_pass, is_worth_closing
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion, Run, TopicFlush, blank_history
-from danube.storage.flush.manifest_commit import Publisher, look_up
+from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
 from danube.storage.journal import Journal
-from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.journal.index import ClosedFile
 from danube.storage.quarantine import FAULTS
 from danube.storage.stored_topics import StoredTopics, changed_by_another
 
 _FOR_GOOD = float("inf")
 _NO_TOPICS: frozenset[int] = frozenset()
 
-Named = Callable[[], Awaitable[frozenset[int]]]
+NamedTopics = Callable[[], Awaitable[frozenset[int]]]
 
 
 @dataclass(slots=True)
 class FlushReport:
-    """What one pass did."""
+    """Result of one pass."""
 
     files: int = 0
-    """Journal files that it looked at, but for those of topics that are late."""
+    """Journal files that it covered, but for those of late topics."""
     topics: int = 0
-    """Cut."""
+    """Flushed."""
     failed: int = 0
-    """Left as they were; the log says why."""
+    """Not flushed; the log says why."""
     written_bytes: int = 0
     merged: int = 0
     """Segments that became a part of larger ones."""
     freed_bytes: int = 0
-    """Of journal files that went."""
+    """Of journal files that were removed."""
 
     def add(self, other: "FlushReport") -> None:
-        """Count another pass in."""
+        """Add another pass."""
         self.files += other.files
         self.topics += other.topics
         self.failed += other.failed
@@ -66,54 +65,54 @@ class FlushReport:
 
 
 class SegmentFlusher:
-    """Cuts one journal into one tier. One pass at a time."""
+    """Flushes one journal into one tier. One pass at a time."""
 
     def __init__(
         self,
         journal: Journal,
         topics: StoredTopics,
         writer: ManifestBuilder,
-        publisher: Publisher,
+        committer: ManifestCommitter,
         *,
         clock: Clock,
         runner: BlockingRunner,
         cache_bytes: int,
         is_room_short: Callable[[], bool],
         is_full: Callable[[], bool] = lambda: False,
-        named: Named | None = None,
+        named: NamedTopics | None = None,
     ) -> None:
         """`named` answers, in a shared folder, the topics whose records name this journal."""
         self._journal = journal
         self._topics = topics
         self._writer = writer
-        self._publisher = publisher
+        self._committer = committer
         self._clock = clock
         self._runner = runner
         self._is_room_short = is_room_short
         self._is_full = is_full
         self._named = named
         self._cache_bytes = cache_bytes
-        """Of the journal's newest data that are read from memory, roughly."""
+        """The journal's newest bytes, which are read from memory, roughly."""
         self._passed_to = 0
-        """A position: passes went through the files below. They may be there still, for topics that are late."""
+        """Passes covered the files below this position. They may be there still, for late topics."""
         self._late = _NO_TOPICS
-        """Those that passes left with something in these files."""
+        """Topics with unflushed records in these files."""
         self._removal_due = True
         self._others_until_s = _FOR_GOOD
-        self._unnamed: Sequence[ManifestVersion] = ()
-        """Written while the metadata store failed: they are named once it works, and nothing is written twice."""
+        self._uncommitted: Sequence[ManifestVersion] = ()
+        """Written while the metadata store failed: they are committed once it works, and nothing is written twice."""
         self._waiting = Waiting()
         self._note_closed()
         journal.on_file_closed(self._note_closed)
         self._ended_s = self._looked_s = clock.monotonic_s()
-        """When a file was ended for deleted topics, and when it was looked at whether one should be."""
+        """Times of the last file closed for deleted topics, and of the last check for that."""
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to remove, or enough for a pass to be worth its syncs."""
+        """Whether there are files to remove, or enough bytes for a pass to be worth its syncs."""
         if self._removal_due and self._journal.stopped is None:
             return True
-        if self._is_others_turn_over() or any(self._is_previous_owner_tail_due(each) for each in self._foreign):
+        if self._is_others_turn_over() or any(self._is_previous_owner_tail_due(each) for each in self._with_tails):
             return True
         if any(self._is_due(each, self._passed_to) for each in self._late):
             return True
@@ -121,9 +120,9 @@ class SegmentFlusher:
         return is_worth_a_pass(files, self._waited_s(files[0]) if files else 0.0, is_full=self._is_full())
 
     def wants_new_file(self) -> bool:
-        """Whether the journal should go on in a new file now, so that what deleted topics have in the last one can go.
+        """Whether the journal should begin a new file now, so that records of deleted topics in the last one can go.
 
-        It is asked often, looks now and then, and answers yes once.
+        It is called often, checks now and then, and answers yes once.
         """
         now_s = self._clock.monotonic_s()
         is_full = self._is_full()
@@ -136,40 +135,37 @@ class SegmentFlusher:
         self._ended_s = now_s
         return True
 
-    def topic_is_gone(self) -> None:
-        """A topic that may have held journal files does so no more."""
+    def release_files(self) -> None:
+        """Check for files to remove: a topic needs its files no more."""
         self._removal_due = True
 
     async def flush(self) -> FlushReport:
         """One pass. Raises MetadataError, StorageUnavailableError; faults of single topics are logged, and theirs."""
-        report = await self.name_waiting()
-        await self._catch_up(report)
-        await self._go_on(report)
+        report = await self.commit_waiting()
+        await self._flush_late(report)
+        await self._flush_next(report)
         await self._remove_files(report)
         return report
 
-    async def name_waiting(self) -> FlushReport:
-        """Have metadata name what was written while it failed; after a newer generation that would be done in vain.
-
-        Raises MetadataError.
-        """
+    async def commit_waiting(self) -> FlushReport:
+        """Commit manifests that were written while metadata failed, before newer ones are. Raises MetadataError."""
         report = FlushReport()
-        if self._unnamed:
-            await self._name(self._unnamed, report)
+        if self._uncommitted:
+            await self._commit(self._uncommitted, report)
         return report
 
-    async def _catch_up(self, report: FlushReport) -> None:
-        """Go through files again for the topics that are late: in steps, as what they hold may be more than fits."""
+    async def _flush_late(self, report: FlushReport) -> None:
+        """Cover files again for late topics: in steps, as they may need more than fits."""
         due = frozenset(topic_id for topic_id in self._late if self._is_due(topic_id, self._passed_to))
         if due:
             await self._flush_topics(due, self._files_of_pass(self._held_for(due)), report)
         self._note_late(self._late)
 
-    async def _go_on(self, report: FlushReport) -> None:
-        """Go through the next files for all others."""
+    async def _flush_next(self, report: FlushReport) -> None:
+        """Cover the next files for all others."""
         files = self._files_of_pass(self._pending())
         report.files += len(files)
-        wanted = self._foreign.union(*(file.topics for file in files))
+        wanted = self._with_tails.union(*(file.topics for file in files))
         if await self._flush_topics(wanted - self._late, files, report) and files:
             self._passed_to = files[-1].end_position
             self._note_late(self._late | wanted)
@@ -178,15 +174,15 @@ class SegmentFlusher:
         return files_of_pass(files)[:1] if self._is_room_short() else files_of_pass(files)
 
     def _pending(self) -> Sequence[ClosedFile]:
-        """The closed files that no pass went through."""
+        """The closed files that no pass covered."""
         return [file for file in self._journal.closed_files() if file.end_position > self._passed_to]
 
     def _passed(self) -> Sequence[ClosedFile]:
-        """Those that passes went through."""
+        """The closed files that passes covered."""
         return [file for file in self._journal.closed_files() if file.end_position <= self._passed_to]
 
     def _held_for(self, topic_ids: frozenset[int]) -> Sequence[ClosedFile]:
-        """Those of them that hold something of one of these topics which is not cut; each topic is looked at once."""
+        """Covered files with unflushed records of one of these topics; each topic is checked once."""
         left = sorted(((self._covered_to(topic_id), topic_id) for topic_id in topic_ids), reverse=True)
         behind: set[int] = set()
         held: list[ClosedFile] = []
@@ -198,7 +194,7 @@ class SegmentFlusher:
         return held
 
     def _note_late(self, topic_ids: frozenset[int]) -> None:
-        """Those of these topics are late that files are held for; each is looked at in the last file that it is in."""
+        """Find the late ones of these topics; each is checked in the last file that it is in."""
         left, late = set(self._behind(topic_ids, self._passed_to)), set[int]()
         for file in reversed(self._passed()):
             inside = file.topics & left
@@ -210,14 +206,14 @@ class SegmentFlusher:
         return frozenset(topic_id for topic_id in topic_ids if self._is_behind(topic_id, position))
 
     async def _flush_topics(self, topic_ids: frozenset[int], files: Sequence[ClosedFile], report: FlushReport) -> bool:
-        """Cut those that are due up to the end of these files; answers whether it came to the end."""
+        """Flush those that are due up to the end of these files; answers whether it got to the end."""
         position = files[-1].end_position if files else self._passed_to
         made: list[ManifestVersion] = []
         for topic_id in sorted(topic_ids):
             if not self._is_due(topic_id, position):
                 continue
             if len(files) > 1 and self._is_room_short():
-                await self._name(made, report)
+                await self._commit(made, report)
                 return False  # another pass goes on with the first file only
             one = await self._try(topic_id, position)
             if one is None:
@@ -225,31 +221,31 @@ class SegmentFlusher:
                 continue
             made.append(one)
             if self._is_group(made):
-                await self._name(made, report)
+                await self._commit(made, report)
                 made = []
-        await self._name(made, report)
+        await self._commit(made, report)
         return True
 
     def _is_group(self, made: Sequence[ManifestVersion]) -> bool:
-        """Whether so many are to be named before more is written."""
+        """Whether these are to be committed before more is written."""
         unnamed_bytes = sum(one.written_bytes for one in made)
         return len(made) >= FLUSH_TOPICS_MAX or unnamed_bytes >= FLUSH_UNNAMED_SEGMENTS * self._writer.segment_bytes_max
 
-    async def _name(self, made: Sequence[ManifestVersion], report: FlushReport) -> None:
-        # of a topic that was forgotten meanwhile a generation may lack what was forgotten with it
+    async def _commit(self, made: Sequence[ManifestVersion], report: FlushReport) -> None:
+        # the manifest of a topic that was deleted meanwhile may lack dropped records
         made = [one for one in made if not self._topics.is_dead(one.manifest.topic_id)]
-        self._unnamed = ()
+        self._uncommitted = ()
         try:
-            lost = await self._publisher.publish(made)
+            lost = await self._committer.commit(made)
         except MetadataError:
-            self._unnamed = made
+            self._uncommitted = made
             raise
-        self._topics.note_lost(lost)
+        self._topics.mark_stale(lost)
         for topic_id in lost:
-            self._topics.quarantine(topic_id, changed_by_another(), self._clock.monotonic_s())
+            self._topics.quarantine_topic(topic_id, changed_by_another(), self._clock.monotonic_s())
         named = [one for one in made if one.manifest.topic_id not in lost]
         for one in named:
-            self._topics.note_published(one.manifest.topic_id)
+            self._topics.note_committed(one.manifest.topic_id)
         report.topics += len(named)
         report.failed += len(made) - len(named)
         report.written_bytes += sum(one.written_bytes for one in named)
@@ -261,19 +257,19 @@ class SegmentFlusher:
         try:
             return await self._make(topic_id, position)
         except FAULTS as error:
-            self._topics.quarantine(topic_id, error, self._clock.monotonic_s())
+            self._topics.quarantine_topic(topic_id, error, self._clock.monotonic_s())
             return None
 
     async def _make(self, topic_id: int, position: int) -> ManifestVersion | None:
-        """Write the topic's next generation; None when it is not this broker's to cut any more."""
-        if topic_id in self._topics.lost and not await look_up(self._topics, self._publisher, topic_id):
+        """Write the topic's next manifest version; None when it is not this broker's to flush any more."""
+        if topic_id in self._topics.stale and not await refresh(self._topics, self._committer, topic_id):
             return None
         journal, snapshot = self._journal, self._journal.snapshot(topic_id)
         history = self._topics.histories.get(topic_id) or blank_history(topic_id)
         position = max(position, history.manifest.journals.get(journal.journal_id, 0))
         flush = TopicFlush(
             history=history,
-            find_previous_owner_tails=lambda: [Run(part.folder, part.files, part.run()) for part in history.foreign],
+            find_previous_owner_tails=lambda: [Run(part.folder, part.files, part.run()) for part in history.tails],
             find_own=lambda: journal.run(topic_id, position),
             files=journal.files,
             journal_id=journal.journal_id,
@@ -299,18 +295,18 @@ class SegmentFlusher:
         self._others_until_s = self._clock.monotonic_s() + FLUSH_RETRY_S if waits else _FOR_GOOD
 
     def _release_others(self, files: Iterable[ClosedFile]) -> None:
-        """Of topics that another broker took, or deleted, the journal still knows where they were in these files."""
+        """Drop topics of other brokers from the journal's memory, which still has their batches in these files."""
         for topic_id in frozenset[int]().union(*(file.topics for file in files)):
             if not self._topics.is_owned(topic_id):
-                self._journal.release(topic_id)
+                self._journal.forget(topic_id)
 
     def _is_others_turn_over(self) -> bool:
-        """Whether it is time to see if others have cut what was theirs in this journal."""
+        """Whether it is time to check if other brokers have flushed their topics out of this journal."""
         return self._journal.stopped is None and self._clock.monotonic_s() >= self._others_until_s
 
     @property
-    def _foreign(self) -> frozenset[int]:
-        """What former owners left is cut also when nothing was appended since, and be it only to say that it is."""
+    def _with_tails(self) -> frozenset[int]:
+        """Topics with former owners' tails; they are flushed also when nothing was appended since."""
         return self._topics.histories.with_older_epochs
 
     def _is_previous_owner_tail_due(self, topic_id: int) -> bool:
@@ -319,14 +315,14 @@ class SegmentFlusher:
     def _needed_from(self, topic_id: int, named: frozenset[int]) -> float:
         """The position from which on the journal is kept for a topic.
 
-        Of another's topic all is kept as long as its record names this journal, or may come to name it.
+        Of another broker's topic all is kept as long as its record names this journal, or may come to name it.
         """
         if self._topics.is_owned(topic_id) or self._topics.is_dead(topic_id):
             return self._covered_to(topic_id)
-        return 0 if topic_id in named or topic_id in self._topics.begun else _FOR_GOOD
+        return 0 if topic_id in named or topic_id in self._topics.in_transit else _FOR_GOOD
 
     def _is_cold(self, file: ClosedFile) -> bool:
-        """Whether those who read close behind the end do not read this file from memory any more."""
+        """Whether readers close behind the end no longer read this file from memory."""
         if self._journal.end_position - file.end_position >= self._cache_bytes:
             return True
         return self._waited_s(file) >= FLUSH_DELAY_S
@@ -341,17 +337,17 @@ class SegmentFlusher:
         is_previous_owner_tail = self._topics.histories.has_older_epochs(topic_id) and self._is_own(topic_id)
         if not is_previous_owner_tail and not self._is_behind(topic_id, position):
             return False
-        return not self._topics.troubles.leaves_out(topic_id, self._clock.monotonic_s())
+        return not self._topics.quarantine.is_active(topic_id, self._clock.monotonic_s())
 
     def _is_behind(self, topic_id: int, position: int) -> bool:
         return self._is_own(topic_id) and self._covered_to(topic_id) < position
 
     def _is_own(self, topic_id: int) -> bool:
-        """Whether the topic is for this broker to cut."""
+        """Whether the topic is this broker's to flush."""
         return topic_id not in self._topics.refused and self._topics.is_owned(topic_id)
 
     def _covered_to(self, topic_id: int) -> float:
-        """Up to which position of the journal nothing of the topic is needed."""
+        """The position of the journal below which nothing of the topic is needed."""
         if self._topics.is_dead(topic_id):
             return _FOR_GOOD
         history = self._topics.histories.get(topic_id)

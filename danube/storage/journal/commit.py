@@ -1,7 +1,7 @@
-"""Group commit: gathers what is pending into rounds, has them written, acknowledges them. What is durable, it decides.
+"""Group commit: gathers pending batches and cursors into rounds, has them written, acknowledges them.
 
-Appends gather while a round is being written and synced; the next round takes them all and starts when that one ends.
-There is no timer in that: a lone publish goes at once, and a flood makes rounds large by itself.
+Appends gather while a round is being written and synced; the next round has them all and starts when that one ends.
+No timer is involved: a lone publish is written at once, and a flood makes rounds large by itself.
 """
 
 import asyncio
@@ -28,19 +28,41 @@ from danube.model.limits.broker import (
 from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import CheckedBody, check
-from danube.storage.journal.alarm import Alarm
-from danube.storage.journal.backlog import Backlog, PendingBatch, TopicState
-from danube.storage.journal.clock_jump_log import StampWatch
 from danube.storage.journal.format import HEADER_BYTES
-from danube.storage.journal.histogram import LatencyHistogram
-from danube.storage.journal.round import Round, build_round
-from danube.storage.journal.settings import JournalSettings
+from danube.storage.journal.round import Backlog, PendingBatch, Round, TopicState, build_round
 from danube.storage.journal.writer import RoundWriter, Written
 from danube.storage.log.cursors import CursorKey, PendingCursor, PendingCursors
 from danube.storage.log.protocol import AppendDone, Saved
+from danube.storage.retention.retention_clock import ClampLog
+from danube.storage.settings import JournalSettings, LatencyHistogram
+
+
+class Alarm:
+    """Calls `callback` once after it was armed; arming it again meanwhile changes nothing."""
+
+    def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._callback = callback
+        self._timer: TimerHandle | None = None
+
+    def arm(self, delay_s: float) -> None:
+        """Call the callback after `delay_s`, unless it is armed already."""
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._clock.monotonic_s() + delay_s, self._ring)
+
+    def cancel(self) -> None:
+        """Disarm it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._callback()
+
 
 _T = TypeVar("_T")
 
@@ -48,7 +70,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupCommit:
-    """The writing side of a journal. `on_written` is told of each round once it is durable, before anybody else is."""
+    """The writing side of a journal. `on_written` gets each durable round before anything in it is acknowledged."""
 
     def __init__(
         self,
@@ -67,24 +89,24 @@ class GroupCommit:
         self._cursors = PendingCursors()
         self._taken: tuple[list[PendingBatch], dict[CursorKey, PendingCursor]] = ([], {})
         self._rotating: list[asyncio.Future[None]] = []
-        """Who waits for a new file."""
+        """Callers that wait for a new file."""
         self._confirming: list[tuple[TopicState, int, AppendDone]] = []
-        """Who waits for the sync of what is stored already: of which topic, and the offset to be told."""
+        """Callbacks that wait for the sync of a stored batch: its topic, and its offset."""
         self._closing = self._sync_due = self._mark_due = self._mark_file_due = False
         self._failing = False
-        """Whether the last round failed: said once, not once a round."""
+        """Whether the last round failed: logged once, not once a round."""
         self._is_mark_failing = False
-        """Whether the last mark round or new file failed: said once, too."""
+        """Whether the last mark round or new file failed: logged once, too."""
         self._is_shared = False
-        """Whether the last round had several waiting for it."""
+        """Whether several callers waited for the last round."""
         self._last_round_s = clock.monotonic_s()
         self._cursor_alarm = Alarm(clock, self._hurry_cursors)
         self._mark_file_s = clock.monotonic_s()
-        """When the file `mark` was written last, as far as that was for time."""
+        """Time of the last write of the file `mark` by a timer."""
         self._mark_alarm = Alarm(clock, self._ask_for_mark)
         self._mark_file_alarm = Alarm(clock, self._ask_for_mark_file)
         self._sync_alarm = Alarm(clock, self._ask_for_sync)
-        self._stamps = StampWatch()
+        self._clamp_log = ClampLog()
         self._wake = asyncio.Event()
         self._tasks = TaskScope("journal")
         self._work: asyncio.Task[None] | None = None
@@ -96,7 +118,7 @@ class GroupCommit:
 
     @property
     def durability(self) -> Durability:
-        """Of topics that have none of their own."""
+        """Durability of topics that have none of their own."""
         return self._settings.durability
 
     @property
@@ -105,7 +127,7 @@ class GroupCommit:
         return self._backlog.bytes
 
     async def rotate(self) -> None:
-        """Go on in a new file, unless the last one is empty. Raises StorageUnavailableError, ShuttingDownError."""
+        """Begin a new file, unless the last one is empty. Raises StorageUnavailableError, ShuttingDownError."""
         self._check_open()
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._rotating.append(waiting)
@@ -113,7 +135,7 @@ class GroupCommit:
         await waiting
 
     def start(self) -> None:
-        """Begin to write what is appended."""
+        """Start writing."""
         self._work = self._tasks.spawn(self._work_until_closed(), "rounds")
         self._plan_mark()
         self._retry_mark_file()
@@ -153,7 +175,7 @@ class GroupCommit:
 
     def confirm(self, topic: TopicState, offset: int, done: AppendDone) -> None:
         """As `TopicLog.confirm`."""
-        if not self._confirming and self._is_confirmed(topic):  # nobody overtakes who waits on the same stream
+        if not self._confirming and self._is_confirmed(topic):  # no overtaking on the same stream
             done(offset)
             return
         self._check_open()
@@ -161,7 +183,7 @@ class GroupCommit:
         self._ask_for_sync()
 
     def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
-        """As `TopicLog.save_cursor`; refused ones are told through `saved`."""
+        """As `TopicLog.save_cursor`; a refusal goes to `saved`."""
         if self.stopped is not None or self._closing:
             if saved is not None:
                 saved(self._refusal())
@@ -173,17 +195,19 @@ class GroupCommit:
             self._wake.set()
 
     def forget_cursors(self, topic_id: int) -> None:
-        """Write no more cursors of a topic that is gone; whoever waits for one gets a TopicNotFoundError."""
+        """Write no more cursors of a deleted topic; waiting callbacks get a TopicNotFoundError."""
         for saved in self._cursors.drop_topic(topic_id):
-            _call(saved, TopicNotFoundError("the topic was deleted while a cursor of it was being saved"))
+            call_safely(saved, TopicNotFoundError("the topic was deleted while a cursor of it was being saved"))
 
     def forget_cursor(self, topic: TopicState, subscription_id: int) -> None:
-        """As `TopicLog.forget_cursor`, for what waits to be written; whoever waits for it gets an error."""
+        """As `TopicLog.forget_cursor`, for a cursor that waits to be written; its callbacks get an error."""
         being_written = self._taken[1].get((topic.topic_id, subscription_id))
         if being_written is not None:
             being_written.is_gone = True
         for saved in self._cursors.drop(topic.topic_id, subscription_id):
-            _call(saved, SubscriptionNotFoundError("the subscription was deleted while its cursor was being saved"))
+            call_safely(
+                saved, SubscriptionNotFoundError("the subscription was deleted while its cursor was being saved")
+            )
 
     async def _work_until_closed(self) -> None:
         try:
@@ -198,21 +222,21 @@ class GroupCommit:
                 await self._try(self._writer.mark)
             if self.stopped is None and self._writer.end.is_mark_behind:
                 await self._try(self._writer.write_mark)
-            self._tell_rotated(self._refusal())
+            self._answer_rotations(self._refusal())
         except Exception:
             self._stop("the journal's writer met a fault of its own; the broker's log has the details")
             raise
 
     async def _work_off(self) -> None:
         while self.stopped is None and await self._step():
-            self._tell_confirmed()
+            self._answer_confirms()
             await self._let_others_join()
 
     async def _let_others_join(self) -> None:
-        """Let those who were just acknowledged append again before the next round is gathered.
+        """Let clients that were just acknowledged append again before the next round is gathered.
 
-        Turns of the loop are what is waited for, never time: one where nobody shares rounds, and otherwise as long as
-        every few bring more, up to a bound. A round has its price, and so a busy broker pays it less often.
+        It waits for turns of the loop, never for time: one turn when rounds are not shared, else as long as every few
+        turns bring more, up to a bound. A round has its price, and a busy broker pays it less often.
         """
         silent = 0
         for _ in range(JOURNAL_JOIN_TURNS_MAX if self._is_shared else 1):
@@ -223,9 +247,9 @@ class GroupCommit:
                 return
 
     async def _step(self) -> bool:
-        """Do the next thing that is due; answers whether there was one."""
+        """Do the next step that is due; answers whether there was one."""
         if self._rotating:
-            self._tell_rotated(await self._try(self._writer.rotate))
+            self._answer_rotations(await self._try(self._writer.rotate))
             self._retry_mark_file()
         elif self._mark_file_due:  # before what waits, for under a flood there is always something that does
             self._mark_file_due = False
@@ -246,7 +270,7 @@ class GroupCommit:
         return True
 
     async def _try(self, work: Callable[[], Written | None]) -> DanubeError | None:
-        """Have the writer do something that stores nothing; answers why it could not."""
+        """Have the writer do work that stores nothing; answers its failure."""
         try:
             written = await self._runner.run(work)
         except StorageUnavailableError as error:
@@ -262,7 +286,7 @@ class GroupCommit:
             self._on_written(Round([], {}), written)
         return None
 
-    def _tell_rotated(self, error: DanubeError | None) -> None:
+    def _answer_rotations(self, error: DanubeError | None) -> None:
         waiting, self._rotating = self._rotating, []
         for one in waiting:
             if one.done():
@@ -273,18 +297,18 @@ class GroupCommit:
                 one.set_exception(error)
 
     def _is_confirmed(self, topic: TopicState) -> bool:
-        """Whether all that is stored of a topic is as durable as its durability says now."""
+        """Whether all stored batches of a topic are as durable as its durability says now."""
         if topic.durability is not Durability.FSYNC or topic.index is None:
             return True
         return not topic.index.reaches(self._writer.end.synced_to)
 
-    def _tell_confirmed(self) -> None:
+    def _answer_confirms(self) -> None:
         if not self._confirming or self.stopped is not None:
             return
         waiting, self._confirming = self._confirming, []
         for topic, offset, done in waiting:
             if self._is_confirmed(topic):
-                _call(done, offset)
+                call_safely(done, offset)
             else:
                 self._confirming.append((topic, offset, done))
                 self._sync_due = True
@@ -311,21 +335,22 @@ class GroupCommit:
             self._last_round_s = self._clock.monotonic_s()
             self._acknowledge(written_round, written)
             took_s = self._clock.monotonic_s() - started_s
-            self.round_seconds.note(took_s)
+            self.round_seconds.observe(took_s)
             self.last_round_ms = took_s * 1_000
 
     def _gather(self) -> Round:
-        batches = self._backlog.take(self._settings.round_bytes_max)
+        batches = self._backlog.pop_round(self._settings.round_bytes_max)
         room = self._settings.round_bytes_max - sum(batch.total_bytes for batch in batches)
         cursors = self._cursors.take(room if self._cursors.urgent else min(room, CURSOR_RIDE_BYTES_MAX))
         self._taken = batches, cursors
         built = build_round(batches, cursors, self._clock.now_ms())
-        self._stamps.look(built, self._clock.monotonic_s())
+        if built.ahead is not None:
+            self._clamp_log.warn(*built.ahead, built.now_ms, self._clock.monotonic_s())
         return built
 
     def _acknowledge(self, written_round: Round, written: Written) -> None:
         self._on_written(written_round, written)
-        self._tell_confirmed()  # first: what came before these on a stream is told before them
+        self._answer_confirms()  # first: they came before these on a stream
         self._mark_due = False
         if self._failing:
             _log.warning("the journal takes appends again")
@@ -336,13 +361,13 @@ class GroupCommit:
         self._is_shared = len(batches) > 1 or any(len(batch.waiting) > 1 for batch in batches)
         for batch, stored in zip(batches, written_round.stored, strict=True):
             for offset, done in enumerate(batch.waiting, stored.base_offset):
-                _call(done, offset)
+                call_safely(done, offset)
         for pending in cursors.values():
             for saved in pending.waiting:
-                _call(saved, None)
+                call_safely(saved, None)
         for topic in dict.fromkeys(batch.topic for batch in batches):
             for listener in topic.listeners:
-                _call(listener, topic.durable_end)
+                call_safely(listener, topic.durable_end)
         self._plan_mark()
         if self._writer.end.synced_to < written.end_position and Durability.INTERVAL in written_round.durabilities:
             self._sync_alarm.arm(self._settings.sync_interval_s)
@@ -359,11 +384,11 @@ class GroupCommit:
         self._cursors.let_wait()
         if self._cursors:
             self._cursor_alarm.arm(self._settings.cursor_interval_s)
-        _tell([*batches, *self._take_followers(batches)], cursors, error)
+        _answer([*batches, *self._pop_followers(batches)], cursors, error)
 
-    def _take_followers(self, failed: list[PendingBatch]) -> list[PendingBatch]:
-        """What waits behind those that failed, in the same topics: stored now, it would overtake them."""
-        followers = self._backlog.take_topics({batch.topic for batch in failed})
+    def _pop_followers(self, failed: list[PendingBatch]) -> list[PendingBatch]:
+        """Batches behind failed ones in the same topics: stored now, they would overtake them."""
+        followers = self._backlog.pop_topics({batch.topic for batch in failed})
         self._backlog.settle(followers)
         return followers
 
@@ -378,19 +403,19 @@ class GroupCommit:
         _log.error("%s", self.stopped)
         self._cancel_alarms()
         error = StorageUnavailableError(self.stopped)
-        _tell(*self._settle(), error)
-        waiting = self._backlog.take_all()
+        _answer(*self._settle(), error)
+        waiting = self._backlog.pop_all()
         self._backlog.settle(waiting)
-        _tell(waiting, {}, error)
+        _answer(waiting, {}, error)
         self._refuse_cursors(error)
         waiting_for_sync, self._confirming = self._confirming, []
         for _, _, done in waiting_for_sync:
-            _call(done, error)
-        self._tell_rotated(error)
+            call_safely(done, error)
+        self._answer_rotations(error)
 
     def _refuse_cursors(self, error: DanubeError) -> None:
         for saved in self._cursors.drop_all():
-            _call(saved, error)
+            call_safely(saved, error)
 
     def _check_open(self) -> None:
         if self.stopped is not None or self._closing:
@@ -433,7 +458,7 @@ class GroupCommit:
         self._try_later(self._mark_file_alarm, is_left=self._writer.end.is_mark_behind)
 
     def _try_later(self, alarm: Alarm, *, is_left: bool) -> None:
-        """A mark that failed is made later, also if nothing else is written; a full disk is not asked all the time."""
+        """A failed mark is written later, also if nothing else is written, but not at once on a full disk."""
         if is_left and self.stopped is None:
             alarm.arm(MARK_RETRY_DELAY_S)
 
@@ -446,17 +471,17 @@ class GroupCommit:
             alarm.cancel()
 
 
-def _tell(batches: Iterable[PendingBatch], cursors: Mapping[CursorKey, PendingCursor], error: DanubeError) -> None:
+def _answer(batches: Iterable[PendingBatch], cursors: Mapping[CursorKey, PendingCursor], error: DanubeError) -> None:
     for batch in batches:
         for done in batch.waiting:
-            _call(done, error)
+            call_safely(done, error)
     for pending in cursors.values():
         for saved in pending.waiting:
-            _call(saved, error)
+            call_safely(saved, error)
 
 
-def _call(callback: Callable[[_T], None], argument: _T) -> None:
-    """Whoever waits cannot stop the journal."""
+def call_safely(callback: Callable[[_T], None], argument: _T) -> None:
+    """Run a callback; its exception is logged and stops nothing."""
     try:
         callback(argument)
     except Exception:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
 from danube.storage.batches.producer_state import StoredNumbers
-from danube.storage.journal.files import FileStart
-from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.journal.index import ClosedFile, FileStart
 from danube.storage.log.cursors import CursorKey
 
 _NEVER_MS = 2**63 - 1

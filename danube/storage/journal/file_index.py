@@ -1,32 +1,7 @@
-"""The index beside a closed journal file, version 1: what reading the whole file would tell, without its bodies. Pure.
+"""The index beside a closed journal file, version 1: what a scan of the file finds, without the bodies. Pure.
 
-Little-endian, no padding. It is a cache: one that is missing, or not what was written, is made again from the file.
-
-    at  bytes  field
-    0   4      magic "DnJx"
-    4   1      version, 1
-    5   3      reserved, 0
-    8   8      journal id
-    16  8      file sequence
-    24  8      base position of the file
-    32  8      position after the file's last byte
-    40  8      number of the last round before the file
-    48  8      number of the last round in it
-    56  8      append time of its oldest record, ms since 1970
-    64  8      append time of its newest record
-    72  4      t, how many topics
-    76  4      c, how many cursors
-    80  4      m, how many numbered batches
-    84  ...    t topics, then c cursors, then m numbered batches
-    end-4  4   CRC-32C of everything before it
-
-A topic: topic id (8), n, how many batches (4), offset after its last record (8); then n base offsets (8 each),
-n positions of envelopes (8 each), n append times (8 each), n body lengths (4 each). With n = 4,294,967,295 the topic
-has records in the file that are not listed here, and nothing follows.
-A cursor: topic id (8), position of its envelope (8), length of its body (4), its body (`cursors.py`): the last one of
-each subscription.
-A numbered batch, 40 bytes: topic id (8), base offset (8), numbering id (8), base sequence (8), records (4), body CRC
-(4): the last ones of each row, rows in the order in which they last stored something.
+It is a cache: one that is missing, or not what was written, is made again from the file. The layout is drawn in
+`docs/formats/journal.md`.
 """
 
 import struct
@@ -37,8 +12,7 @@ from dataclasses import dataclass
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.journal.contents import FileContents
-from danube.storage.journal.files import FileStart
-from danube.storage.journal.index import IndexRun
+from danube.storage.journal.index import FileStart, IndexRun
 from danube.storage.log.cursors import decode_cursor, encode_cursor
 
 MAGIC = b"DnJx"

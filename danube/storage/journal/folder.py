@@ -1,22 +1,40 @@
-"""What stands in a journal's folder beside the bytes of its rounds: where it begins, the indexes. All of it blocks."""
+"""The folder of a journal: names, `first`, `mark`, indexes, removal of files, words for damage. All of it blocks."""
 
 import contextlib
 import logging
 from collections.abc import Sequence
 
 from danube.model.errors import DamagedDataError
-from danube.runtime.disk import Disk, is_full
+from danube.runtime.disk import Disk, File, is_full
+from danube.storage.damage import next_step, next_step_shared
 from danube.storage.journal.file_index import FileIndex, decode_index, encode_index
-from danube.storage.journal.files import FOLDER, first_path, index_path, mark_path, next_step_in, path
 from danube.storage.journal.format import (
     FIRST_BYTES,
+    FIRST_NAME,
+    MARK_BYTES,
+    MARK_NAME,
+    FileHeader,
     FirstFile,
+    Mark,
     decode_first,
+    decode_mark,
+    encode_file_header,
     encode_first,
+    encode_mark,
+    file_name,
     file_sequence,
+    index_name,
     index_sequence,
 )
-from danube.storage.journal.mark import MARK_BYTES, Mark, decode_mark, encode_mark
+
+FOLDER = "journal"
+"""Of a broker's own journal within its data folder."""
+
+FILE_GONE = "the file is missing"
+FOLDER_GONE = "the folder is missing; if it is on a disk of its own, that may not be mounted"
+ALL_GONE = "none of the journal's files is in this folder"
+"""No file is named, as flushed files were removed and nothing tells them from those that count."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -28,18 +46,18 @@ class JournalFolder:
         self.disk = disk
         self.name = name
         self._is_mark_failing = False
-        """Whether the last mark could not be written: said once, not at every try."""
+        """Whether the last mark could not be written: logged once, not at every try."""
 
     def path(self, sequence: int) -> str:
         """The name of a journal file within the data folder."""
         return path(sequence, self.name)
 
     def sequences(self) -> list[int]:
-        """Of all journal files, ascending."""
+        """Sequences of all journal files, ascending."""
         return sorted(found for name in self.disk.list(self.name) if (found := file_sequence(name)) is not None)
 
     def read_first(self) -> FirstFile | None:
-        """Where the journal begins; None as long as no file was removed. Raises DamagedDataError."""
+        """Begin of the journal; None as long as no file was removed. Raises DamagedDataError."""
         name = first_path(self.name)
         if not self.disk.exists(name):
             return None
@@ -51,14 +69,13 @@ class JournalFolder:
         return first
 
     def indexed_sequences(self) -> list[int]:
-        """Of the files that have an index, whether they are there or not, ascending."""
+        """Sequences of the files that have an index, present or not, ascending."""
         return sorted(found for name in self.disk.list(self.name) if (found := index_sequence(name)) is not None)
 
     def read_mark(self) -> Mark | None:
-        """How far the journal is synced at least; None when nothing says it.
+        """Position up to which the journal is synced at least; None without a sound and readable mark.
 
-        One that is not what was written says nothing, and neither does one that cannot be read: the journal is none the
-        worse for it, and the next one mends it.
+        The journal is none the worse for that, and the next mark replaces it.
         """
         if not self.has_mark:
             return None
@@ -76,9 +93,9 @@ class JournalFolder:
         return self.disk.exists(mark_path(self.name))
 
     def write_mark(self, mark: Mark) -> bool:
-        """Say durably how far the journal is synced, which it has to be already; answers whether that is said.
+        """Write durably how far the journal is synced, which it has to be already; answers whether it is written.
 
-        A disk that fails leaves the mark before, which is still true: so nothing is lost by it, and nothing waits.
+        A disk that fails leaves the mark before, which is still true.
         """
         name = mark_path(self.name)
         try:
@@ -92,10 +109,10 @@ class JournalFolder:
         return True
 
     def remove_before(self, first: FirstFile) -> int:
-        """Say durably that the journal begins there, then remove what is before; answers how many bytes that frees.
+        """Write the new begin durably, then remove the files before it; answers the bytes that this frees.
 
-        After an OSError it can be done again. A disk that is so full that this cannot be said gets room from the
-        indexes of what is to go: if it stays after all, the next start reads it whole.
+        After an OSError it can be done again. On a disk without room for `first` the indexes of those files go first:
+        a file that stays after all is read whole at the next start.
         """
         freed = 0
         try:
@@ -125,7 +142,7 @@ class JournalFolder:
             return None
 
     def write_index(self, index: FileIndex) -> None:
-        """Write a file's index, unsynced: what is torn is not believed. A disk that fails costs only a slower start."""
+        """Write a file's index, unsynced: a torn one is not used. A disk that fails costs only a slower start."""
         name = index_path(index.contents.start.sequence, self.name)
         try:
             if self.disk.exists(name):
@@ -138,7 +155,7 @@ class JournalFolder:
                 self.disk.remove(name)
 
     def remove_index(self, sequence: int) -> None:
-        """Have a file durably without an index: it is going to grow."""
+        """Remove the index of a file durably: the file is going to grow."""
         if self.disk.exists(index_path(sequence, self.name)):
             self.disk.remove(index_path(sequence, self.name))
             self.disk.sync_folder(self.name)
@@ -147,7 +164,7 @@ class JournalFolder:
         self.disk.replace_file(first_path(self.name), encode_first(first))
 
     def _remove_all(self, names: Sequence[str]) -> int:
-        """Have these files durably gone; answers how many bytes that frees. One that stays keeps no later one."""
+        """Remove files durably; answers the bytes that this frees. One that stays stops no later one."""
         freed, faults = 0, list[OSError]()
         for name in names:
             try:
@@ -165,3 +182,61 @@ class JournalFolder:
             size = file.size()
         self.disk.remove(name)
         return size
+
+
+def path(sequence: int, folder: str = FOLDER) -> str:
+    """The name of a journal file within the data folder."""
+    return f"{folder}/{file_name(sequence)}"
+
+
+def index_path(sequence: int, folder: str = FOLDER) -> str:
+    """The name of the index beside a journal file."""
+    return f"{folder}/{index_name(sequence)}"
+
+
+def first_path(folder: str = FOLDER) -> str:
+    """The name of the file with the journal's begin."""
+    return f"{folder}/{FIRST_NAME}"
+
+
+def mark_path(folder: str = FOLDER) -> str:
+    """The name of the file with the synced position."""
+    return f"{folder}/{MARK_NAME}"
+
+
+def create_file(disk: Disk, header: FileHeader, folder: str = FOLDER) -> File:
+    """Make a file and its header durable, its entry in the folder included. Raises OSError.
+
+    This is before the first round: a file that is longer than a header has a sound one, or is damaged.
+    """
+    file = disk.create(path(header.sequence, folder))
+    try:
+        file.append([encode_file_header(header)])
+        file.sync()
+        disk.sync_folder(folder)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def damaged(sequence: int, at: int, what: str, folder: str = FOLDER) -> DamagedDataError:
+    """The error for bytes that are not what was written; a missing file is damaged at byte 0."""
+    name = path(sequence, folder)
+    return DamagedDataError(f"{name} is damaged at byte {at}: {what}. {next_step_in(folder, name if at else None)}")
+
+
+def next_step_in(folder: str, file: str | None, lost: str = "file") -> str:
+    """Advice about damage in a journal's folder, wherever that is, in the words of `next_step`."""
+    is_own = FOLDER in folder.split("/")
+    return next_step(file, lost) if is_own else next_step_shared(folder, file, lost)
+
+
+def folder_path(folder: str = FOLDER) -> str:
+    """The name of a journal's folder in a sentence."""
+    return f"{folder}/"
+
+
+def first_gone(sequence: int) -> str:
+    """The fault of `first` where nothing names a file before this one."""
+    return f"the file is missing, which says where the journal begins; or all before {file_name(sequence)} are"

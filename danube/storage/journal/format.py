@@ -1,53 +1,14 @@
-"""What stands in a journal file besides envelopes and bodies, version 1. Pure. The rest: `docs/formats/journal.md`.
+"""Headers of journal files and rounds, and the files `first` and `mark`, version 1. Pure.
 
-Little-endian, no padding. A position counts bytes from the journal's first file on, headers included: a file's byte `b`
-has position `base position + b`.
-
-A file begins with 52 bytes:
-
-    at  bytes  field
-    0   4      magic "DnJf"
-    4   1      version, 1
-    5   3      reserved, 0
-    8   8      journal id, chosen at random when the journal began
-    16  8      broker id
-    24  8      file sequence, 1 for the first; also the file's name
-    32  8      base position: of the file's first byte
-    40  8      synced to: the position up to which the journal was known to be synced when this was written
-    48  4      CRC-32C of the 48 bytes before it
-
-Then come rounds, each of 52 bytes and its envelopes with their bodies:
-
-    at  bytes  field
-    0   4      magic "DnRd"
-    4   1      version, 1
-    5   3      reserved, 0
-    8   8      round number, 1 for the journal's first, then one more each
-    16  8      position of the round's own first byte
-    24  8      synced to, as above
-    32  8      journal id
-    40  4      length of the envelopes and bodies that follow
-    44  4      how many envelopes
-    48  4      CRC-32C of the 48 bytes before it
-
-The file `first` is there once files were removed from the front; it has 44 bytes:
-
-    at  bytes  field
-    0   4      magic "DnJ1"
-    4   1      version, 1
-    5   3      reserved, 0
-    8   8      journal id
-    16  8      sequence of the first file
-    24  8      base position of that file
-    32  8      number of the last round before that file
-    40  4      CRC-32C of the 40 bytes before it
+The layouts are drawn in `docs/formats/journal.md`. A position counts bytes from the journal's first file on, headers
+included: a file's byte `b` has position `base position + b`. Headers say how far the journal is synced, which is lost
+with them. The mark stands beside them, so a missing end is noticed; an old mark says less, and never anything wrong.
 """
 
 import re
-import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from danube.storage.checksum import is_intact, with_crc
+from danube.storage.fixed_record import FixedRecord
 
 VERSION = 1
 FILE_MAGIC = b"DnJf"
@@ -58,18 +19,15 @@ HEADER_BYTES = 52
 FIRST_SEQUENCE = 1
 FIRST_NAME = "first"
 FIRST_BYTES = 44
+MARK_NAME = "mark"
+MARK_BYTES = 36
 
-_FILE = struct.Struct("<4sB3sQQQQQ")
-_ROUND = struct.Struct("<4sB3sQQQQII")
-_FIRST = struct.Struct("<4sB3sQQQQ")
-_RESERVED = bytes(3)
 _NAME = re.compile(r"(\d{10})\.journal")
 _INDEX_NAME = re.compile(r"(\d{10})\.index")
 
 
-@dataclass(frozen=True, slots=True)
-class FileHeader:
-    """How a journal file begins."""
+class FileHeader(NamedTuple):
+    """Header of a journal file."""
 
     journal_id: int
     broker_id: int
@@ -78,9 +36,8 @@ class FileHeader:
     synced_to: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoundHeader:
-    """How a round begins."""
+class RoundHeader(NamedTuple):
+    """Header of a round."""
 
     number: int
     position: int
@@ -95,14 +52,30 @@ class RoundHeader:
         return self.position + HEADER_BYTES + self.content_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class FirstFile:
-    """Where a journal begins whose first files were removed."""
+class FirstFile(NamedTuple):
+    """Begin of a journal whose first files were removed."""
 
     journal_id: int
     sequence: int
     base_position: int
     rounds_before: int
+
+
+class Mark(NamedTuple):
+    """Position up to which a journal is synced at least."""
+
+    journal_id: int
+    sequence: int
+    synced_to: int
+
+
+_FILE = FixedRecord(FILE_MAGIC, VERSION, "QQQQQ", FileHeader._make)
+_ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
+_FIRST = FixedRecord(FIRST_MAGIC, VERSION, "QQQQ", FirstFile._make)
+_MARK = FixedRecord(b"DnJm", VERSION, "QQQ", Mark._make)
+
+encode_file_header, encode_round_header = _FILE.encode, _ROUND.encode
+encode_first, encode_mark = _FIRST.encode, _MARK.encode
 
 
 def file_name(sequence: int) -> str:
@@ -122,36 +95,14 @@ def index_name(sequence: int) -> str:
 
 
 def index_sequence(name: str) -> int | None:
-    """The sequence of the file that the index with this name is of, or None when it is none."""
+    """The sequence of the file whose index has this name, or None when it is none."""
     match = _INDEX_NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
-def encode_file_header(header: FileHeader) -> bytes:
-    """The first bytes of a file."""
-    return with_crc(
-        _FILE.pack(
-            FILE_MAGIC,
-            VERSION,
-            _RESERVED,
-            header.journal_id,
-            header.broker_id,
-            header.sequence,
-            header.base_position,
-            header.synced_to,
-        )
-    )
-
-
 def decode_file_header(encoded: bytes) -> FileHeader | None:
     """The header of a file that begins with `encoded`, or None when that is not a valid one."""
-    encoded = encoded[:HEADER_BYTES]
-    if len(encoded) < HEADER_BYTES or not is_intact(encoded):
-        return None
-    magic, version, reserved, *fields = _FILE.unpack_from(encoded)
-    if magic != FILE_MAGIC or version != VERSION or reserved != _RESERVED:
-        return None
-    return FileHeader(*fields)
+    return _FILE.decode(encoded)
 
 
 def newer_version(encoded: bytes) -> int | None:
@@ -161,54 +112,16 @@ def newer_version(encoded: bytes) -> int | None:
     return None
 
 
-def encode_round_header(header: RoundHeader) -> bytes:
-    """The first bytes of a round."""
-    return with_crc(
-        _ROUND.pack(
-            ROUND_MAGIC,
-            VERSION,
-            _RESERVED,
-            header.number,
-            header.position,
-            header.synced_to,
-            header.journal_id,
-            header.content_bytes,
-            header.envelopes,
-        )
-    )
-
-
 def decode_round_header(buffer: bytes, at: int = 0) -> RoundHeader | None:
     """The round header at `at`, or None when the bytes there are not a valid one."""
-    encoded = buffer[at : at + HEADER_BYTES]
-    if len(encoded) < HEADER_BYTES or not is_intact(encoded):
-        return None
-    magic, version, reserved, *fields = _ROUND.unpack_from(encoded)
-    if magic != ROUND_MAGIC or version != VERSION or reserved != _RESERVED:
-        return None
-    return RoundHeader(*fields)
-
-
-def encode_first(first: FirstFile) -> bytes:
-    """The bytes of the file `first`."""
-    return with_crc(
-        _FIRST.pack(
-            FIRST_MAGIC,
-            VERSION,
-            _RESERVED,
-            first.journal_id,
-            first.sequence,
-            first.base_position,
-            first.rounds_before,
-        )
-    )
+    return _ROUND.decode(buffer, at)
 
 
 def decode_first(encoded: bytes) -> FirstFile | None:
-    """What the file `first` says, or None when it is not a valid one."""
-    if len(encoded) != FIRST_BYTES or not is_intact(encoded):
-        return None
-    magic, version, reserved, *fields = _FIRST.unpack_from(encoded)
-    if magic != FIRST_MAGIC or version != VERSION or reserved != _RESERVED:
-        return None
-    return FirstFile(*fields)
+    """Content of the file `first`, or None when it is not a valid one."""
+    return _FIRST.decode(encoded) if len(encoded) == FIRST_BYTES else None
+
+
+def decode_mark(encoded: bytes) -> Mark | None:
+    """Content of the file `mark`, or None when it is not a valid one."""
+    return _MARK.decode(encoded) if len(encoded) == MARK_BYTES else None

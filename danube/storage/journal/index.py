@@ -1,14 +1,18 @@
-"""Where the batches of one topic stand in the journal: 28 bytes a batch. Pure."""
+"""Positions in the journal: of files, and of each topic's batches (28 bytes a batch). Pure."""
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from danube.model.errors import StorageUnavailableError
+from danube.model.subscription import Cursor
+from danube.storage.batches.producer_state import StoredNumbers
 
 
 class Located(NamedTuple):
-    """One batch and where it is."""
+    """One batch and its position."""
 
     base_offset: int
     end_offset: int
@@ -42,12 +46,12 @@ class IndexRun:
         return ends
 
     def above(self, position: int) -> "IndexRun":
-        """Those at `position` and behind it."""
+        """The batches at `position` and behind it."""
         first = bisect_left(self.positions, position)
         return self.part(range(first, len(self))) if first else self
 
     def part(self, numbers: range) -> "IndexRun":
-        """Those of these numbers, as a copy; `numbers` goes up one by one, and no further than there are batches."""
+        """The batches of these numbers, as a copy; `numbers` has step 1 and is within the run."""
         first, last = numbers.start, numbers.stop
         end_offset = self.bases[last] if last < len(self) else self.end_offset
         return IndexRun(
@@ -64,7 +68,7 @@ class IndexRun:
 
 
 def joined(runs: Sequence[IndexRun]) -> IndexRun:
-    """Runs that follow on each other, as one; their positions are of whatever journals they are in."""
+    """Runs that follow on each other, as one; their positions may be of different journals."""
     if len(runs) == 1:
         return runs[0]
     whole = TopicIndex()
@@ -74,10 +78,7 @@ def joined(runs: Sequence[IndexRun]) -> IndexRun:
 
 
 class TopicIndex:
-    """The batches of one topic in offset order, without a gap between them.
-
-    What is below `start_offset` was let go: it is kept elsewhere, or was never here.
-    """
+    """The batches of one topic in offset order, without a gap; those below `start_offset` are elsewhere."""
 
     __slots__ = ("_bases", "_lengths", "_positions", "_times", "body_bytes", "end_offset", "last_append_time_ms")
 
@@ -89,7 +90,7 @@ class TopicIndex:
         self.end_offset = start_offset
         """The offset after the last record."""
         self.last_append_time_ms = last_append_time_ms
-        """Of the newest batch, let go or not; 0 when there never was one."""
+        """Of the newest batch, dropped or not; 0 when there never was one."""
         self.body_bytes = 0
         """Of all batches in here together."""
 
@@ -116,7 +117,7 @@ class TopicIndex:
         self.add(*batch)
 
     def add(self, base_offset: int, end_offset: int, position: int, body_bytes: int, append_time_ms: int) -> None:
-        """The same, of the parts of a batch."""
+        """As `append`, of the fields of a batch."""
         if base_offset != self.end_offset or end_offset <= base_offset:
             raise ValueError(f"a batch with offset {base_offset} follows after offset {self.end_offset}")
         if append_time_ms < self.last_append_time_ms:
@@ -130,7 +131,7 @@ class TopicIndex:
         self.body_bytes += body_bytes
 
     def fits(self, run: IndexRun) -> bool:
-        """Whether `run` goes on where this ends."""
+        """Whether `run` follows on the last batch."""
         return not run or (run.bases[0] == self.end_offset and run.times[0] >= self.last_append_time_ms)
 
     def extend(self, run: IndexRun) -> None:
@@ -146,9 +147,9 @@ class TopicIndex:
         self.body_bytes += sum(run.lengths)
 
     def between(self, position: int, end_position: int) -> IndexRun:
-        """The batches whose envelopes stand from `position` up to `end_position`, as a copy.
+        """The batches whose envelopes are from `position` up to `end_position`, as a copy.
 
-        From any thread while another one adds batches behind `end_position`: so the end is looked at first.
+        Callable from any thread while another one adds batches behind `end_position`: so the end is read first.
         """
         end_offset = self.end_offset
         first, last = bisect_left(self._positions, position), bisect_left(self._positions, end_position)
@@ -158,14 +159,15 @@ class TopicIndex:
         """The batches that begin below `offset`, as a copy."""
         return self._run(0, bisect_left(self._bases, offset), self.end_offset)
 
-    def run_at(self, offset: int, bytes_max: int) -> IndexRun:
+    def run_at(self, offset: int, bytes_max: int, end_offset: int | None = None) -> IndexRun:
         """The batch that holds `offset`, and those after it whose bodies fit in `bytes_max` with it, as a copy.
 
-        Nothing at `end_offset`. Raises IndexError as `find`.
+        None of them begins at `end_offset` or above. Raises IndexError as `find`.
         """
         lengths, first = self._lengths, self.find(offset)
+        end = len(lengths) if end_offset is None else bisect_left(self._bases, end_offset)
         last, room = first, bytes_max
-        while last < len(lengths):
+        while last < end:
             room -= lengths[last]
             if room < 0 and last > first:
                 break
@@ -173,7 +175,7 @@ class TopicIndex:
         return self._run(first, last, self.end_offset)
 
     def drop_below(self, offset: int) -> None:
-        """Let go of the batches that end at `offset` or below it."""
+        """Drop the batches that end at `offset` or below it."""
         count = len(self._bases) if offset >= self.end_offset else max(0, bisect_right(self._bases, offset) - 1)
         self.body_bytes -= sum(self._lengths[:count])
         del self._bases[:count], self._positions[:count], self._times[:count], self._lengths[:count]
@@ -183,13 +185,13 @@ class TopicIndex:
         return bool(self._positions) and self._positions[-1] >= position
 
     def body_bytes_from(self, position: int) -> int:
-        """Of the batches at `position` and behind it."""
+        """Bytes of bodies at `position` and behind it."""
         if not self.reaches(position):
             return 0
         return sum(self._lengths[bisect_left(self._positions, position) :])
 
     def first_append_ms_from(self, position: int) -> int | None:
-        """When the first batch at `position` or behind it was appended; None when there is none."""
+        """Append time of the first batch at `position` or behind it; None when there is none."""
         number = bisect_left(self._positions, position)
         return self._times[number] if number < len(self._times) else None
 
@@ -209,11 +211,132 @@ class TopicIndex:
             raise IndexError(f"offset {offset} is below {self.start_offset}, the first in the journal")
         return number
 
-    def find_time(self, append_time_ms: int) -> int:
-        """The number of the first batch appended at this time or later; how many there are when there is none."""
-        return bisect_left(self._times, append_time_ms)
+    def offset_at(self, append_time_ms: int) -> int:
+        """The first offset of the first batch appended at this time or later; `end_offset` when there is none."""
+        number = bisect_left(self._times, append_time_ms)
+        return self._bases[number] if number < len(self._bases) else self.end_offset
+
+    def append_time_ms(self, offset: int) -> int | None:
+        """Append time of the batch that holds `offset`; None when none does."""
+        if not self.start_offset <= offset < self.end_offset:
+            return None
+        return self._times[self.find(offset)]
 
     def _run(self, first: int, last: int, end_offset: int) -> IndexRun:
         """The batches `[first, last)`, as a copy; `end_offset` is where the last one of all ends."""
         whole = IndexRun(self._bases, self._positions, self._times, self._lengths, end_offset)
         return whole.part(range(first, last))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedFile:
+    """A file of the journal that is complete, and synced to its end."""
+
+    sequence: int
+    base_position: int
+    end_position: int
+    topics: frozenset[int]
+    """Every topic with a record in it, cursors too, deleted topics too."""
+    oldest_append_ms: int
+    """Of all records in it."""
+    newest_append_ms: int
+
+    @property
+    def file_bytes(self) -> int:
+        """Its length."""
+        return self.end_position - self.base_position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicBase:
+    """A topic's state in segments, from which the journal goes on."""
+
+    topic_id: int
+    end_offset: int
+    """The topic's next record in the journal has this offset."""
+    last_append_time_ms: int
+    cursors: Mapping[int, Cursor] = field(default_factory=dict)
+    """By subscription id."""
+    producer_states: tuple[tuple[StoredNumbers, ...], ...] = ()
+    """A tuple for each row of numbers; the row that stored nothing for longest comes first."""
+    covered: Mapping[int, int] = field(default_factory=dict)
+    """By journal id: the topic's records below this position of that journal count no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSnapshot:
+    """A topic's durable cursors and producer states."""
+
+    cursors: dict[int, Cursor]
+    producer_states: tuple[tuple[StoredNumbers, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStart:
+    """Begin of a file in its journal."""
+
+    sequence: int
+    base_position: int
+    rounds_before: int
+    """Rounds of the journal before its first one."""
+
+
+class FileTable:
+    """The files of a journal by position. It changes on the loop's thread, and is read from any."""
+
+    def __init__(self) -> None:
+        self._table: tuple[list[FileStart], list[int]] = ([], [])
+        """The files, and the base position of each."""
+
+    def __len__(self) -> int:
+        return len(self._table[0])
+
+    @property
+    def base_position(self) -> int:
+        """Of the first file."""
+        return self._table[1][0]
+
+    @property
+    def starts(self) -> list[FileStart]:
+        """All of them, oldest first."""
+        return self._table[0]
+
+    def add(self, start: FileStart) -> None:
+        """Add the next file."""
+        self._table[0].append(start)
+        self._table[1].append(start.base_position)
+
+    def drop_below(self, base_position: int) -> None:
+        """Drop the files that begin below a position; a reader in another thread sees all of that or nothing."""
+        starts, bases = self._table
+        count = bisect_left(bases, base_position)
+        self._table = (starts[count:], bases[count:])
+
+    def locate(self, position: int) -> tuple[int, int]:
+        """The sequence of the file that holds `position`, and the byte in it.
+
+        Raises StorageUnavailableError when the file was removed: a deleted topic may still be read.
+        """
+        starts, bases = self._table
+        number = self._number(bases, position)
+        return starts[number].sequence, position - bases[number]
+
+    def split(self, positions: Sequence[int]) -> list[tuple[FileStart, range]]:
+        """The files of ascending positions, each with the numbers of its positions. Raises as `locate`."""
+        starts, bases = self._table
+        found: list[tuple[FileStart, range]] = []
+        first = 0
+        while first < len(positions):
+            number = self._number(bases, positions[first])
+            is_last = number + 1 == len(bases)
+            end = len(positions) if is_last else bisect_left(positions, bases[number + 1], first)
+            found.append((starts[number], range(first, end)))
+            first = end
+        return found
+
+    @staticmethod
+    def _number(bases: Sequence[int], position: int) -> int:
+        number = bisect_right(bases, position) - 1
+        if number < 0:
+            raise StorageUnavailableError(f"position {position} of the journal is in a file that was removed")
+        return number

@@ -1,18 +1,15 @@
-"""Reading batches back from journal files: every byte is checked. All of it blocks."""
+"""Reads batches back from journal files and checks every byte. All of it blocks."""
 
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
-from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.limits.broker import JOURNAL_OPEN_FILES_MAX, KIB
 from danube.runtime.disk import Disk, File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, DataFields, Kind, body_of_data, decode, is_data
-from danube.storage.journal.files import FOLDER, FileTable, damaged, path
-from danube.storage.journal.index import IndexRun, Located
+from danube.storage.journal.folder import FOLDER, damaged, path
+from danube.storage.journal.index import FileTable, IndexRun, Located
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.format import EncodedBatch
 
@@ -27,22 +24,6 @@ _Row = tuple[int, int, int, int, int]
 _AT, _LENGTH = 2, 3
 
 
-class Place(NamedTuple):
-    """One batch and the bytes of the file it is in."""
-
-    batch: Located
-    sequence: int
-    at: int
-
-    @property
-    def end(self) -> int:
-        """The byte after it."""
-        return self.at + ENVELOPE_BYTES + self.batch.body_bytes
-
-
-_SEQUENCE = attrgetter("sequence")
-
-
 class JournalReader:
     """Reads from journal files, of which it keeps a few open. Owned by one thread at a time."""
 
@@ -51,25 +32,19 @@ class JournalReader:
         self._folder = folder
         self._open: OrderedDict[int, File] = OrderedDict()
 
-    def read(self, topic_id: int, places: Sequence[Place]) -> list[StoredBatch]:
-        """The batches at `places`, in that order. Raises DamagedDataError, StorageUnavailableError."""
-        found: list[StoredBatch] = []
-        self._add_places(found, topic_id, places)
-        return found
+    def read_run(self, topic_id: int, run: IndexRun, files: FileTable, *, needs_all: bool = False) -> list[StoredBatch]:
+        """The batches of a run. A fault is raised only when nothing is sound before it, or when it `needs_all`.
 
-    def read_sound(self, topic_id: int, places: Sequence[Place]) -> list[StoredBatch]:
-        """The same as far as they are sound: the fault is raised for who goes on there."""
+        Raises DamagedDataError, StorageUnavailableError.
+        """
         found: list[StoredBatch] = []
-        with _unless_some(found):
-            self._add_places(found, topic_id, places)
-        return found
-
-    def read_run(self, topic_id: int, run: IndexRun, files: FileTable) -> list[StoredBatch]:
-        """The batches of a run of an index, with less work for each. As `read_sound`."""
-        found: list[StoredBatch] = []
-        with _unless_some(found):
+        try:
             for sequence, rows in _rows(run, files):
-                self._add(found, topic_id, sequence, rows)
+                for are_alone, stretch in _stretches(rows, _ALONE_BYTES):
+                    (self._add_alone if are_alone else self._add_together)(found, topic_id, sequence, stretch)
+        except (DamagedDataError, StorageUnavailableError):
+            if needs_all or not found:
+                raise
         return found
 
     def encoded(self, topic_id: int, run: IndexRun, files: FileTable) -> Iterator[list[EncodedBatch]]:
@@ -83,29 +58,29 @@ class JournalReader:
                 for _, stretch in _stretches(rows, None):
                     yield self._encoded(topic_id, sequence, stretch)
 
-    def read_encoded(self, topic_id: int, places: Sequence[Place]) -> list[EncodedBatch]:
-        """The same of `places`, at once."""
+    def encoded_at(self, topic_id: int, batches: Sequence[Located], files: FileTable) -> list[EncodedBatch]:
+        """The same of single batches in the order of their positions, at once."""
         found: list[EncodedBatch] = []
-        for sequence, inside in groupby(places, _SEQUENCE):
-            placed = list(inside)
-            rows = [(*place.batch[:2], place.at, *place.batch[3:]) for place in placed]
+        for file, inside in files.split([one.position for one in batches]):
+            start = file.base_position
+            rows = [(*one[:2], one.position - start, *one[3:]) for one in batches[inside.start : inside.stop]]
             for _, stretch in _stretches(rows, None):
-                found += self._encoded(topic_id, sequence, stretch)
+                found += self._encoded(topic_id, file.sequence, stretch)
         return found
 
-    def forget_below(self, sequence: int) -> None:
-        """Let go of the files before this one: they are removed, and while they are open they take up room."""
+    def close_below(self, sequence: int) -> None:
+        """Close the files before this one: they were removed, and take up room while they are open."""
         for gone in [one for one in self._open if one < sequence]:
             self._close(self._open.pop(gone))
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close all files."""
         while self._open:
             self._close_oldest()
 
     @contextlib.contextmanager
     def _reading(self, sequence: int, at: int) -> Iterator[File]:
-        """One file, whose faults are told as what they are."""
+        """One open file; its faults become StorageUnavailableError."""
         try:
             yield self._file(sequence)
         except OSError as error:
@@ -129,15 +104,6 @@ class JournalReader:
     def _close(file: File) -> None:
         with contextlib.suppress(OSError):
             file.close()
-
-    def _add_places(self, found: list[StoredBatch], topic_id: int, places: Sequence[Place]) -> None:
-        for sequence, inside in groupby(places, _SEQUENCE):
-            rows = [(base, end, at, length, time_ms) for (base, end, _, length, time_ms), _, at in inside]
-            self._add(found, topic_id, sequence, rows)
-
-    def _add(self, found: list[StoredBatch], topic_id: int, sequence: int, rows: Sequence[_Row]) -> None:
-        for are_alone, stretch in _stretches(rows, _ALONE_BYTES):
-            (self._add_alone if are_alone else self._add_together)(found, topic_id, sequence, stretch)
 
     def _add_alone(self, found: list[StoredBatch], topic_id: int, sequence: int, rows: Sequence[_Row]) -> None:
         """Batches read one by one: a body is what the file answers, and is not copied again."""
@@ -171,13 +137,13 @@ class JournalReader:
         return found
 
     def _stretch(self, sequence: int, rows: Sequence[_Row]) -> tuple[int, bytes]:
-        """Where the first of neighbouring batches begins, and the bytes from there to the end of the last."""
+        """The first byte of neighbouring batches, and the bytes from there to the end of the last."""
         begin = rows[0][_AT]
         with self._reading(sequence, begin) as file:
             return begin, file.read(begin, _end(rows[-1]) - begin)
 
     def _damage(self, sequence: int, at: int, says: DataFields, envelope: bytes) -> DamagedDataError:
-        """The error for a place that holds something else than its batch: what is wrong there."""
+        """The error for a place that holds something else than its batch."""
         found = decode(envelope)
         what = f"the checksum of offset {says.base_offset} is wrong"
         if found is None or found.kind is not Kind.DATA:
@@ -185,16 +151,6 @@ class JournalReader:
         elif (found.topic_id, found.base_offset, found.count, found.body_bytes, found.append_time_ms) != says:
             what = f"there should be offset {says.base_offset} of topic {says.topic_id}"
         return damaged(sequence, at, what, self._folder)
-
-
-@contextlib.contextmanager
-def _unless_some(found: list[StoredBatch]) -> Iterator[None]:
-    """A fault is raised only where nothing was found before it."""
-    try:
-        yield
-    except (DamagedDataError, StorageUnavailableError):
-        if not found:
-            raise
 
 
 def _rows(run: IndexRun, files: FileTable) -> Iterator[tuple[int, list[_Row]]]:

@@ -8,9 +8,7 @@ from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.file_index import FileIndex
-from danube.storage.journal.files import FileTable
-from danube.storage.journal.index import IndexRun, TopicIndex
-from danube.storage.journal.topic_base import ClosedFile, TopicBase
+from danube.storage.journal.index import ClosedFile, FileTable, IndexRun, TopicBase, TopicIndex
 from danube.storage.log.cursors import CursorKey, decode_cursor
 
 

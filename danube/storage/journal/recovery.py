@@ -21,12 +21,12 @@ from danube.storage.damage import fault_of
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.file_index import FileIndex
-from danube.storage.journal.files import (
+from danube.storage.journal.folder import (
     ALL_GONE,
     FILE_GONE,
     FOLDER,
     FOLDER_GONE,
-    FileStart,
+    JournalFolder,
     create_file,
     damaged,
     first_gone,
@@ -35,19 +35,18 @@ from danube.storage.journal.files import (
     mark_path,
     next_step_in,
 )
-from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
     HEADER_BYTES,
     FileHeader,
     FirstFile,
+    Mark,
     decode_file_header,
     newer_version,
 )
-from danube.storage.journal.mark import Mark
+from danube.storage.journal.index import FileStart, TopicBase
 from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.scan import FileScan, Round
-from danube.storage.journal.topic_base import TopicBase
 from danube.storage.journal.writer import JournalEnd
 
 _log = logging.getLogger(__name__)
@@ -354,7 +353,7 @@ def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:
     try:
         fence.prepare()
         if fence.is_up():  # do not touch it at all
-            raise JournalFencedError(fence.told)
+            raise JournalFencedError(fence.refusal)
         file, end = recovery.run()
         with contextlib.ExitStack() as unless_shown:
             unless_shown.callback(file.close)
@@ -363,4 +362,4 @@ def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:
                 return file, end
     except OSError as error:
         raise DataFolderError(f"the fence of the journal cannot be read: {error}. Check the shared folder") from error
-    raise JournalFencedError(fence.told)
+    raise JournalFencedError(fence.refusal)

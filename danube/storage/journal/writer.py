@@ -1,6 +1,6 @@
-"""The journal's end: one write and one sync a round, files in turn, failures undone. All of it blocks.
+"""Appends rounds to the journal: one write and one sync each, rotation, undo of failures. All of it blocks.
 
-Owned by one thread at a time. Whatever the disk does, no bytes of a failed round stand before those of a later one.
+Owned by one thread at a time. Whatever the disk does, no bytes of a failed round are before those of a later one.
 """
 
 import contextlib
@@ -12,24 +12,23 @@ from danube.model.errors import JournalFencedError, JournalStoppedError, Storage
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Buffer, Disk, File, is_full, is_out_of_descriptors
 from danube.storage.journal.fence import Fence
-from danube.storage.journal.files import FOLDER, FileStart
-from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.folder import FOLDER, JournalFolder
 from danube.storage.journal.format import (
     HEADER_BYTES,
     FileHeader,
+    Mark,
     RoundHeader,
     encode_file_header,
     encode_round_header,
 )
-from danube.storage.journal.histogram import LatencyHistogram
-from danube.storage.journal.mark import Mark
-from danube.storage.journal.rotation import needs_new_file
-from danube.storage.journal.sync_watch import SyncWatch
+from danube.storage.journal.index import FileStart
+from danube.storage.log.read_throttle import SyncWatch
+from danube.storage.settings import LatencyHistogram
 
 
 @dataclass(slots=True, kw_only=True)
 class JournalEnd:
-    """Where a journal goes on."""
+    """The end of a journal."""
 
     journal_id: int
     broker_id: int
@@ -42,13 +41,13 @@ class JournalEnd:
     round_number: int
     """Of the last round; 0 when there was none."""
     claimed_to: int
-    """The highest position that a header on the disk says is synced."""
+    """The highest synced position in a header on the disk."""
     content_end: int
     """The position after the last round with something in it."""
     rounds_before: int = 0
     """Rounds of the journal before the last file."""
     marked_to: int = 0
-    """What the mark beside the files says is synced, as far as is known."""
+    """Synced position in the mark beside the files, as far as is known."""
 
     @property
     def position(self) -> int:
@@ -62,23 +61,23 @@ class JournalEnd:
 
     @property
     def mark(self) -> Mark:
-        """What is to be said of how far it is synced."""
+        """The mark to write for it."""
         return Mark(self.journal_id, self.sequence, self.synced_to)
 
     @property
     def needs_mark(self) -> bool:
-        """Whether no header says yet that all content is synced."""
+        """Whether a header that says that all content is synced is missing."""
         return self.claimed_to < self.content_end
 
     @property
     def is_mark_behind(self) -> bool:
-        """Whether more is synced than the mark beside the files says."""
+        """Whether the mark beside the files says less than is synced."""
         return self.marked_to < self.synced_to
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a round went."""
+    """Place of a written round."""
 
     content_position: int
     """Of its first envelope."""
@@ -117,7 +116,7 @@ class RoundWriter:
         self.end = end
         self.syncs = 0
         self.sync_seconds = LatencyHistogram()
-        """How long the disk took for each, those that failed too."""
+        """Of each, failed ones too."""
         self.sync_watch = SyncWatch()
 
     def write(self, content: Sequence[Buffer], content_bytes: int, envelopes: int, *, sync: bool) -> Written:
@@ -145,11 +144,11 @@ class RoundWriter:
             end.content_end = end.position
         if sync or self._fence is not None:  # other machines may not see what is only written
             self._sync_round(header.position)
-        self._look()
+        self._check_fence()
         return Written(header.position + HEADER_BYTES, end.position, end.start)
 
     def sync(self) -> None:
-        """Make all that was written durable."""
+        """Make all written rounds durable."""
         self._check_sound()
         try:
             self._timed(self._file.sync)
@@ -159,39 +158,39 @@ class RoundWriter:
         self.end.synced_to = self.end.position
 
     def sync_round(self, written: Written) -> None:
-        """Sync the last round, which was written without, before anybody is told of it."""
+        """Sync the last round, which was written without, before it is acknowledged."""
         self._check_sound()
         self._sync_round(written.content_position - HEADER_BYTES)
 
     def mark(self) -> Written:
-        """Say in an empty round, synced, that all before it is."""
+        """Write an empty round, synced: its header says that all before it is synced."""
         if self.end.synced_to < self.end.position:
             self.sync()
         return self.write((), 0, 0, sync=True)
 
     def write_mark(self) -> None:
-        """Say beside the files how far all is synced. Never raises for the disk's faults: what was said stays true."""
+        """Write the mark beside the files. Never raises for the disk's faults: the mark before stays true."""
         if self._broken is None and self._folder.write_mark(self.end.mark):
             self.end.marked_to = self.end.synced_to
 
     def rotate(self) -> Written:
-        """Go on in a new file, unless nothing is in the last one; answers where the journal ends now."""
+        """Begin a new file, unless the last one is empty; answers the journal's end now."""
         self._check_sound()
         if self.end.file_bytes > HEADER_BYTES:
             self._rotate()
         return Written(self.end.position, self.end.position, self.end.start)
 
     def close(self) -> None:
-        """Let go of the file, once; nothing is synced by it."""
+        """Close the file, once, without a sync."""
         if not self._closed:
             self._closed = True
             _close(self._file)
 
     def _sync_round(self, position: int) -> None:
-        """Sync; if that fails, take the round at this position out of sight.
+        """Sync; if that fails, cut the round at this position off.
 
         A failed sync may leave bytes that programs see, that are not on the disk, and that no later sync writes. The
-        next start must not go on behind them.
+        next start must not append behind them.
         """
         try:
             self.sync()
@@ -208,10 +207,10 @@ class RoundWriter:
         finally:
             ended_s = self._clock.monotonic_s()
             self.sync_watch.ended(ended_s)
-            self.sync_seconds.note(ended_s - started_s)
+            self.sync_seconds.observe(ended_s - started_s)
 
-    def _look(self) -> None:
-        """Look at the fence, after the sync and before anybody is told: who put it up has read what was told before."""
+    def _check_fence(self) -> None:
+        """Read the fence, after the sync and before acknowledgements: a taker has read all that was acknowledged."""
         if self._fence is None:
             return
         try:
@@ -219,7 +218,7 @@ class RoundWriter:
         except OSError as error:
             self._stop("looking at the fence", self.end.sequence, error)
         if is_fenced:
-            self._broken = self._fence.told
+            self._broken = self._fence.refusal
             raise JournalFencedError(self._broken)
 
     def _undo(self, cause: OSError) -> NoReturn:
@@ -256,17 +255,17 @@ class RoundWriter:
             rounds_before=end.round_number,
             marked_to=end.marked_to,
         )
-        self.write_mark()  # here, in this thread: once there is an index of the old file, the new one is spoken of
+        self.write_mark()  # in this thread: an index of the old file names the new one
 
     def _create(self, header: FileHeader) -> File:
-        """As `create_file`, but a file that could not be written is taken away again."""
+        """As `create_file`, but a file that could not be written is removed again."""
         try:
             file = self._disk.create(self._path(header.sequence))
         except FileExistsError as error:
             self._stop("creating a file that should not be there", header.sequence, error)
         except OSError as error:
             if isinstance(error, FileNotFoundError):
-                self._look()  # the folder goes when others have taken the topics over
+                self._check_fence()  # the folder goes when others have taken the topics over
             raise _not_created(self._path(header.sequence), error) from error
         try:
             file.append([encode_file_header(header)])
@@ -326,3 +325,8 @@ def _advice(cause: OSError) -> str:
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
+
+
+def needs_new_file(file_bytes: int, round_bytes: int, file_bytes_max: int) -> bool:
+    """Whether a round goes into a new file: it would pass the bound, and the present file holds at least one."""
+    return file_bytes > HEADER_BYTES and file_bytes + round_bytes > file_bytes_max

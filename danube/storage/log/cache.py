@@ -16,7 +16,7 @@ class BatchCache:
         self.bytes = 0
 
     def add(self, topic_id: int, batch: StoredBatch) -> None:
-        """Keep a topic's next batch, in the place of one that began where it does and of the oldest of any topic."""
+        """Keep a topic's next batch; the oldest batches of any topic make room."""
         self.drop(topic_id, batch.base_offset)
         self._batches[topic_id, batch.base_offset] = batch
         self.bytes += _cost(batch)
@@ -29,7 +29,7 @@ class BatchCache:
         return self._batches.get((topic_id, base_offset))
 
     def drop(self, topic_id: int, base_offset: int) -> bool:
-        """Let go of one batch; answers whether it was there."""
+        """Drop one batch; answers whether it was there."""
         batch = self._batches.pop((topic_id, base_offset), None)
         if batch is None:
             return False

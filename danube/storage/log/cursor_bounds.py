@@ -1,8 +1,8 @@
-"""Keeping cursors within the log they stand in.
+"""Keeps cursors within their log after a power cut.
 
-A manifest holds cursors as they stood when it was made, and the log's newest batches are in the journal. With a
-durability other than fsync a power cut may take those batches and leave the manifest. A cursor beyond the end would
-then pass over messages that are yet to come; so it is brought back, and on the disk before anything is appended.
+A manifest holds cursors, while the log's newest batches are in the journal. With a durability other than fsync a power
+cut may take those batches and leave the manifest. A cursor beyond the end would skip messages that are yet to come; so
+it is moved back, and written before anything is appended.
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.journal import Journal
-from danube.storage.log.topic_log import JournalTopicLog
+from danube.storage.journal.topic_log import JournalTopicLog
+from danube.storage.quarantine import TopicNames, called
 from danube.storage.segment.manifest import Manifest
-from danube.storage.topic_names import TopicNames, called
 
 _log = logging.getLogger(__name__)
 
 
 async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest], names: TopicNames) -> None:
-    """Write those of these cursors that stood beyond the end of their log, as they stand now; returns when it is done.
+    """Write the cursors that were beyond the end of their log; returns when it is done.
 
-    The journal has brought them back in memory when it was opened. One that cannot be written is said, and tried again.
+    The journal has moved them back in memory when it was opened. A failed write is logged, and tried again.
     """
     waiting: list[asyncio.Future[DanubeError | None]] = []
     for manifest in manifests:

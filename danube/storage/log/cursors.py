@@ -1,25 +1,7 @@
-"""Where subscriptions stand: the record that is written of it, and which ones wait to be written. Pure.
+"""Cursors: the record of a subscription's position, and the cursors that wait to be written. Pure.
 
-The body of an envelope of kind cursor (the topic stands in the envelope). Little-endian, no padding.
-
-    at      bytes  field
-    0       4      magic "DnCu"
-    4       1      version: 1, or 2 where messages failed
-    5       3      reserved, 0
-    8       8      subscription id
-    16      8      position: every offset below it is acknowledged
-    24      4      r, the number of ranges
-    28      16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
-
-and in version 2
-
-    0       4      f, the number of ranges of messages that failed, 1 to CURSOR_FAILURES_MAX
-    4       20f    these ranges, ascending: start and end (not included), 8 bytes each, how often they failed, 4 bytes
-
-and at the end 4 bytes, the CRC-32C of everything before them.
-
-The last record of a subscription in journal order is the one that counts. Ranges past CURSOR_RANGES_MAX are left out:
-what they held is delivered again.
+The layout is drawn in `docs/formats/batch.md`; version 2 is written where messages failed. The last record of a
+subscription in journal order counts. Ranges past CURSOR_RANGES_MAX are left out, and their messages delivered again.
 """
 
 import struct
@@ -90,12 +72,12 @@ def decode_failed(encoded: bytes | memoryview) -> tuple[FailedRange, ...] | None
 
 
 def failed_bytes(count: int) -> int:
-    """How long so many encoded ranges of messages that failed are."""
+    """Length of so many encoded ranges of messages that failed."""
     return _COUNT.size + _FAILED.size * count
 
 
 def encoded_bytes(cursor: Cursor) -> int:
-    """How long the record of a cursor is."""
+    """Length of a cursor's record."""
     return _bytes(min(len(cursor.beyond), CURSOR_RANGES_MAX), min(len(cursor.failed), CURSOR_FAILURES_MAX))
 
 
@@ -105,13 +87,13 @@ def _bytes(ranges: int, failed: int) -> int:
 
 @dataclass(slots=True)
 class PendingCursor:
-    """A cursor that is not durable yet, and who waits for it."""
+    """A cursor that is not durable yet, and its callbacks."""
 
     cursor: Cursor
     epoch: int
     """Of the topic's owner."""
     durability: Durability = Durability.FSYNC
-    """Of the topic: when it counts as saved."""
+    """Of the topic: when the cursor is saved."""
     waiting: list[Saved] = field(default_factory=list)
     is_gone: bool = False
     """Whether its subscription was deleted while it was being written."""
@@ -122,7 +104,7 @@ CursorKey = tuple[int, int]
 
 
 class PendingCursors:
-    """The last cursor given per subscription, until a round takes it. The longest waiting goes first."""
+    """The last cursor per subscription, until a round has it. The longest waiting goes first."""
 
     def __init__(self) -> None:
         self._pending: dict[CursorKey, PendingCursor] = {}
@@ -144,7 +126,7 @@ class PendingCursors:
         saved: Saved | None,
         durability: Durability = Durability.FSYNC,
     ) -> None:
-        """Have `cursor` written, instead of what was given before it."""
+        """Have `cursor` written, instead of the one before it."""
         pending = self._pending.setdefault(key, PendingCursor(cursor, epoch))
         pending.cursor, pending.epoch, pending.durability = cursor, epoch, durability
         if saved is not None:
@@ -152,21 +134,21 @@ class PendingCursors:
             self._urgent = True
 
     def become_strict(self, topic_id: int) -> None:
-        """From now on the cursors of this topic that wait count as saved only after a sync."""
+        """From now on waiting cursors of this topic are saved only after a sync."""
         for key, pending in self._pending.items():
             if key[0] == topic_id:
                 pending.durability = Durability.FSYNC
 
     def hurry(self) -> None:
-        """They have waited long enough."""
+        """Start a round for them: they have waited long enough."""
         self._urgent = True
 
     def let_wait(self) -> None:
-        """There is no use in a round for them now: it failed."""
+        """Start no round for them: one has failed."""
         self._urgent = False
 
     def take(self, bytes_max: int) -> dict[CursorKey, PendingCursor]:
-        """Those for the round being gathered, as many as fit; when urgent, at least one."""
+        """Cursors for the round being gathered, as many as fit; when urgent, at least one."""
         taken: dict[CursorKey, PendingCursor] = {}
         room = bytes_max
         for key, pending in self._pending.items():
@@ -180,21 +162,21 @@ class PendingCursors:
         return taken
 
     def put_back(self, key: CursorKey, failed: PendingCursor) -> None:
-        """A round with it failed: have it written by a later one, unless a newer one was given meanwhile."""
+        """Have a cursor of a failed round written by a later one, unless there is a newer one."""
         self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch, failed.durability))
 
     def drop(self, topic_id: int, subscription_id: int) -> list[Saved]:
-        """Forget a subscription's cursor; answers who waited for it."""
+        """Drop a subscription's cursor; answers its callbacks."""
         gone = self._pending.pop((topic_id, subscription_id), None)
         return gone.waiting if gone else []
 
     def drop_topic(self, topic_id: int) -> list[Saved]:
-        """Forget a topic's cursors; answers who waited for them."""
+        """Drop a topic's cursors; answers their callbacks."""
         gone = [key for key in self._pending if key[0] == topic_id]
         return [saved for key in gone for saved in self._pending.pop(key).waiting]
 
     def drop_all(self) -> list[Saved]:
-        """Forget all of them; answers who waited."""
+        """Drop all cursors; answers their callbacks."""
         waiting = [saved for pending in self._pending.values() for saved in pending.waiting]
         self._pending.clear()
         self._urgent = False

@@ -1,4 +1,4 @@
-"""What a topic's log is put together of: runs of batches, each kept in one place, that follow on each other."""
+"""The parts of a topic's log: runs of batches, each kept in one place, that follow on each other."""
 
 from bisect import bisect_left, bisect_right
 from operator import attrgetter
@@ -38,8 +38,8 @@ class LogPart(Protocol):
     async def offset_at(self, append_time_ms: int) -> int:
         """The first offset of the first batch appended at this time or later; `end_offset` when there is none."""
 
-    async def append_time_ms(self, offset: int) -> int:
-        """When the record at this offset, which is within the part, was appended."""
+    async def append_time_ms(self, offset: int) -> int | None:
+        """Append time of the record at this offset; None when the part does not have it."""
 
     def append_time_at_hand(self, offset: int) -> int | None:
         """The same, when memory knows it; None when it does not."""
@@ -50,21 +50,9 @@ class SegmentsPart:
 
     def __init__(self, manifest: Manifest, body_bytes: int, reader: SegmentReader, runner: BlockingRunner) -> None:
         self._manifest = manifest
-        self._body_bytes = body_bytes
         self._reader = reader
         self._runner = runner
-
-    @property
-    def start_offset(self) -> int:
-        return self._manifest.start_offset
-
-    @property
-    def end_offset(self) -> int:
-        return self._manifest.end_offset
-
-    @property
-    def body_bytes(self) -> int:
-        return self._body_bytes
+        self.start_offset, self.end_offset, self.body_bytes = manifest.start_offset, manifest.end_offset, body_bytes
 
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         topic_id, segments = self._manifest.topic_id, self._manifest.segments

@@ -1,13 +1,13 @@
-"""The protocol of a topic's log: what the broker may ask of storage, whatever keeps the bytes.
+"""The protocol of a topic's log, whatever keeps the bytes.
 
-Promises of every implementation (DESIGN, "Durability and storage"; the numbers are its rules):
+Promises of every implementation:
 - offsets of a topic are contiguous from 0 for its whole life;
-- `done` is called after the batch is as durable as its topic's durability says, never before (1);
-- `durable_end`, `read` and `on_durable` show nothing that is not durable (1);
-- a body whose checksum or counts are wrong is refused before it is written (2);
-- a failed append leaves nothing behind: its offsets go to the next one (3);
-- an append that fails takes along those after it to the same topic that are still pending: what is stored keeps the
-  order in which it was appended, also when all that failed is appended again.
+- `done` is called after the batch is as durable as its topic's durability says, never before;
+- `durable_end`, `read` and `on_durable` show nothing that is not durable;
+- a body whose checksum or counts are wrong is refused before it is written;
+- a failed append leaves nothing behind: its offsets go to the next one;
+- an append that fails makes later ones to the same topic that are still pending fail, too: stored batches keep the
+  order of appends, also when all failed ones are appended again.
 All calls are made, and all callbacks run, on the event loop's thread.
 """
 
@@ -30,7 +30,7 @@ class StoredBatch:
     append_time_ms: int
     """Broker clock; never goes back within a topic."""
     body: bytes
-    """As `storage/batch.py` draws it."""
+    """As drawn in `docs/formats/batch.md`."""
 
     @property
     def end_offset(self) -> int:
@@ -40,7 +40,7 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStorageStats:
-    """What one topic takes, without asking a disk."""
+    """Size and age of one topic's log, without asking a disk."""
 
     start_offset: int
     end_offset: int
@@ -56,18 +56,18 @@ class TopicStorageStats:
 
 
 AppendDone = Callable[[int | DanubeError], None]
-"""Called once with the offset of the (first) record, or with why it was not stored."""
+"""Called once with the offset of the (first) record, or with the error."""
 
 Saved = Callable[[DanubeError | None], None]
 """Called once, when durable or when it failed."""
 
 
 class BatchLog(Protocol):
-    """What every log of a topic does, one in a journal alone too."""
+    """The log of a topic, also one in a journal alone."""
 
     @property
     def topic_id(self) -> int:
-        """Which topic; an id is never used again, not even by a topic of the same name."""
+        """The topic's id, which is never used again, not even by a topic of the same name."""
 
     @property
     def start_offset(self) -> int:
@@ -103,7 +103,7 @@ class BatchLog(Protocol):
         """
 
     def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
-        """Write where a subscription stands, with a coming round; the last one given wins.
+        """Write a subscription's cursor with a coming round; the last one wins.
 
         With `saved` a round is started for it; without, it waits up to CURSOR_INTERVAL_S for one.
         """
@@ -112,44 +112,43 @@ class BatchLog(Protocol):
         """The last cursor saved for the subscription, restarts included; None when there never was one."""
 
     def forget_cursor(self, subscription_id: int) -> None:
-        """The subscription is gone: keep no cursor of it in memory, and write none that waits."""
+        """Drop the cursor of a deleted subscription, also one that waits to be written."""
 
     def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
-        """Only these subscriptions are there: do so with all others, whose last cursors a start has found again."""
+        """Drop the cursors of all subscriptions but these; a start recovers the last cursors of deleted ones."""
 
     def next_sequence(self, numbering_id: int) -> int:
-        """The number after the last durable one of a row, restarts included; 0 of a row that is not remembered."""
+        """The sequence number after the last durable one of a row, restarts included; 0 of an unknown row."""
 
     def offset_of(self, batch: SequencedBatch) -> int | None:
-        """Where this very batch is, if it is durable and one of the last DEDUPLICATION_BATCHES_MAX of its row."""
+        """The offset of this very batch, if it is durable and one of the last DEDUPLICATION_BATCHES_MAX of its row."""
 
     def on_durable(self, listener: Callable[[int], None]) -> None:
         """Have `listener` called with `durable_end` once a round in which it grew."""
 
     def close(self) -> None:
-        """Forget listeners and memory; the data stays."""
+        """Drop listeners and memory; the data stays."""
 
 
 class TopicLog(BatchLog, Protocol):
     """The log of one topic, wherever its batches are kept."""
 
     def set_durability(self, durability: Durability | None) -> None:
-        """From now on appends are acknowledged so; None is as the broker's settings say.
+        """Set when appends are acknowledged; None is the broker's setting.
 
-        Whatever was not acknowledged before a change to fsync is acknowledged after its sync, cursors as well. In a
-        folder that other brokers reach everything is, whatever is set.
+        Appends and cursors that wait at a change to fsync are acknowledged after their sync. In a shared folder
+        everything is, whatever is set.
         """
 
     def confirm(self, offset: int, done: AppendDone) -> None:
-        """Acknowledge once more what is stored at `offset`: once it is as durable as appends are now, and so at once
-        unless the topic was less durable when it came.
+        """Acknowledge the batch at `offset` once more, when it is as durable as appends are now.
 
         Raises StorageUnavailableError when the journal has stopped, ShuttingDownError.
         """
 
     @property
     def stats(self) -> TopicStorageStats:
-        """What it takes, and how old it is."""
+        """Size and age."""
 
     async def offset_at(self, append_time_ms: int) -> int:
         """The first offset of the first batch appended at this time or later; `durable_end` when there is none.

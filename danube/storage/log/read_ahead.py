@@ -1,13 +1,11 @@
-"""What cold readers are about to ask for, read with what they asked for: fewer hand-offs to the thread. Pure.
+"""Read-ahead for cold readers that read in order: fewer hand-offs to the reading thread. Pure.
 
-Who goes on where an answer ended is taken to read in order, and READ_AHEAD_ANSWERS times as much is read from the files
-at once; what was not asked for yet waits here. It was durable and checked when it was read, and stored bytes never
-change, so it is as good as read anew. All readers together have one bound: what was not asked for longest goes first,
-and is read again.
+For a reader that continues where an answer ended, READ_AHEAD_ANSWERS times as much is read from the files at once, and
+the rest waits here. It was durable and checked when it was read, and stored bytes never change. All readers share one
+bound: batches that were not asked for longest are dropped, and read again.
 
-Whoever takes longer to use what was read than reading it took, and goes on more slowly than READ_AHEAD_PACE, would gain
-nothing by it: for them no more is read than they ask for. The disk is asked for little at a time then, and the syncs of
-live messages wait behind little.
+A reader that uses data more slowly than it was read, and than READ_AHEAD_PACE, would gain nothing: for it no more is
+read than it asks for. So the syncs of live messages wait behind little.
 """
 
 from typing import NamedTuple
@@ -30,13 +28,13 @@ class FileRead(NamedTuple):
     ended_s: float
 
     def is_paced(self, used_s: float) -> bool:
-        """Whether a reader that had used all of it at `used_s` sets the pace, and a slow one."""
+        """Whether a reader that had used all of it at `used_s` is the slower side."""
         using_s = used_s - self.ended_s
         return using_s > self.ended_s - self.began_s and self.body_bytes < using_s * READ_AHEAD_PACE
 
 
 class ReadAhead:
-    """Batches that are at hand before they are asked for, and who reads in order."""
+    """Batches that were read ahead, and the readers that read in order."""
 
     def __init__(self, bytes_max: int = READ_AHEAD_BYTES_MAX) -> None:
         self._kept: Kept[_Place, tuple[list[StoredBatch], FileRead]] = Kept(bytes_max)
@@ -44,7 +42,7 @@ class ReadAhead:
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory, roughly."""
+        """Memory that it uses, roughly."""
         return self._kept.bytes
 
     def take(self, topic_id: int, offset: int, bytes_max: int) -> list[StoredBatch] | None:
@@ -56,7 +54,7 @@ class ReadAhead:
         return self._answer(topic_id, *kept, bytes_max)
 
     def bytes_to_read(self, topic_id: int, offset: int, bytes_max: int, now_s: float) -> int:
-        """How much to read for a reader who asks for `bytes_max` at `offset`."""
+        """Bytes to read for a reader that asks for `bytes_max` at `offset`."""
         before = self._expected.get((topic_id, offset))
         self._expected.drop((topic_id, offset))
         return bytes_max if before is None or before.is_paced(now_s) else bytes_max * READ_AHEAD_ANSWERS
@@ -64,14 +62,14 @@ class ReadAhead:
     def keep(
         self, topic_id: int, batches: list[StoredBatch], bytes_max: int, began_s: float, ended_s: float
     ) -> list[StoredBatch]:
-        """What is answered of batches that were read for a reader who asked for `bytes_max`; the others are kept."""
+        """The answer, out of batches that were read, for a reader that asked for `bytes_max`; the others are kept."""
         if not batches:
             return batches
         read = FileRead(sum(len(batch.body) for batch in batches), began_s, ended_s)
         return self._answer(topic_id, batches, read, bytes_max)
 
     def forget(self, topic_id: int) -> None:
-        """Let go of a topic."""
+        """Drop a topic."""
         for kept in (self._kept, self._expected):
             kept.drop_all(lambda place: place[0] == topic_id)
 

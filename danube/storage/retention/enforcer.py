@@ -1,4 +1,4 @@
-"""Letting go of what topics need not keep any more: a generation that begins later, named as a cut's is."""
+"""Applies retention: builds and commits manifest versions that begin at a later offset."""
 
 import asyncio
 import logging
@@ -9,13 +9,12 @@ from danube.model.limits.broker import CLOCK_AWAY_TOLD_S, CLOCK_SETTLED_S, FLUSH
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion
-from danube.storage.flush.manifest_commit import Publisher, look_up
-from danube.storage.flush.manifest_versions import History
+from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
+from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.log.tiered_log import TieredLog
-from danube.storage.quarantine import FAULTS, Troubles
-from danube.storage.retention.believed_time import ClockJumpGuard
-from danube.storage.retention.clock_jump import Marks, as_seen, is_ahead, note_seen
-from danube.storage.retention.rules import Going, Retention, Unsealed, going, segments_to_drop
+from danube.storage.quarantine import FAULTS, TopicQuarantine
+from danube.storage.retention.retention_clock import ClockJumpGuard, Marks, as_seen, is_ahead, note_seen
+from danube.storage.retention.rules import Retention, TrimPreview, Unsealed, segments_to_drop, trim_preview
 from danube.storage.segment.manifest import Manifest
 from danube.storage.stored_topics import StoredTopics, changed_by_another
 
@@ -24,8 +23,8 @@ Policies = Callable[[int], Retention]
 OldestUnread = Callable[[int], int | None]
 """By topic id: the lowest offset that a subscription has not acknowledged; None without subscriptions."""
 
-_Wanted = Callable[[TieredLog, History], int]
-"""How many of the first segments may go now."""
+_Wanted = Callable[[TieredLog, TopicHistory], int]
+"""Number of the first segments that may be trimmed now."""
 
 _LOGS_PER_TURN = 100
 
@@ -39,7 +38,7 @@ class RetentionEnforcer:
         self,
         topics: StoredTopics,
         writer: ManifestBuilder,
-        publisher: Publisher,
+        committer: ManifestCommitter,
         *,
         clock: Clock,
         runner: BlockingRunner,
@@ -48,24 +47,24 @@ class RetentionEnforcer:
         """`newest_ms` is when the newest message of all topics was appended; None when there is none."""
         self._topics = topics
         self._writer = writer
-        self._publisher = publisher
+        self._committer = committer
         self._clock = clock
         self._runner = runner
-        self._troubles = Troubles(topics.names)
-        """Of letting go. Those of cuts are others: neither waits for the other, nor ends what the other has to mend."""
+        self._quarantine = TopicQuarantine(topics.names)
+        """Of retention alone. Flushes have their own: neither waits for the other, nor clears its faults."""
         self._rotated_s = clock.monotonic_s()
         self._time = ClockJumpGuard(clock, "retention", settled_s=CLOCK_SETTLED_S, newest_ms=newest_ms)
         self._marks: dict[int, Marks] = {}
-        """By topic, of those that are stamped ahead of the clock."""
-        self._tell_of_rest()
+        """By topic, of those whose append times are ahead of the clock."""
+        self._warn_of_rest()
 
     async def retain(self, logs: Iterable[TieredLog], policies: Policies, oldest_unread: OldestUnread) -> int:
-        """One pass over these topics; answers how many segments went. Raises MetadataError."""
-        await self._catch_up()
+        """One pass over these topics; answers the number of segments removed. Raises MetadataError."""
+        await self._refresh_stale()
         made: list[tuple[ManifestVersion, TieredLog]] = []
         dropped, now_ms = 0, self._time.now_ms()
 
-        def wanted(log: TieredLog, history: History) -> int:
+        def wanted(log: TieredLog, history: TopicHistory) -> int:
             unsealed_bytes = log.body_bytes - history.body_bytes
             unread = oldest_unread(log.topic_id)
             manifest = as_seen(history.manifest, self._marks.get(log.topic_id, ()), now_ms)
@@ -80,15 +79,15 @@ class RetentionEnforcer:
             if trimmed is not None:
                 made.append((trimmed, log))
             if len(made) == FLUSH_TOPICS_MAX:
-                dropped += await self._publish(made, wanted)
+                dropped += await self._commit(made, wanted)
                 made = []
-        return dropped + await self._publish(made, wanted)
+        return dropped + await self._commit(made, wanted)
 
-    def going(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> Going:
-        """What `retain` would take of a topic now, and soon, if it kept this; changes nothing."""
+    def trim_preview(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> TrimPreview:
+        """What `retain` would trim of a topic with this retention, now and soon. Changes nothing."""
         history, now_ms = self._topics.histories.get(log.topic_id), self._time.now_ms()
         start = log.start_offset
-        empty = Manifest(topic_id=log.topic_id, generation=0, start_offset=start, end_offset=start)
+        empty = Manifest(topic_id=log.topic_id, version=0, start_offset=start, end_offset=start)
         manifest = history.manifest if history is not None else empty
         manifest = as_seen(manifest, self._marks.get(log.topic_id, ()), now_ms)
         old_end_offset = log.offset_in_journal(now_ms - (retention.max_age_ms or 0))
@@ -98,12 +97,12 @@ class RetentionEnforcer:
             end_offset=log.durable_end,
             body_bytes=log.body_bytes - (history.body_bytes if history is not None else 0),
         )
-        return going(manifest, retention, now_ms, oldest_unread, unsealed)
+        return trim_preview(manifest, retention, now_ms, oldest_unread, unsealed)
 
     async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies, file_begun_s: float) -> bool:
-        """Whether the journal should begin a new file, so that what topics need not keep can be cut, and go.
+        """Whether the journal should begin a new file, so that old records in it can be flushed and trimmed.
 
-        What is in its closed files is cut without that. `file_begun_s` says when the last one began, in monotonic time.
+        `file_begun_s` is the begin of its last file, in monotonic time.
         """
         now_s = self._clock.monotonic_s()
         if now_s - self._rotated_s < JOURNAL_FILE_AGE_MIN_S:
@@ -120,12 +119,12 @@ class RetentionEnforcer:
         return False
 
     def forget(self, topic_id: int) -> None:
-        """The topic is gone."""
-        self._troubles.forget(topic_id)
+        """Drop a deleted topic."""
+        self._quarantine.remove(topic_id)
         self._marks.pop(topic_id, None)
 
-    def _tell_of_rest(self) -> None:
-        """A broker that has rested finds old messages only: they are let go of once it is sure that time has passed."""
+    def _warn_of_rest(self) -> None:
+        """Warn after a long rest: messages are old then, and trimmed once it is certain that time has passed."""
         step_ms = self._time.step_ms
         if step_ms is not None and step_ms >= CLOCK_AWAY_TOLD_S * 1_000:
             _log.warning(
@@ -141,74 +140,74 @@ class RetentionEnforcer:
             if noted:
                 self._marks[manifest.topic_id] = noted
 
-    async def _trim(self, history: History, count: int) -> ManifestVersion | None:
+    async def _trim(self, history: TopicHistory, count: int) -> ManifestVersion | None:
         topic_id = history.manifest.topic_id
-        if topic_id in self._topics.lost or self._topics.is_dead(topic_id):
+        if topic_id in self._topics.stale or self._topics.is_dead(topic_id):
             return None
         if not count:
-            self._troubles.clear(topic_id)
+            self._quarantine.clear(topic_id)
             return None
-        if self._troubles.leaves_out(topic_id, self._clock.monotonic_s()):
+        if self._quarantine.is_active(topic_id, self._clock.monotonic_s()):
             return None
         try:
             return await self._runner.run(lambda: self._writer.trim(history, count))
         except FAULTS as error:
-            self._quarantine(topic_id, error)
+            self._quarantine_topic(topic_id, error)
             return None
 
-    async def _catch_up(self) -> None:
-        """Learn what metadata names of topics that somebody else changed, or of which an answer got lost.
+    async def _refresh_stale(self) -> None:
+        """Load what metadata names of topics that another broker changed, or of which an answer was lost.
 
-        Also where nothing is to go: what metadata does not name any more is there only until the next start.
+        Also where nothing is to be trimmed: files that metadata does not name are kept only until the next start.
         """
-        for topic_id in sorted(self._topics.lost):
+        for topic_id in sorted(self._topics.stale):
             if self._topics.histories.get(topic_id) is None or self._is_left_out(topic_id):
                 continue
             try:
                 await self._look_up(topic_id)
             except MetadataError as error:
-                self._quarantine(topic_id, error)
+                self._quarantine_topic(topic_id, error)
                 return  # most likely it fails for all of them, and each would take its time
             except FAULTS as error:
-                self._quarantine(topic_id, error)
+                self._quarantine_topic(topic_id, error)
 
     def _is_left_out(self, topic_id: int) -> bool:
         now_s = self._clock.monotonic_s()
-        return self._troubles.leaves_out(topic_id, now_s) or self._topics.troubles.leaves_out(topic_id, now_s)
+        return self._quarantine.is_active(topic_id, now_s) or self._topics.quarantine.is_active(topic_id, now_s)
 
     async def _look_up(self, topic_id: int) -> None:
-        if await look_up(self._topics, self._publisher, topic_id):
-            self._troubles.clear(topic_id)
+        if await refresh(self._topics, self._committer, topic_id):
+            self._quarantine.clear(topic_id)
 
-    def _quarantine(self, topic_id: int, error: Exception) -> None:
+    def _quarantine_topic(self, topic_id: int, error: Exception) -> None:
         if not self._topics.is_dead(topic_id):
-            self._troubles.note(topic_id, error, self._clock.monotonic_s())
+            self._quarantine.add(topic_id, error, self._clock.monotonic_s())
 
-    async def _publish(self, made: list[tuple[ManifestVersion, TieredLog]], wanted: _Wanted) -> int:
-        """Name what was made, but for what is needed again since: a subscription may have come meanwhile."""
+    async def _commit(self, made: list[tuple[ManifestVersion, TieredLog]], wanted: _Wanted) -> int:
+        """Commit what was made, but for segments that are needed again: a subscription may be new."""
         stand = ((one, log) for one, log in made if not self._topics.is_dead(one.manifest.topic_id))
         going = {one.manifest.topic_id: one for one, log in stand if wanted(log, one.history) >= _dropped(one)}
         for topic_id, one in going.items():
-            # Between this check and its answer somebody may subscribe at the earliest message.
+            # Between this check and its answer a client may subscribe at the earliest message.
             self._topics.histories.begin_at(topic_id, one.manifest.start_offset)
         try:
-            lost = await self._publisher.publish(list(going.values()))
+            lost = await self._committer.commit(list(going.values()))
         except BaseException:
-            self._topics.note_lost(going)  # nobody knows what metadata names now
+            self._topics.mark_stale(going)  # it is unknown what metadata names now
             raise
-        self._topics.note_lost(lost)
+        self._topics.mark_stale(lost)
         for topic_id in lost:
-            self._quarantine(topic_id, changed_by_another())
+            self._quarantine_topic(topic_id, changed_by_another())
         named = going.keys() - lost
         for topic_id in named:
             self._end(topic_id)
         return sum(_dropped(going[topic_id]) for topic_id in named)
 
     def _end(self, topic_id: int) -> None:
-        """It worked; a topic that was deleted meanwhile is not remembered again."""
+        """Clear the topic's fault; a topic that was deleted meanwhile is dropped again."""
         if self._topics.is_dead(topic_id):
             self._topics.histories.forget(topic_id)
-        self._troubles.clear(topic_id)
+        self._quarantine.clear(topic_id)
 
 
 def _dropped(one: ManifestVersion) -> int:
@@ -216,7 +215,7 @@ def _dropped(one: ManifestVersion) -> int:
 
 
 async def _in_turns(logs: Iterable[TieredLog]) -> AsyncIterator[TieredLog]:
-    """The logs, a few in each turn of the event loop: it has others to serve."""
+    """The logs, a few in each turn of the event loop."""
     for number, log in enumerate(logs):
         if number % _LOGS_PER_TURN == 0:
             await asyncio.sleep(0)

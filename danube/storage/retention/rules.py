@@ -1,6 +1,6 @@
-"""Which of a topic's oldest segments may go. Pure.
+"""Rules of retention: which of a topic's oldest segments may be trimmed. Pure.
 
-Whole segments go, from the front, and the newest one never does: a message may outlive the limits.
+Whole segments are trimmed, from the front, and the newest one never is: a message may outlive the limits.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,35 +15,35 @@ _LAST_TIME = attrgetter("last_append_time_ms")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a topic keeps its messages, and how many of them. None is no limit."""
+    """Retention of a topic by age and by bytes. None is no limit."""
 
     max_age_ms: int | None
-    """A segment may go when all of its messages are older."""
+    """A segment may be trimmed when all of its messages are older."""
     max_bytes: int | None
-    """The first segments may go while the topic has more, in bodies of batches."""
+    """The first segments may be trimmed while the topic has more, in bodies of batches."""
     keep_unread: bool = True
-    """What a subscription has not acknowledged stays, whatever the limits say."""
+    """Messages that a subscription has not acknowledged stay, whatever the limits say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsealed:
-    """What of a topic is in no segment yet."""
+    """Records of a topic that are in no segment yet."""
 
     start_offset: int
     old_end_offset: int
-    """The offset after what is older than `max_age_ms`; where nothing is, `start_offset`."""
+    """The offset after those older than `max_age_ms`; without any, `start_offset`."""
     end_offset: int
     body_bytes: int
 
     def bytes_below(self, offset: int) -> int:
-        """Of what is below this offset, as if all messages were alike."""
+        """Bytes below this offset, as if all messages were alike."""
         messages = min(offset, self.end_offset) - self.start_offset
         return -(-self.body_bytes * messages // (self.end_offset - self.start_offset)) if messages > 0 else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Going:
-    """What a retention takes of a topic as it is now: segments at once, and the rest as newer segments are made."""
+class TrimPreview:
+    """What a retention trims of a topic: segments at once, and later messages as newer segments are made."""
 
     segments: int = 0
     messages: int = 0
@@ -52,23 +52,23 @@ class Going:
     first_append_time_ms: int = 0
     last_append_time_ms: int = 0
     later_messages: int = 0
-    """That follow, at most: past the limits, too, but in the newest segment, or in none."""
+    """At most: past the limits, too, but in the newest segment, or in none."""
     later_bytes: int = 0
     """Of their batches, about."""
     end_offset: int = 0
     """The offset after all of them."""
 
 
-def going(
+def trim_preview(
     manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, unsealed: Unsealed
-) -> Going:
-    """What would go; of the arguments, those that `segments_to_drop` has are the same."""
+) -> TrimPreview:
+    """What would be trimmed; the arguments are those of `segments_to_drop`."""
     count = segments_to_drop(manifest, retention, now_ms, oldest_unread, unsealed.body_bytes)
     gone, left = manifest.segments[:count], manifest.segments[count:]
     stays_from = gone[-1].end_offset if gone else manifest.start_offset
     end_offset = max(stays_from, _past_limits(manifest, retention, now_ms, oldest_unread, unsealed))
     later_bytes = sum(segment.body_bytes for segment in left if segment.base_offset < end_offset)
-    return Going(
+    return TrimPreview(
         segments=count,
         messages=stays_from - manifest.start_offset,
         body_bytes=sum(segment.body_bytes for segment in gone),
@@ -83,10 +83,10 @@ def going(
 def segments_to_drop(
     manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, journal_body_bytes: int
 ) -> int:
-    """How many of the first segments may go.
+    """Number of the first segments that may be trimmed.
 
-    `oldest_unread` is the lowest offset that a subscription has not acknowledged; None when there is no subscription,
-    and so nothing unread. `journal_body_bytes` counts what is not in segments yet.
+    `oldest_unread` is the lowest offset that a subscription has not acknowledged; None when there is no subscription.
+    `journal_body_bytes` counts batches that are not in segments yet.
     """
     if retention.max_age_ms is None and retention.max_bytes is None:
         return 0
@@ -116,12 +116,12 @@ def _too_many(manifest: Manifest, retention: Retention, journal_body_bytes: int)
 def _past_limits(
     manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, unsealed: Unsealed
 ) -> int:
-    """The offset up to which messages go, at most, once newer segments follow on theirs."""
+    """The offset up to which messages are trimmed, at most, once newer segments follow."""
     past = manifest.start_offset
     if retention.max_age_ms is not None:
         past = _end_of(manifest, _too_old(manifest, retention, now_ms), unsealed.old_end_offset)
     if retention.max_bytes is not None:
-        # What is too much goes with the whole segment that it is in, and that may be all that is unsealed.
+        # Excess is trimmed with the whole segment that it is in, and that may be all that is unsealed.
         is_more = unsealed.body_bytes > retention.max_bytes
         count = _too_many(manifest, retention, unsealed.body_bytes)
         past = max(past, _end_of(manifest, count, unsealed.end_offset if is_more else unsealed.start_offset))
@@ -131,5 +131,5 @@ def _past_limits(
 
 
 def _end_of(manifest: Manifest, count: int, unsealed_end: int) -> int:
-    """The offset after the first `count` segments; when that is all of them, what is unsealed follows."""
+    """The offset after the first `count` segments; after all of them, `unsealed_end`."""
     return manifest.segments[count].base_offset if count < len(manifest.segments) else unsealed_end

@@ -1,24 +1,8 @@
 """A block of a segment, version 1: batches in offset order, checked and perhaps compressed as one. Pure.
 
-Little-endian, no padding. `s` is the length of the batches as they are stored.
-
-    at    bytes  field
-    0     4      magic "DnSb"
-    4     1      version, 1
-    5     1      codec: 0 none, 1 zstd
-    6     2      reserved, 0
-    8     8      topic id
-    16    8      base offset
-    24    8      end offset: after the last record
-    32    4      how many batches
-    36    4      plain length: of the batches before compression
-    40    4      s
-    44    s      the batches, each an envelope and its body as in the journal; compressed as a whole
-    44+s  4      CRC-32C of everything before it
-
-The checksum of a block covers those of the envelopes and bodies in it, and whoever wrote it had checked them: so
-`batches_of` does not check each again, and every byte is still checked once. `encoded_batches_of` does, for what is
-written again. `take_batches` reads large bodies one by one, so that none is copied, and sums the same bytes.
+The layout is drawn in `docs/formats/segment.md`. A block's checksum covers those of its envelopes and bodies, which its
+writer had checked. So `batches_of` does not check each again; `encoded_batches_of` does, for batches that are written
+again. `take_batches` reads large bodies one by one, so that none is copied, and sums the same bytes.
 """
 
 import struct
@@ -51,7 +35,7 @@ _NOTHING_ELSE = "there should be a batch with offset {} of topic {}"
 
 
 class Content(NamedTuple):
-    """A checked block's batches: where they stand in which bytes."""
+    """A checked block: its bytes, and where its batches are in them."""
 
     entry: BlockEntry
     topic_id: int
@@ -62,7 +46,7 @@ class Content(NamedTuple):
     end: int
 
     def damage(self, what: str) -> DamagedDataError:
-        """The error for what is wrong in it."""
+        """The error for a fault in it."""
         return damaged(self.name, self.entry.position, what)
 
 

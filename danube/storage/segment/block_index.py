@@ -1,4 +1,4 @@
-"""The index of a segment: where its blocks are and what is in each. Pure. Its bytes are drawn in `format.py`."""
+"""The index of a segment: position and content of its blocks. Pure. Drawn in `docs/formats/segment.md`."""
 
 import struct
 from array import array
@@ -17,7 +17,7 @@ _KEPT_ENTRY_BYTES = ENTRY_BYTES + 2 * 8
 
 
 class BlockEntry(NamedTuple):
-    """What the index says of one block."""
+    """Entry of one block."""
 
     base_offset: int
     end_offset: int
@@ -51,7 +51,7 @@ class BlockIndex:
 
     @property
     def cost_bytes(self) -> int:
-        """What it takes in memory, roughly."""
+        """Memory that it uses, roughly."""
         return _KEPT_BYTES + _KEPT_ENTRY_BYTES * len(self._bases)
 
     def find(self, offset: int) -> int:

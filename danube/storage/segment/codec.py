@@ -1,6 +1,6 @@
-"""How the blocks of a segment are compressed. The only place that knows a compression library, and it may be missing.
+"""Compression of the blocks of a segment. The only module that knows a compression library, which may be missing.
 
-Nothing is imported before it is asked for. Zstandard comes with Python 3.14, and as the package `zstandard` before.
+Nothing is imported before it is used. Zstandard comes with Python 3.14, and as the package `zstandard` before.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from danube.model.errors import StorageUnavailableError
 
 
 class Codec(IntEnum):
-    """What stands in a block's header."""
+    """Codec in a block's header."""
 
     NONE = 0
     ZSTD = 1

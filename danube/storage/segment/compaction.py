@@ -1,9 +1,10 @@
-"""Which small segments to merge next. Pure.
+"""Compaction: which small segments to merge next. Pure.
 
-A cut makes a small segment of a quiet topic, so many of them would pile up. Neighbours are merged when that makes a
+A flush makes a small segment of a quiet topic, so many of them would pile up. Neighbours are merged when that makes a
 segment GROWTH times as large as each of them, or a full one: FULL of what a segment may have, or more. Full ones are
 left alone. So a byte is written again at most log(bytes_max / size of its first segment) / log(GROWTH) times, and once
-more to fill a segment; and a topic that is cut evenly has about GROWTH - 1 segments of each size beside the full ones.
+more to fill a segment; and a topic that is flushed evenly has about GROWTH - 1 segments of each size beside the full
+ones.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def plan_merge(segments: Sequence[Segment], bytes_max: int) -> range | None:
 
 
 def merged_bytes(segment: Segment) -> int:
-    """What a segment counts for in a merge: its batches with their envelopes, or its file if that is larger."""
+    """Size of a segment in a merge: its batches with their envelopes, or its file if that is larger."""
     return max(segment.body_bytes + segment.batches * ENVELOPE_BYTES, segment.file_bytes)
 
 

@@ -1,7 +1,7 @@
-"""What is known of one topic's history: its segments, and what else a journal file need not be kept for. Pure.
+"""Manifest: one topic's segments, cursors and producer states outside the journal. Pure.
 
-A manifest is immutable. Each change makes the next generation, which is written whole; the metadata store holds the
-number of the newest (`metadata/storage_records.py`), and only what that one says is true.
+A manifest is immutable. Each change makes the next version, which is written whole; the metadata store holds the number
+of the newest (`danube/metadata/records/storage.py`), and only that one counts.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Segment:
     base_offset: int
     end_offset: int
     """The offset after the last record."""
-    generation: int
+    manifest_version: int
     """Of the manifest that listed it first: with the base offset it names the file."""
     first_append_time_ms: int
     last_append_time_ms: int
@@ -34,12 +34,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One generation of a topic's history."""
+    """One version of the manifest of a topic."""
 
     topic_id: int
-    generation: int
+    version: int
     start_offset: int = 0
-    """The first offset that can be read; what is below it was let go by retention."""
+    """The first offset that can be read; what is below it was removed by retention."""
     end_offset: int = 0
     """The offset after the last record that is, or was, in a segment."""
     last_append_time_ms: int = 0
@@ -86,9 +86,9 @@ def folder_of(topic_id: int) -> str:
 
 def segment_name(topic_id: int, segment: Segment) -> str:
     """The name of a segment within its tier."""
-    return f"{folder_of(topic_id)}/{segment.base_offset:020d}-{segment.generation:010d}.segment"
+    return f"{folder_of(topic_id)}/{segment.base_offset:020d}-{segment.manifest_version:010d}.segment"
 
 
-def manifest_name(topic_id: int, generation: int) -> str:
+def manifest_name(topic_id: int, version: int) -> str:
     """The name of a manifest within its tier."""
-    return f"{folder_of(topic_id)}/{generation:010d}.manifest"
+    return f"{folder_of(topic_id)}/{version:010d}.manifest"

@@ -1,49 +1,6 @@
-"""How a manifest is written. Pure. The same for readers of other languages: `docs/formats/manifest.md`.
+"""Encoding of manifests, versions 1 and 2. Pure.
 
-Little-endian, no padding. Numbers are unsigned.
-
-    at  bytes  field
-    0   4      magic "DnMf"
-    4   1      version: 1, or 2 where messages failed that a cursor has not passed
-    5   3      reserved, 0
-    8   8      topic id
-    16  8      generation
-    24  8      start offset: the first that can be read
-    32  8      end offset: after the last record
-    40  8      append time of the last record, ms since 1970; 0 when there never was one
-    48  4      s, the number of segments
-    52  4      c, the number of cursors
-    56  4      n, the number of rows of numbered batches
-    60  4      j, the number of journals
-
-then s segments of 52 bytes, in offset order; each begins where the one before it ends, the first at the start offset:
-
-    0   8      end offset
-    8   8      generation of the manifest that listed it first: a part of the file's name
-    16  8      append time of its first record
-    24  8      append time of its last record
-    32  8      bytes of the batches' bodies
-    40  8      bytes of the file
-    48  4      how many batches
-
-c cursors, ascending by id:
-
-    0   8      subscription id
-    8   8      position: every offset below it is acknowledged
-    16  4      r, the number of ranges
-    20  16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
-
-and in version 2 after each cursor, as in its record (`cursors.py`), how many ranges of messages failed, and the ranges;
-
-n rows, the one that stored nothing for longest first:
-
-    0   8      numbering id
-    8   4      b, how many batches
-    12  24b    the row's last batches, the oldest first: base sequence (8 bytes), base offset (8), count of records (4),
-               CRC-32C of the body (4)
-
-j journals of 16 bytes, ascending by id: journal id (8), the position below which every record of the topic is in this
-manifest, or is void (8); and at the very end the CRC-32C of everything before it (4).
+The layout is drawn in `docs/formats/manifest.md`. Version 2 is written where a cursor has messages that failed.
 """
 
 import struct
@@ -74,7 +31,7 @@ MAGIC = b"DnMf"
 VERSION = 1
 VERSION_FAILED = 2
 SEGMENT_ROW_BYTES = 52
-"""What each segment adds to every later generation of its topic's manifest."""
+"""Bytes that each segment adds to every later manifest version of its topic's manifest."""
 
 _HEADER = struct.Struct("<4sB3sQQQQQIIII")
 _SEGMENT = struct.Struct("<QQQQQQI")
@@ -155,7 +112,7 @@ def _encoded_header(manifest: Manifest) -> bytes:
         VERSION_FAILED if _has_failed(manifest.cursors) else VERSION,
         _RESERVED,
         manifest.topic_id,
-        manifest.generation,
+        manifest.version,
         manifest.start_offset,
         manifest.end_offset,
         manifest.last_append_time_ms,
@@ -166,7 +123,7 @@ def _encoded_header(manifest: Manifest) -> bytes:
 def _encoded_segment(segment: Segment) -> bytes:
     return _SEGMENT.pack(
         segment.end_offset,
-        segment.generation,
+        segment.manifest_version,
         segment.first_append_time_ms,
         segment.last_append_time_ms,
         segment.body_bytes,
@@ -214,13 +171,13 @@ class _Parser:
         self._at = 0
 
     def manifest(self) -> Manifest:
-        _, _, _, topic_id, generation, start, end, last_append_ms, *counts = self._take(_HEADER)
+        _, _, _, topic_id, version, start, end, last_append_ms, *counts = self._take(_HEADER)
         if any(count > most for count, most in zip(counts, _BOUNDS.values(), strict=True)):
             raise ValueError("more than a manifest may have")
         segments, cursors, rows, journals = counts
         parsed = Manifest(
             topic_id=topic_id,
-            generation=generation,
+            version=version,
             start_offset=start,
             end_offset=end,
             last_append_time_ms=last_append_ms,
@@ -236,8 +193,8 @@ class _Parser:
 
     def _segments(self, count: int, base_offset: int) -> tuple[Segment, ...]:
         segments = []
-        for end_offset, generation, first_ms, last_ms, body, file, batches in self._many(_SEGMENT, count):
-            segments.append(Segment(base_offset, end_offset, generation, first_ms, last_ms, batches, body, file))
+        for end_offset, manifest_version, first_ms, last_ms, body, file, batches in self._many(_SEGMENT, count):
+            segments.append(Segment(base_offset, end_offset, manifest_version, first_ms, last_ms, batches, body, file))
             base_offset = end_offset
         return tuple(segments)
 

@@ -1,4 +1,4 @@
-"""The way from a segment in a manifest to its checked bytes in a tier. All of it blocks."""
+"""Opens segments of a tier and checks their indexes. All of it blocks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ from danube.storage.segment.reader_cache import Kept
 from danube.storage.tiers.tier import SegmentTier, Take
 
 SegmentKey = tuple[int, int, int]
-"""Topic id, base offset, generation."""
+"""Topic id, base offset, manifest version."""
 
 
 _SMALL_BYTES = SEGMENT_READ_BYTES_MAX + SEGMENT_TAIL_BYTES  # a file of one run and its index is read as a whole
@@ -34,7 +34,7 @@ class OpenedSegments:
         self._indexes: Kept[SegmentKey, BlockIndex] = Kept(SEGMENT_INDEX_CACHE_BYTES_MAX)
 
     def index(self, topic_id: int, segment: Segment) -> BlockIndex:
-        """Where the blocks of a segment are. Raises DamagedDataError, StorageUnavailableError, DataFolderError."""
+        """The index of a segment. Raises DamagedDataError, StorageUnavailableError, DataFolderError."""
         key = _key(topic_id, segment)
         index = self._indexes.get(key)
         if index is None:
@@ -45,7 +45,7 @@ class OpenedSegments:
         return index
 
     def expect(self, topic_id: int, segment: Segment) -> None:
-        """Have the tier begin to read what a reader wants who comes to the begin of this segment."""
+        """Have the tier start to read the begin of this segment, for a reader that gets there."""
         name, is_known = segment_name(topic_id, segment), _key(topic_id, segment) in self._indexes
         self._tier.expect(name, 0, min(segment.file_bytes, _SMALL_BYTES if not is_known else SEGMENT_READ_BYTES_MAX))
         if not is_known and segment.file_bytes > _SMALL_BYTES:
@@ -76,13 +76,13 @@ class OpenedSegments:
             raise _unavailable(name, 0, error) from error
         if file_bytes != segment.file_bytes:
             raise damaged(name, min(file_bytes, segment.file_bytes), f"it should have {segment.file_bytes} bytes")
-        header = encode_file_header(topic_id, segment.base_offset, segment.generation)
+        header = encode_file_header(topic_id, segment.base_offset, segment.manifest_version)
         if self._read(name, 0, FILE_HEADER_BYTES) != header:
             raise damaged(name, 0, f"there should be the header of offset {segment.base_offset} of topic {topic_id}")
         return self._read_index(topic_id, segment)
 
     def forget(self, topic_id: int) -> None:
-        """Let go of what is kept of a topic."""
+        """Drop the indexes of a topic."""
         self._indexes.drop_all(lambda key: key[0] == topic_id)
 
     def _read_index(self, topic_id: int, segment: Segment) -> BlockIndex:
@@ -122,7 +122,7 @@ class OpenedSegments:
 
 
 def _key(topic_id: int, segment: Segment) -> SegmentKey:
-    return topic_id, segment.base_offset, segment.generation
+    return topic_id, segment.base_offset, segment.manifest_version
 
 
 def run_of(index: BlockIndex, number: int, room: int) -> list[BlockEntry]:

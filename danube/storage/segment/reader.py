@@ -1,7 +1,7 @@
-"""Reading batches back from segments. All of it blocks; a reader is owned by one thread at a time.
+"""Reads batches back from segments. All of it blocks; a reader is owned by one thread at a time.
 
-Every byte that is answered was checked against the checksum of its block, and the block against the index and the
-manifest: a file in the place of another is damage, too.
+Every answered byte was checked against the checksum of its block, and the block against the index and the manifest: a
+file in the place of another is damage, too.
 
 Every method raises DamagedDataError, which names file and byte; StorageUnavailableError, whose cause is a
 FileNotFoundError when the file is not there (any more); DataFolderError when a later version wrote the file.
@@ -37,7 +37,7 @@ class _Source:
 
     @property
     def key(self) -> SegmentKey:
-        return self.topic_id, self.segment.base_offset, self.segment.generation
+        return self.topic_id, self.segment.base_offset, self.segment.manifest_version
 
     @property
     def name(self) -> str:
@@ -107,10 +107,10 @@ class SegmentReader:
         return batches[bisect_right(batches, offset, key=_base_offset) - 1].append_time_ms
 
     def forget(self, topic_id: int) -> None:
-        """Let go of what is kept of a topic: memory, and files that are open."""
+        """Drop a topic from memory, and close its files."""
         self._opened.forget(topic_id)
         self._blocks.drop_all(lambda key: key[0][0] == topic_id)
-        self._tier.let_go(folder_of(topic_id))
+        self._tier.close_folder(folder_of(topic_id))
 
     def _source(self, topic_id: int, segment: Segment) -> _Source:
         return _Source(topic_id, segment, self._opened.index(topic_id, segment))
@@ -141,7 +141,7 @@ class SegmentReader:
         return room
 
     def _block(self, source: _Source, number: int) -> list[StoredBatch]:
-        """One block, kept for whoever looks up a place and reads on from there."""
+        """One block, kept for a reader that looks up a place and reads on from there."""
         (batches,) = self._run(source, number, 0)
         self._keep(source, number, batches)
         return batches

@@ -1,4 +1,4 @@
-"""What a reader keeps of segments, bounded in bytes: what was not asked for longest goes first. Pure."""
+"""A least-recently-used cache, bounded in bytes. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """Values by key, each with what it costs; the newest stays even when it alone is too large."""
+    """Values by key, each with its cost; the newest stays even when it alone is too large."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -23,7 +23,7 @@ class Kept(Generic[K, V]):
         return key in self._values
 
     def get(self, key: K) -> V | None:
-        """The value of a key, which was asked for last now."""
+        """The value of a key, which becomes the most recently used."""
         found = self._values.get(key)
         if found is None:
             return None
@@ -31,7 +31,7 @@ class Kept(Generic[K, V]):
         return found[0]
 
     def put(self, key: K, value: V, cost_bytes: int) -> None:
-        """Keep a value, in the place of those that were not asked for longest."""
+        """Keep a value; the least recently used ones make room."""
         self.drop(key)
         self._values[key] = (value, cost_bytes)
         self.bytes += cost_bytes
@@ -40,12 +40,12 @@ class Kept(Generic[K, V]):
             self.bytes -= cost
 
     def drop(self, key: K) -> None:
-        """Let go of one, if it is there."""
+        """Drop one, if it is there."""
         found = self._values.pop(key, None)
         if found is not None:
             self.bytes -= found[1]
 
     def drop_all(self, is_meant: Callable[[K], bool]) -> None:
-        """Let go of those whose key is meant."""
+        """Drop those whose key is meant."""
         for key in [key for key in self._values if is_meant(key)]:
             self.drop(key)

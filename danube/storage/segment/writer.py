@@ -1,4 +1,4 @@
-"""Making a segment of batches that were checked. Pure."""
+"""Encodes a segment of checked batches. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,14 +20,14 @@ from danube.storage.segment.manifest import Segment
 
 def encode_segment(
     topic_id: int,
-    generation: int,
+    manifest_version: int,
     batches: Iterable[EncodedBatch],
     codec: Codec = Codec.NONE,
     *,
     codecs: CodecSource = open_codec,
     block_bytes: int = SEGMENT_BLOCK_BYTES,
 ) -> tuple[Segment, list[Buffer]]:
-    """What to put for these batches, and how a manifest lists it. They are taken one by one, block by block.
+    """The manifest's entry and the bytes of a segment of these batches, which are consumed block by block.
 
     They must be a topic's, in offset order without a gap, their checksums right. A block that compression makes no
     smaller is stored as it is. Raises ValueError when they are none, do not follow each other or are not what their
@@ -46,17 +46,17 @@ def encode_segment(
     if not entries:
         raise ValueError("a segment without batches")
     index = encode_index(entries)
-    segment = _segment(generation, entries, position + len(index) + FOOTER_BYTES)
-    header = encode_file_header(topic_id, segment.base_offset, generation)
+    segment = _segment(manifest_version, entries, position + len(index) + FOOTER_BYTES)
+    header = encode_file_header(topic_id, segment.base_offset, manifest_version)
     return segment, [header, *blocks, index, encode_footer(topic_id, segment, position, index, len(entries))]
 
 
-def _segment(generation: int, entries: Sequence[BlockEntry], file_bytes: int) -> Segment:
+def _segment(manifest_version: int, entries: Sequence[BlockEntry], file_bytes: int) -> Segment:
     first, last = entries[0], entries[-1]
     batches = sum(entry.batches for entry in entries)
     body_bytes = sum(entry.plain_bytes for entry in entries) - batches * ENVELOPE_BYTES
     times = (first.first_append_time_ms, last.last_append_time_ms)
-    return Segment(first.base_offset, last.end_offset, generation, *times, batches, body_bytes, file_bytes)
+    return Segment(first.base_offset, last.end_offset, manifest_version, *times, batches, body_bytes, file_bytes)
 
 
 def _checked(topic_id: int, batches: Iterable[EncodedBatch]) -> Iterator[EncodedBatch]:

@@ -1,4 +1,4 @@
-"""What the metadata says of a topic's epochs, and what a broker makes of it when it begins with the topic. Pure."""
+"""A topic's epochs: which are read from journals, and what its next journal begins with. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -6,14 +6,14 @@ from dataclasses import replace
 from danube.metadata.records.record_format import EpochRange, TopicStorage
 from danube.model.subscription import Cursor
 from danube.storage.batches.producer_state import StoredProducerStates
-from danube.storage.journal.topic_base import TopicBase
+from danube.storage.journal.index import TopicBase
 from danube.storage.takeover.journal_reader import FoundEpoch, Wanted
 
 _NO_CURSORS: Mapping[int, Cursor] = {}
 
 
 def wanted_epochs(record: TopicStorage, base: TopicBase) -> list[Wanted]:
-    """The epochs of a topic, as far as they are in journals only; `base` is what its segments hold."""
+    """The epochs of a topic that are to be read from journals; `base` is its state in segments."""
     return [
         Wanted(
             record.topic_id,
@@ -30,10 +30,9 @@ def wanted_epochs(record: TopicStorage, base: TopicBase) -> list[Wanted]:
 def base_after(
     base: TopicBase, epochs: Iterable[FoundEpoch], end_offset: int, cursors: Mapping[int, Cursor] = _NO_CURSORS
 ) -> TopicBase:
-    """What a topic's next journal begins with: `base`, and on top of it what was found of `epochs`, to `end_offset`.
+    """State at the begin of a topic's next journal: `base`, and the found `epochs` up to `end_offset`.
 
-    `cursors` are those of the newest epoch: whoever begins one copies all of them into its journal, so that older ones
-    say nothing.
+    `cursors` are those of the newest epoch alone: each new epoch starts with a copy of all of them.
     """
     producer_states = StoredProducerStates()
     producer_states.restore(base.producer_states)
@@ -54,10 +53,9 @@ def base_after(
 
 
 def own_bases(records: Iterable[TopicStorage], journal_id: int, bases: Mapping[int, TopicBase]) -> dict[int, TopicBase]:
-    """With what a broker that starts again opens its journal: the topics whose newest epoch is in it, and goes on.
+    """The bases of a broker's own journal at a restart: of the topics whose newest epoch is in it, and open.
 
-    `bases` says what is in segments, and of topics that had other owners, what their journals hold: as `base_after`
-    answers it. The ids are all that the journal is to know.
+    `bases` are their states in segments, or as `base_after` answers them. The journal is to know these ids only.
     """
     found: dict[int, TopicBase] = {}
     for record in records:
@@ -71,17 +69,17 @@ def own_bases(records: Iterable[TopicStorage], journal_id: int, bases: Mapping[i
 
 
 def empty_base(topic_id: int) -> TopicBase:
-    """Of a topic without segments."""
+    """The base of a topic without segments."""
     return TopicBase(topic_id=topic_id, end_offset=0, last_append_time_ms=0)
 
 
-def sealed_and_begun(
+def sealed_and_next(
     record: TopicStorage, end_offset: int, journal_id: int, position: int, *, segments_end: int = 0
 ) -> tuple[EpochRange, ...]:
     """The epochs of a topic once its newest one ends at `end_offset` and the next one begins in another journal.
 
-    Those that hold nothing above `segments_end` are told of no more: the cursors were copied to the next one, and so a
-    topic may move as often as one likes.
+    Epochs with nothing above `segments_end` are left out, since the next one has the cursors: a topic may move any
+    number of times.
     """
     number = record.epochs[-1].epoch + 1 if record.epochs else 1
     begun = EpochRange(number, journal_id, end_offset, None, position)

@@ -20,8 +20,7 @@ from danube.model.subscription import Cursor
 from danube.runtime.disk import Disk, File
 from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, sequenced_batch
-from danube.storage.journal.files import FileStart, FileTable, damaged
-from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.folder import JournalFolder, damaged
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
     HEADER_BYTES,
@@ -29,7 +28,7 @@ from danube.storage.journal.format import (
     decode_file_header,
     newer_version,
 )
-from danube.storage.journal.index import Located, TopicIndex
+from danube.storage.journal.index import FileStart, FileTable, Located, TopicIndex
 from danube.storage.journal.scan import FileScan
 from danube.storage.log.cursors import decode_cursor
 

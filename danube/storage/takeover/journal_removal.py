@@ -1,8 +1,8 @@
-"""Removing the journals of former owners, once nobody needs them. Anybody may, at any time, several at once.
+"""Removes journals of former owners that are not needed any more. Any broker may, several at once.
 
-A journal that was fenced is dead: its owner acknowledges nothing more. It is struck off the list of those that topics
-may begin in, and from then on the topics whose records name it only get fewer: each is taken by another broker, which
-cuts what is in there into segments. When no record names it any more the folder goes.
+A fenced journal is dead: its owner acknowledges nothing more. It is struck off the list of those that topics may begin
+in, and from then on fewer and fewer records name it: another broker acquires each topic and flushes it into segments.
+When no record names the journal, its folder is removed.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 def named_journals(records: Iterable[TopicStorage]) -> frozenset[int]:
-    """The journals in which, by these records, something is that is in no segment, or an epoch that goes on."""
+    """Journals that these records name: with records that are in no segment, or with an open epoch."""
     return frozenset(epoch.journal_id for record in records for epoch in record.epochs)
 
 
-class Retirer:
-    """Retires journals of a shared folder. `own_id` is that of the caller's own, which it never is."""
+class JournalRemover:
+    """Removes unneeded journals of a shared folder, but never `own_id`, the caller's own."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Retirer:
         self._journals = journals
         self._runner = runner
         self._own_id = own_id
-        self._steps = protocol[Part.RETIRE]
+        self._steps = protocol[Part.REMOVE_JOURNAL]
         self._folders: Mapping[int, str] = {}
         self._fenced: Collection[int] = ()
         self._struck_off: frozenset[int] = frozenset()
@@ -56,7 +56,7 @@ class Retirer:
             Step.REMOVE: self._remove,
         }
 
-    async def retire(self) -> int:
+    async def remove_unneeded(self) -> int:
         """One pass over all journals; answers how many were removed.
 
         Raises MetadataError; a folder that cannot be read or removed is said in the log, and tried again by the next.
@@ -106,7 +106,7 @@ class Retirer:
 
     def _is_fenced(self, folder: str) -> bool:
         try:
-            return Fence(self._disk, folder).is_put_up()
+            return Fence(self._disk, folder).is_up(counts_missing=False)
         except OSError as error:
             _log.warning("the fence in %s could not be read: %s", folder, error)
             return False

@@ -1,4 +1,4 @@
-"""Finding or making a broker's own journal in a shared folder, when it starts."""
+"""Opens a broker's own journal in a shared folder at its start, or creates one."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,12 @@ from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
-from danube.storage.flush.manifest_versions import History
+from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.journal_removal import named_journals
-from danube.storage.takeover.previous_epochs import Restarted, read_for_restart
-from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
+from danube.storage.takeover.previous_epochs import PreviousOwnerTail, Restarted, read_for_restart
 from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ _NO_PARTS: Mapping[int, tuple[PreviousOwnerTail, ...]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedEnvironment:
-    """The shared folder and the metadata, as one broker reaches them."""
+    """Parts that a broker's storage in a shared folder is built from."""
 
     disk: Disk
     clock: Clock
@@ -47,21 +46,21 @@ class SharedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class OwnJournal:
-    """A broker's journal, and what it owns in it."""
+    """A broker's journal, and its topics in it."""
 
     journal: Journal
     entry: JournalEntry
     fence: Fence
     folder: str
     found: FoundHistories
-    """Of the topics that it owns."""
+    """Histories of the topics that it owns."""
 
 
 async def open_own_journal(ground: SharedEnvironment) -> OwnJournal:
-    """Go on in the broker's journal, or begin a new one when it has none or others have taken its topics over.
+    """Reopen the broker's journal, or create one when it has none or others have taken its topics over.
 
-    Raises DamagedDataError, DataFolderError, MetadataError, StorageUnavailableError. In a folder that lacks the journal
-    though topics are in it nothing begins: it is not the one that the broker had.
+    Raises DamagedDataError, DataFolderError, MetadataError, StorageUnavailableError; also for a folder that lacks a
+    journal with topics in it: it is not the broker's folder.
     """
     entered = (await ground.journals.all()).values()
     mine = sorted((one for one in entered if one.broker_id == ground.broker_id), key=lambda one: -one.revision)
@@ -71,7 +70,7 @@ async def open_own_journal(ground: SharedEnvironment) -> OwnJournal:
             own = own or await _go_on(ground, entry)
             if own is None or own.entry.journal_id != entry.journal_id:
                 await ground.journals.strike_off(entry.journal_id)
-    except BaseException:  # whoever starts again must not meet one who still writes to the journal
+    except BaseException:  # the next start must not meet a writer of the journal
         if own is not None:
             await own.journal.close()
         raise
@@ -81,13 +80,13 @@ async def open_own_journal(ground: SharedEnvironment) -> OwnJournal:
 async def load_newest(
     ground: SharedEnvironment, wanted: Sequence[TopicStorage]
 ) -> tuple[dict[int, TopicStorage], FoundHistories]:
-    """The histories of topics; others may name newer manifests meanwhile and remove the old ones. Raises MetadataError.
+    """The histories of topics, and the records that they are of. Raises MetadataError.
 
-    Answers the records that they are of, too. What is not there counts as damaged only by the records as all brokers
-    have them: this one may hear of newer manifests late.
+    Other brokers may name newer manifests meanwhile and remove the old ones: a missing one counts as damaged only by
+    the linearizable records.
     """
     records = {record.topic_id: record for record in wanted}
-    histories: dict[int, History] = {}
+    histories: dict[int, TopicHistory] = {}
     refused: dict[int, DanubeError] = {}
     left = list(wanted)
     for _ in range(TAKEOVER_ATTEMPTS_MAX):
@@ -108,7 +107,7 @@ async def load_newest(
 
 
 async def _go_on(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal | None:
-    """None when the journal is fenced, was only entered, or was removed."""
+    """Reopen the journal; None when it is fenced, was only entered, or was removed."""
     folder = journal_folder(entry.journal_id)
     fence = Fence(ground.disk, folder, made=True)
     try:
@@ -128,14 +127,14 @@ async def _go_on(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal |
     except OSError as error:
         raise DataFolderError(f"the journal in {folder} cannot be read: {error}. Check the shared folder") from error
     found.histories[:] = [
-        History(history.record, history.manifest, restarted.parts.get(history.record.topic_id, ()))
+        TopicHistory(history.record, history.manifest, restarted.parts.get(history.record.topic_id, ()))
         for history in found.histories
     ]
     return OwnJournal(journal, renewed, fence, folder, found)
 
 
 async def _check_not_missing(ground: SharedEnvironment, entry: JournalEntry, folder: str) -> None:
-    """Raises DataFolderError when topics are in a journal that is not there: it is removed when none is any more."""
+    """Raises DataFolderError when a journal with topics in it is not there."""
     is_there = await ground.runner.run(lambda: ground.disk.exists(folder))
     if not is_there and entry.journal_id in named_journals((await ground.records.all()).values()):
         raise DataFolderError(
@@ -178,7 +177,7 @@ async def _open(ground: SharedEnvironment, entry: JournalEntry, fence: Fence, re
 async def _read_older(
     ground: SharedEnvironment, records: Mapping[int, TopicStorage], journal_id: int, found: FoundHistories
 ) -> Restarted:
-    """What else has to be known of the topics; one whose former owner's journal cannot be read is refused alone."""
+    """The topics' epochs in other journals; a topic whose former owner's journal cannot be read is refused alone."""
     bases = {history.record.topic_id: base_of(history) for history in found.histories}
 
     async def read(topic_ids: Sequence[int]) -> Restarted:

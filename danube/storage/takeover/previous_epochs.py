@@ -1,4 +1,4 @@
-"""What former owners of topics left in their journals: found once, when a broker begins with the topics."""
+"""Topics' epochs in journals of former owners, and the tails of them that a topic's log reads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,62 @@ from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
-from danube.storage.journal.reader import JournalReader, Place
-from danube.storage.journal.topic_base import TopicBase
+from danube.storage.journal.index import IndexRun, TopicBase, TopicIndex
+from danube.storage.journal.reader import JournalReader
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.takeover.epoch_history import base_after, empty_base, own_bases, wanted_epochs
 from danube.storage.takeover.journal_reader import FoundEpoch, FoundJournal, Wanted, listed_journals, read_journal
-from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
+
+
+class PreviousOwnerTail:
+    """A `LogPart` over a former owner's journal: one epoch of a topic, sealed at `end_offset`.
+
+    The runner's thread owns the reader, which several tails of one journal may share. No file stays open after a read:
+    the journal's folder is removed when everything in it is in segments, and a tail is read only until then.
+    """
+
+    def __init__(
+        self,
+        topic_id: int,
+        journal: FoundJournal,
+        found: FoundEpoch,
+        end_offset: int,
+        *,
+        reader: JournalReader,
+        runner: BlockingRunner,
+    ) -> None:
+        self._topic_id = topic_id
+        self._index: TopicIndex = found.index
+        self._reader = reader
+        self._runner = runner
+        self.folder = journal.folder
+        self.files = journal.files
+        self.start_offset = found.index.start_offset
+        self.end_offset = max(min(end_offset, found.index.end_offset), found.index.start_offset)
+        self.body_bytes = sum(self.run().lengths)  # column by column: live messages wait for it
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        run = self._index.run_at(offset, bytes_max, self.end_offset)
+        return await self._runner.run(lambda: self._read(run))
+
+    async def offset_at(self, append_time_ms: int) -> int:
+        return min(self._index.offset_at(append_time_ms), self.end_offset)
+
+    async def append_time_ms(self, offset: int) -> int | None:
+        return self._index.append_time_ms(offset)
+
+    def append_time_at_hand(self, offset: int) -> int | None:
+        return self._index.append_time_ms(offset)
+
+    def run(self) -> IndexRun:
+        """All of its batches, for a `JournalReader`."""
+        return self._index.up_to(self.end_offset)
+
+    def _read(self, run: IndexRun) -> list[StoredBatch]:
+        try:
+            return self._reader.read_run(self._topic_id, run, self.files)
+        finally:
+            self._reader.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +72,19 @@ class PreviousEpoch:
     wanted: Wanted
     found: FoundEpoch
     part: PreviousOwnerTail
-    """All of it when it was sealed, else what is below the mark."""
+    """All of it when it was sealed, else the records below the mark."""
     tail: tuple[StoredBatch, ...]
-    """What is above the mark."""
+    """The batches above the mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """With what a broker opens its own journal again."""
+    """State with which a broker opens its own journal again."""
 
     bases: dict[int, TopicBase]
     """Of all topics that it owns: the journal is to know no others."""
     parts: dict[int, tuple[PreviousOwnerTail, ...]]
-    """What of them is in other epochs' journals, oldest first."""
+    """Their parts in other epochs' journals, oldest first."""
 
 
 async def read_previous_epochs(
@@ -65,7 +115,7 @@ async def read_for_restart(
     bases: Mapping[int, TopicBase],
     runner: BlockingRunner,
 ) -> Restarted:
-    """What a broker that starts again on its journal has to know of it. `bases` says what is in segments.
+    """The state to reopen a journal with. `bases` are the topics' states in segments.
 
     Raises as `read_previous_epochs`.
     """
@@ -85,7 +135,7 @@ async def read_for_restart(
 
 
 def parts_of(epochs: Iterable[PreviousEpoch]) -> tuple[PreviousOwnerTail, ...]:
-    """Those with something in them."""
+    """Tails with something in them."""
     return tuple(one.part for one in epochs if one.part.start_offset < one.part.end_offset)
 
 
@@ -107,21 +157,20 @@ async def _read_one(
     try:
         for one in wanted:
             found = journal.epochs[one.topic_id, one.epoch.epoch]
-            is_open = one.epoch.end_offset is None
-            end = found.marked_end if one.epoch.end_offset is None else one.epoch.end_offset
+            end = one.epoch.end_offset
+            tail: list[StoredBatch] = []
+            if end is None:
+                end = found.marked_end
+                run = found.index.run_at(end, found.index.body_bytes)
+                if run:
+                    tail = await runner.run(
+                        lambda: reader.read_run(one.topic_id, run, journal.files, needs_all=True)  # noqa: B023 - awaited in its turn
+                    )
             part = PreviousOwnerTail(one.topic_id, journal, found, end, reader=reader, runner=runner)
-            places = _places(journal, found, end) if is_open else []
-            tail = await runner.run(lambda: reader.read(one.topic_id, places)) if places else ()  # noqa: B023 - awaited in its turn
             epochs.append(PreviousEpoch(one, found, part, tuple(tail)))
     finally:
         await runner.run(reader.close)
     return epochs
-
-
-def _places(journal: FoundJournal, found: FoundEpoch, first_offset: int) -> list[Place]:
-    index = found.index
-    numbers = range(index.find(first_offset), len(index))
-    return [Place(index[number], *journal.files.locate(index[number].position)) for number in numbers]
 
 
 def _is_in(record: TopicStorage, journal_id: int) -> bool:

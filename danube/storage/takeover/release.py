@@ -1,4 +1,4 @@
-"""Letting go of a topic by plan, so that another broker can open it without a fence. The steps are the table's."""
+"""Release of a topic by plan, so that another broker can open it without a fence. The steps are in `steps.py`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,12 +15,11 @@ from danube.storage.takeover.epoch_history import sealed
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 
 Stop = Callable[[], Awaitable[Mapping[int, Cursor]]]
-"""Has a topic take no appends and no acknowledgements any more, waits for those under way, and answers where its
-subscriptions stand."""
+"""Stops a topic's appends and acknowledgements, waits for those under way, and answers its cursors."""
 
 
 class Release:
-    """Gives topics of `journal` away."""
+    """Releases topics of `journal`."""
 
     def __init__(
         self,
@@ -30,38 +29,35 @@ class Release:
         entry: JournalEntry | None = None,
         protocol: Protocol = PROTOCOL,
     ) -> None:
-        """`entry` is what metadata says of the journal: once its broker starts again nothing is sealed late."""
+        """`entry` is the journal's in metadata: once its broker starts again nothing is sealed late."""
         self._entry = entry
         self._records = records
         self._journal = journal
         self._protocol = protocol
 
-    async def give(
+    async def run(
         self, record: TopicStorage, log: BatchLog, *, stop: Stop, leave: Callable[[], None] = lambda: None
     ) -> TopicStorage:
-        """Seal the topic where it ends; answers its record, which anybody may open now.
+        """Seal the topic at its end; answers its record, with which any broker may open it.
 
         `leave` is called before the topic may be sealed. From then on it is served no more, whatever is raised, also
-        when this is cancelled: whether it was sealed nobody knows until `finish` has found out.
+        when this is cancelled: whether it was sealed is unknown until `finish` has found out.
 
         Raises:
-            StorageChangedError: the topic is somebody else's, and let go of.
+            StorageChangedError: the topic is another broker's, and released.
             StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
             JournalFencedError: others have taken all topics of the journal over.
             TopicNotServedError: the topic is not in this journal.
-            MetadataError: nobody knows whether it was sealed.
+            MetadataError: whether it was sealed is unknown.
         """
         last = record.epochs[-1] if record.epochs else None
         if last is None or last.journal_id != self._journal.journal_id or last.end_offset is not None:
             raise TopicNotServedError(f"topic {record.topic_id} is not in this broker's journal: ask its owner")
-        return await self._walk(self._protocol[Part.GIVE], record, log, stop, leave)
+        return await self._walk(self._protocol[Part.RELEASE], record, log, stop, leave)
 
     async def finish(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
-        """Go on where a `give` of this record and log may have sealed the topic, and did not come to its end.
-
-        Raises StorageChangedError and MetadataError as `give`.
-        """
-        steps = self._protocol[Part.GIVE]
+        """Finish a `run` of this record and log that may have sealed the topic. Raises as `run`."""
+        steps = self._protocol[Part.RELEASE]
         return await self._walk(steps[steps.index(Step.SEAL) :], record, log, _stopped, lambda: None)
 
     async def _walk(
@@ -78,16 +74,13 @@ class Release:
                     leave()
                     record = await self._seal(record, log)
                 case Step.READY:
-                    self._let_go(log)
+                    self._close(log)
                 case _:
                     raise AssertionError(step)
         return record
 
     async def _seal(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
-        """Compare and set; a manifest of the topic may have been named meanwhile, by this broker's own cut.
-
-        And the topic may be sealed already, by an attempt of which no answer came.
-        """
+        """Compare and set. The record may name a newer manifest by now, or be sealed by an attempt without answer."""
         end_offset = log.durable_end
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
@@ -97,18 +90,18 @@ class Release:
                 if sealed(record, end_offset)[-1] in newest.epochs:
                     return newest
                 if newest.epochs[-1:] != record.epochs[-1:]:
-                    self._let_go(log)
+                    self._close(log)
                     raise
                 record = newest
         raise VersionConflictError(f"where topic {record.topic_id} is stored changes all the time: try again")
 
-    def _let_go(self, log: BatchLog) -> None:
+    def _close(self, log: BatchLog) -> None:
         log.close()
-        self._journal.release(log.topic_id)
+        self._journal.forget(log.topic_id)
 
 
 async def _stopped() -> Mapping[int, Cursor]:
-    """Of a topic that has stopped before, and whose cursors are written."""
+    """For a topic that is stopped, and whose cursors are written."""
     return {}
 
 
@@ -120,7 +113,7 @@ async def _flush(log: BatchLog, cursors: Mapping[int, Cursor]) -> None:
         log.save_cursor(subscription_id, cursor, saved.set_result)
         pending.append(saved)
     if pending:
-        await asyncio.wait(pending)  # whoever is cancelled meanwhile cancels none of them: the journal answers all
+        await asyncio.wait(pending)  # a cancelled waiter cancels none of them
     for saved in pending:
         if (error := saved.result()) is not None:
             raise error

@@ -1,11 +1,11 @@
-"""The storage of one broker in a folder that all brokers reach: the whole life of topics that change their owners.
+"""The storage of one broker in a folder that all brokers share, with topics that change their owners.
 
 Below the folder:
 
-    journals/<journal id>/    a broker's journal, with its fence; another broker only reads it, and at last removes it
+    journals/<journal id>/    a broker's journal, with its fence; other brokers only read it, and at last remove it
     segments/<topic id>/      a topic's segments and manifests, whoever wrote them
 
-Which topics this broker owns, where they begin and end, and which journals there are, is in the metadata.
+The metadata says which topics this broker owns, where they begin and end, and which journals there are.
 """
 
 from collections.abc import Iterable
@@ -20,15 +20,15 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
-from danube.storage.flush.deletion import sweep_strangers
-from danube.storage.flush.manifest_versions import Histories
+from danube.storage.flush.deletion import sweep_unknown_folders
+from danube.storage.flush.topic_histories import TopicHistories
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.segment.manifest import SEGMENTS
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage, StorageEnvironment
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.takeover.journal_reader import JOURNALS
-from danube.storage.takeover.journal_removal import Retirer
+from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.takeover.own_journal import SharedEnvironment, open_own_journal
 from danube.storage.takeover.ownership import Ownership
 from danube.storage.takeover.release import Stop
@@ -39,7 +39,7 @@ _DEFAULTS = StorageSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlace:
-    """The folder that all brokers reach, and what the metadata says of it."""
+    """The shared folder and its records in metadata."""
 
     disk: Disk
     """Rooted at the folder."""
@@ -48,17 +48,17 @@ class SharedPlace:
 
 
 class SharedStorage(Storage):
-    """A `Storage` whose topics come from other brokers and go to them. Made by `open_shared`.
+    """A `Storage` in a shared folder, whose topics move between brokers. Made by `open_shared`.
 
-    A topic is this broker's from `begin` on until it is given, or until another broker begins with it by force: then
-    this broker's journal is fenced, appends to all its topics fail, and `stopped` says so. It goes on by being closed
-    and opened again: in a new journal, with no topics.
+    A topic is this broker's from `acquire` until `release`, or until another broker takes it over by force: then this
+    broker's journal is fenced, appends to all its topics fail, and `stopped` says so. Closed and opened again, it goes
+    on in a new journal, with no topics.
     """
 
-    def __init__(self, ground: StorageEnvironment, ownership: Ownership, retirer: Retirer) -> None:
+    def __init__(self, ground: StorageEnvironment, ownership: Ownership, remover: JournalRemover) -> None:
         super().__init__(ground)
         self._ownership = ownership
-        self._retirer = retirer
+        self._journal_remover = remover
         self._look_s = 0.0
 
     @classmethod
@@ -74,10 +74,10 @@ class SharedStorage(Storage):
         broker_id: int,
         settings: StorageSettings = _DEFAULTS,
     ) -> "SharedStorage":
-        """Go on in this broker's journal with the topics in it, or begin a new journal without any.
+        """Reopen this broker's journal with the topics in it, or start a new journal without any.
 
-        The caller sees to it that one process at a time has this broker id. The runners are as `Storage.open` asks for
-        them. Every round is synced before it is acknowledged, whatever durability is set.
+        The caller ensures that one process at a time has this broker id. The runners are those of `Storage.open`.
+        Every round is synced before it is acknowledged, whatever durability is set.
 
         Raises as `Storage.open`, and DataFolderError for a folder that cannot be shared.
         """
@@ -96,7 +96,7 @@ class SharedStorage(Storage):
             settings=settings.journal,
         )
         own = await open_own_journal(shared)
-        topics = StoredTopics(None, Histories(own.found.histories), own.found.refused)
+        topics = StoredTopics(None, TopicHistories(own.found.histories), own.found.refused)
         ownership = Ownership(shared, own, topics)
         ground = StorageEnvironment(
             disk=place.disk,
@@ -112,9 +112,9 @@ class SharedStorage(Storage):
             folder=own.folder,
             named=ownership.named_in_own,
         )
-        retirer = Retirer(place.disk, place.records, place.journals, flush_runner, own_id=own.journal.journal_id)
-        storage = cls(ground, ownership, retirer)
-        await storage.look_at_space()
+        remover = JournalRemover(place.disk, place.records, place.journals, flush_runner, own_id=own.journal.journal_id)
+        storage = cls(ground, ownership, remover)
+        await storage.check_space()
         return storage
 
     # Topics
@@ -124,7 +124,7 @@ class SharedStorage(Storage):
         """The topics that are this broker's, as far as it knows."""
         return frozenset(self._topics.owned or ())
 
-    async def begin(self, topic_ids: Iterable[int]) -> frozenset[int]:
+    async def acquire(self, topic_ids: Iterable[int]) -> frozenset[int]:
         """Own these topics; answers those that are this broker's now, by id. The others are somebody else's.
 
         New topics and those that were given are opened; those without a record (`add_storage_record`) were deleted, and
@@ -136,34 +136,33 @@ class SharedStorage(Storage):
             DamagedDataError: a former owner's journal, or a manifest, is not what was written.
             StorageUnavailableError: a folder cannot be read, or this broker's own journal cannot be written.
             JournalFencedError: others have taken this broker's topics over.
-            StorageChangedError: the owner of a topic cuts it all the time: try again.
-            TopicNotServedError: nobody knows whether a topic is this broker's: restart it.
+            StorageChangedError: the owner of a topic flushes it all the time: try again.
+            TopicNotServedError: whether a topic is this broker's is unknown: restart it.
             MetadataError: the metadata cannot be reached.
         """
-        return await self._ownership.begin(topic_ids)
+        return await self._ownership.acquire(topic_ids)
 
-    async def give(self, topic_id: int, stop: Stop) -> None:
-        """Let go of a topic, so that any broker can begin with it without a fence.
+    async def release(self, topic_id: int, stop: Stop) -> None:
+        """Release a topic, so that any broker can acquire it without a fence.
 
-        After a MetadataError, or when this is cancelled, nobody may know whether it was let go of: then it is served
-        no more. Giving it once more finds out, and so does beginning with it.
+        After a MetadataError, or when this is cancelled, it may be unknown whether it was released: then it is served
+        no more. Another `release` finds out, and so does `acquire`.
 
-        `stop` has it take no appends and no acknowledgements any more, waits for those under way, and answers where its
-        subscriptions stand.
+        `stop` stops its appends and acknowledgements, waits for those under way, and answers its cursors.
 
         Raises:
             TopicNotServedError: it is not this broker's.
             StorageChangedError: another broker has taken it.
             StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
             JournalFencedError: others have taken this broker's topics over.
-            MetadataError: nobody knows whether it was let go: ask again.
+            MetadataError: whether it was released is unknown: ask again.
         """
         try:
-            await self._ownership.give(topic_id, stop)
+            await self._ownership.release(topic_id, stop)
         finally:
             if not self._topics.is_owned(topic_id):
                 self._logs.pop(topic_id, None)
-                # What the next owner removes takes up room for as long as it is open here.
+                # Files that the next owner removes take up room as long as they are open here.
                 await self._ground.read_runner.run(lambda: self._cold.reader.forget(topic_id))
 
     def topic(
@@ -184,17 +183,17 @@ class SharedStorage(Storage):
 
     # Work
 
-    async def retire_journals(self) -> int:
-        """Remove the journals of former owners that nobody needs; answers how many. Raises MetadataError."""
+    async def remove_journals(self) -> int:
+        """Remove unneeded journals of former owners; answers how many. Raises MetadataError."""
         async with self._turn:
-            return await self._retirer.retire()
+            return await self._journal_remover.remove_unneeded()
 
     async def sweep_orphans(self) -> None:
-        """As `Storage.sweep_orphans`, and what late owners have left of topics that are deleted."""
+        """As `Storage.sweep_orphans`, and files that late owners wrote of deleted topics."""
         await super().sweep_orphans()
         ground = self._ground
         async with self._turn:
-            await sweep_strangers(
+            await sweep_unknown_folders(
                 ground.records,
                 ground.writing_tier,
                 ground.flush_runner,
@@ -205,7 +204,7 @@ class SharedStorage(Storage):
         now_s = self._ground.clock.monotonic_s()
         if now_s >= self._look_s:
             self._look_s = now_s + JOURNALS_LOOK_S
-            await self.retire_journals()
+            await self.remove_journals()
 
 
 def _check_folder(disk: Disk) -> None:

@@ -46,7 +46,7 @@ class Step(StrEnum):
     """Let go of the topic: another broker may open it."""
     BEGIN = "begin"
     """Compare and set: after a sealed epoch a new one begins."""
-    CUT = "cut"
+    TRUNCATE = "truncate"
     """Cut the torn end of one's own journal."""
     NEW_FILE = "new file"
     """Begin a new journal file: says by its existence that the one before is synced to its end."""
@@ -63,13 +63,13 @@ class Step(StrEnum):
 
 
 OWN = (Step.WRITE, Step.SYNC, Step.LOOK, Step.ACKNOWLEDGE)
-TAKE = (Step.FENCE, Step.READ, Step.APPEND_AGAIN, Step.COPY_CURSORS, Step.SYNC, Step.SEAL, Step.SERVE)
-GIVE = (Step.STOP, Step.FLUSH, Step.SEAL, Step.READY)
+TAKEOVER = (Step.FENCE, Step.READ, Step.APPEND_AGAIN, Step.COPY_CURSORS, Step.SYNC, Step.SEAL, Step.SERVE)
+RELEASE = (Step.STOP, Step.FLUSH, Step.SEAL, Step.READY)
 OPEN = (Step.READ, Step.COPY_CURSORS, Step.SYNC, Step.BEGIN, Step.SERVE)
-RESTART = (Step.CUT, Step.SYNC, Step.LOOK, Step.SERVE)
+RESTART = (Step.TRUNCATE, Step.SYNC, Step.LOOK, Step.SERVE)
 ROTATE = (Step.SYNC, Step.NEW_FILE)
 FLUSH_PREVIOUS = (Step.GATHER, Step.POINT)
-RETIRE = (Step.LOOK, Step.STRIKE_OFF, Step.ASK, Step.REMOVE)
+REMOVE_JOURNAL = (Step.LOOK, Step.STRIKE_OFF, Step.ASK, Step.REMOVE)
 
 
 class Part(StrEnum):
@@ -77,9 +77,9 @@ class Part(StrEnum):
 
     OWN = "own"
     """An owner's round."""
-    TAKE = "take"
+    TAKEOVER = "takeover"
     """Taking topics over from an owner that is dead, or is believed to be."""
-    GIVE = "give"
+    RELEASE = "release"
     """The old owner's half of a planned move."""
     OPEN = "open"
     """The new owner's half of it, or of opening what was sealed."""
@@ -87,22 +87,22 @@ class Part(StrEnum):
     """A broker starts again on its own journal."""
     ROTATE = "rotate"
     """A journal goes on in a new file."""
-    CUT = "cut"
+    FLUSH = "flush"
     """An owner cuts what former owners left of a topic in their journals."""
-    RETIRE = "retire"
+    REMOVE_JOURNAL = "remove journal"
     """Anybody removes a journal that nobody needs any more."""
 
 
 def _steps() -> dict[Part, tuple[Step, ...]]:
     return {
         Part.OWN: OWN,
-        Part.TAKE: TAKE,
-        Part.GIVE: GIVE,
+        Part.TAKEOVER: TAKEOVER,
+        Part.RELEASE: RELEASE,
         Part.OPEN: OPEN,
         Part.RESTART: RESTART,
         Part.ROTATE: ROTATE,
-        Part.CUT: FLUSH_PREVIOUS,
-        Part.RETIRE: RETIRE,
+        Part.FLUSH: FLUSH_PREVIOUS,
+        Part.REMOVE_JOURNAL: REMOVE_JOURNAL,
     }
 
 

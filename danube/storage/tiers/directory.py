@@ -32,19 +32,19 @@ class DirectoryTier(SegmentTier):
                 self._disk.create_whole(name, chunks)
                 return
             except FileExistsError:
-                pass  # somebody else was faster
+                pass  # another writer was faster
             except OSError:
                 self._tidy.discard(folder)  # it may have left something
                 raise
         if not self._holds(name, chunks):
             raise FileExistsError(f"{name} is there already, with other content")
-        self._disk.sync_folder(folder)  # whoever put it may have been interrupted before that
+        self._disk.sync_folder(folder)  # its writer may have died before that
 
     def read(self, name: str, position: int, length: int) -> bytes:
         return self._file(name).read(position, length)
 
     def expect(self, name: str, position: int, length: int) -> None:
-        with contextlib.suppress(OSError):  # whoever reads it is told
+        with contextlib.suppress(OSError):  # the read raises it
             self._file(name).expect(position, length)
 
     def read_run(self, name: str, position: int, lengths: Sequence[int]) -> Iterator[bytes]:
@@ -80,17 +80,17 @@ class DirectoryTier(SegmentTier):
             self._disk.remove(name)
 
     def delete_folder(self, folder: str) -> None:
-        self.let_go(folder)
+        self.close_folder(folder)
         self._tidy.discard(folder)
         with contextlib.suppress(FileNotFoundError):
             for name in self._disk.list(folder):
                 self.delete(f"{folder}/{name}")
             self._disk.remove_folder(folder)
             return
-        with contextlib.suppress(FileNotFoundError):  # whoever removed it may have died before that was durable
+        with contextlib.suppress(FileNotFoundError):  # its remover may have died before that was durable
             self._disk.sync_folder(folder.rpartition("/")[0])
 
-    def let_go(self, folder: str) -> None:
+    def close_folder(self, folder: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{folder}/")]:
             self._close(name)
 
@@ -133,6 +133,6 @@ class DirectoryTier(SegmentTier):
 
 
 def _expect(file: File, position: int, length: int) -> None:
-    """Whoever takes a long run reads in order: while one is taken, the disk fetches those after it."""
+    """A reader of long runs reads in order: while it uses one, the disk fetches those after it."""
     is_long = 2 * length > SEGMENT_READ_BYTES_MAX
     file.expect(position, length * (1 + SEGMENT_READS_AHEAD) if is_long else length)

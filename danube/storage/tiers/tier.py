@@ -13,19 +13,19 @@ Take = Callable[[int], bytes]
 
 
 class SegmentTier(Protocol):
-    """Where segments and manifests are kept."""
+    """Store of segments and manifests."""
 
     def put(self, name: str, chunks: Sequence[Buffer]) -> None:
-        """Keep `chunks` under `name`: when this returns they are durable, before that nobody finds a part of them.
+        """Keep `chunks` under `name`: durable when this returns, and never visible in part.
 
-        An identical file that is there already is as good. Raises FileExistsError when another one is; OSError.
+        An identical file that is there already counts. Raises FileExistsError when another one is; OSError.
         """
 
     def read(self, name: str, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end. Raises FileNotFoundError, OSError."""
 
     def expect(self, name: str, position: int, length: int) -> None:
-        """Begin to read this, which is asked for next. Only a hint: it does not wait, and never raises."""
+        """Start to read this, which is needed next. A hint: it does not wait, and never raises."""
 
     def read_run(self, name: str, position: int, lengths: Sequence[int]) -> Iterator[bytes]:
         """Neighbouring pieces from `position` on, one after the other, each as `read` would answer it.
@@ -46,13 +46,13 @@ class SegmentTier(Protocol):
         """The names in `folder`, sorted, without the folder's own; none where there is no folder. Raises OSError."""
 
     def delete(self, name: str) -> None:
-        """Have the file gone; one that is not there is gone. What was deleted may come back after a power cut."""
+        """Delete the file, if it is there. It may come back after a power cut."""
 
     def delete_folder(self, folder: str) -> None:
-        """Have the folder and all files in it gone, durably; one that is not there is gone. Raises OSError."""
+        """Delete the folder and all files in it, durably, if it is there. Raises OSError."""
 
-    def let_go(self, folder: str) -> None:
-        """Close the files of a folder that are kept open: those that were deleted elsewhere take up room until then."""
+    def close_folder(self, folder: str) -> None:
+        """Close the open files of a folder: files that were deleted elsewhere take up room until then."""
 
     def close(self) -> None:
-        """Let go of files that are kept open."""
+        """Close open files."""

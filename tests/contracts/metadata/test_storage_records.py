@@ -53,30 +53,30 @@ def other(store: MetadataStore) -> StorageRecords:
     return StorageRecords(store, SystemRng(seed=2))
 
 
-async def pointed(stored: StorageRecords, *generations: int) -> list[TopicStorage]:
-    """Topics 1, 2, ... with manifests of these generations."""
-    changes = [(TopicStorage(topic_id), generation) for topic_id, generation in enumerate(generations, 1)]
+async def pointed(stored: StorageRecords, *manifest_versions: int) -> list[TopicStorage]:
+    """Topics 1, 2, ... with manifests of these manifest versions."""
+    changes = [(TopicStorage(topic_id), version) for topic_id, version in enumerate(manifest_versions, 1)]
     return await stored.point(changes)
 
 
 async def test_a_topic_that_was_never_stored_has_no_manifest(stored: StorageRecords) -> None:
-    assert await stored.get(7) == TopicStorage(7, generation=0, epochs=(), revision=0)
+    assert await stored.get(7) == TopicStorage(7, manifest_version=0, epochs=(), revision=0)
     assert await stored.all() == {}
 
 
 async def test_what_is_pointed_to_is_read_by_all(stored: StorageRecords, other: StorageRecords) -> None:
     records = await pointed(stored, 1, 5, 2)
-    assert [(record.topic_id, record.generation) for record in records] == [(1, 1), (2, 5), (3, 2)]
+    assert [(record.topic_id, record.manifest_version) for record in records] == [(1, 1), (2, 5), (3, 2)]
     assert await other.all() == {record.topic_id: record for record in records}
     assert await other.get(2) == records[1]
 
 
 async def test_changes_follow_on_what_the_last_one_answered(stored: StorageRecords) -> None:
     (record,) = await pointed(stored, 1)
-    for generation in (2, 3, 9):
-        (record,) = await stored.point([(record, generation)])
+    for manifest_version in (2, 3, 9):
+        (record,) = await stored.point([(record, manifest_version)])
     assert await stored.get(1) == record
-    assert record.generation == 9
+    assert record.manifest_version == 9
 
 
 async def test_of_two_who_point_one_loses_and_is_told(stored: StorageRecords, other: StorageRecords) -> None:
@@ -85,7 +85,7 @@ async def test_of_two_who_point_one_loses_and_is_told(stored: StorageRecords, ot
     with pytest.raises(StorageChangedError, match="topics 2 are stored") as caught:
         await stored.point([(one, 2), (two, 2), (three, 2)])
     assert caught.value.topic_ids == {2}
-    assert [record.generation for record in (await stored.all()).values()] == [1, 2, 1]
+    assert [record.manifest_version for record in (await stored.all()).values()] == [1, 2, 1]
 
 
 async def test_a_record_that_somebody_wrote_first_is_not_written_over(
@@ -94,23 +94,23 @@ async def test_a_record_that_somebody_wrote_first_is_not_written_over(
     await pointed(other, 1)
     with pytest.raises(StorageChangedError):
         await pointed(stored, 7)
-    assert (await stored.get(1)).generation == 1
+    assert (await stored.get(1)).manifest_version == 1
 
 
 async def test_no_generation_goes_back(stored: StorageRecords) -> None:
     (record,) = await pointed(stored, 3)
-    for generation in (2, 3):
-        with pytest.raises(ValueError, match="generation 3"):
-            await stored.point([(record, generation)])
-    with pytest.raises(ValueError, match="generation 3"):
+    for manifest_version in (2, 3):
+        with pytest.raises(ValueError, match="manifest version 3"):
+            await stored.point([(record, manifest_version)])
+    with pytest.raises(ValueError, match="manifest version 3"):
         await stored.seal(record, (FIRST,), 2)
-    with pytest.raises(ValueError, match="one generation at a time"):
+    with pytest.raises(ValueError, match="one manifest version at a time"):
         await stored.point([(record, 4), (record, 5)])
 
 
 async def test_epochs_and_the_manifest_change_at_once(stored: StorageRecords, other: StorageRecords) -> None:
     begun = await stored.seal(TopicStorage(1), (replace(FIRST, end_offset=None),))
-    assert (begun.generation, begun.revision > 0) == (0, True)
+    assert (begun.manifest_version, begun.revision > 0) == (0, True)
     taken = await other.seal(begun, (FIRST, SECOND), 4)
     assert await stored.get(1) == taken == TopicStorage(1, 4, (FIRST, SECOND), taken.revision)
     with pytest.raises(StorageChangedError):
@@ -139,8 +139,8 @@ async def test_more_topics_than_fit_one_transaction_take_several(
     with pytest.raises(StorageChangedError) as caught:
         await stored.point([(record, 3) for record in records])
     assert caught.value.topic_ids == {count}
-    generations = [record.generation for record in (await stored.all()).values()]
-    assert (generations.count(3), generations.count(2)) == (STORAGE_POINTERS_MAX, 1)
+    manifest_versions = [record.manifest_version for record in (await stored.all()).values()]
+    assert (manifest_versions.count(3), manifest_versions.count(2)) == (STORAGE_POINTERS_MAX, 1)
 
 
 async def test_an_outcome_that_is_not_told_is_asked_for(store: MetadataStore, stored: StorageRecords) -> None:
@@ -161,7 +161,7 @@ async def test_once_a_record_is_settled_no_earlier_change_of_it_is_made(
     assert replace(settled, revision=known.revision) == known
     with pytest.raises(StorageChangedError):
         await other.point([(known, 4)])
-    assert (await stored.point([(settled, 4)]))[0].generation == 4
+    assert (await stored.point([(settled, 4)]))[0].manifest_version == 4
 
 
 async def test_a_change_that_was_made_before_a_record_is_settled_stands(

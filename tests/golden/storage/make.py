@@ -36,7 +36,7 @@ NUMBERED = encode_payloads(b"\x0a\x06shared", [b"numbered"], BatchOrigin(produce
 FIRST = FirstFile(journal_id=2**63 + 17, sequence=4, base_position=5_000, rounds_before=60)
 MANIFEST = Manifest(
     topic_id=11,
-    generation=4,
+    version=4,
     start_offset=3,
     end_offset=48,
     last_append_time_ms=1_750_000_000_123,

@@ -155,7 +155,7 @@ def read_cursor(body: bytes) -> tuple[int, int, list[tuple[int, int]]]:
 def read_manifest(data: bytes) -> dict[str, object]:
     """What a manifest says, by the names that its page uses."""
     content = checked(data)
-    magic, topic, generation, start, end, last_ms, s, c, n, j = struct.unpack("<8s5Q4I", content[:64])
+    magic, topic, manifest_version, start, end, last_ms, s, c, n, j = struct.unpack("<8s5Q4I", content[:64])
     assert magic in {b"DnMf\x01\0\0\0", b"DnMf\x02\0\0\0"}
     segments, at, base = [], 64, start
     for _ in range(s):
@@ -179,7 +179,7 @@ def read_manifest(data: bytes) -> dict[str, object]:
     journals = dict(struct.iter_unpack("<QQ", content[at : at + 16 * j]))
     assert at + 16 * j == len(content)
     return {
-        "topic": (topic, generation, start, end, last_ms),
+        "topic": (topic, manifest_version, start, end, last_ms),
         "segments": segments,
         "cursors": cursors,
         "rows": rows,
@@ -190,11 +190,11 @@ def read_manifest(data: bytes) -> dict[str, object]:
 def read_segment(data: bytes) -> tuple[dict[str, object], list[Record]]:
     """What a segment says of itself, by the names that its page uses, and all its batches."""
     footer = checked(data[-88:])
-    magic, topic, base, end, generation, first_ms, last_ms, body_bytes, index_at, batches, blocks, index_crc = (
+    magic, topic, base, end, manifest_version, first_ms, last_ms, body_bytes, index_at, batches, blocks, index_crc = (
         struct.unpack("<8s8Q3I", footer)
     )
     assert magic == b"DnSf\x01\0\0\0"
-    assert checked(data[:36]) == struct.pack("<8s3Q", b"DnSg\x01\0\0\0", topic, base, generation)
+    assert checked(data[:36]) == struct.pack("<8s3Q", b"DnSg\x01\0\0\0", topic, base, manifest_version)
     index = data[index_at:-88]
     assert (crc32c(index), len(index)) == (index_crc, 52 * blocks)
     records: list[Record] = []
@@ -211,5 +211,5 @@ def read_segment(data: bytes) -> tuple[dict[str, object], list[Record]]:
         records += found
         position = at + length
     assert (position, len(records), sum(len(one.body) for one in records)) == (index_at, batches, body_bytes)
-    says = {"topic": topic, "offsets": (base, end), "generation": generation, "times": (first_ms, last_ms)}
+    says = {"topic": topic, "offsets": (base, end), "generation": manifest_version, "times": (first_ms, last_ms)}
     return says, records

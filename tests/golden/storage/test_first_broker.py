@@ -14,7 +14,7 @@ import pytest
 
 from danube.client import DanubeClientBuilder, SubType
 from danube.model.errors import UnavailableError
-from danube.storage.journal.mark import MARK_NAME, decode_mark
+from danube.storage.journal.format import MARK_NAME, decode_mark
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 

@@ -6,8 +6,7 @@ from typing import cast
 import pytest
 
 from danube.broker.cluster.member import DataPath
-from danube.storage.journal.settings import JournalStats
-from danube.storage.settings import StorageStats
+from danube.storage.settings import JournalStats, StorageStats
 from danube.storage.store import Storage
 
 IDLE = JournalStats(

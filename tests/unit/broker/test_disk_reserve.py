@@ -10,8 +10,8 @@ from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import DISK_RESERVE_BYTES_MAX, MIB
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import DiskRoom
+from danube.storage.disk_space import Watermarks
 from danube.storage.log.protocol import AppendDone
-from danube.storage.watermarks import Watermarks
 from tests.unit.storage.store.storage_world import StorageWorld
 
 

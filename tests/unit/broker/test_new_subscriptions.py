@@ -62,7 +62,7 @@ async def test_subscriptions_that_could_not_be_made_leave_nothing_that_keeps_the
                 await make(cell, topic)
     await cut_all(keepers[-1].storage)
     stats = keepers[-1].storage.stats
-    assert (stats.troubled_topics, stats.segments > 0) == (0, True)
+    assert (stats.quarantined_topics, stats.segments > 0) == (0, True)
 
 
 @pytest.mark.parametrize("strategy", list(DispatchStrategy))

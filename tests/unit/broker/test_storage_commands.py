@@ -87,13 +87,13 @@ async def test_the_commands_of_damage_in_a_shared_folder_can_be_run_on_a_copy_as
     storages = StoragesWorld(LocalDisk(shared))
     await storages.create(1)
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([1])
+    await first.acquire([1])
     await fill(first.topic(1), 5)
     journal = first._ground.folder
     await storages.stop(1)
     flip(shared / journal / "0000000001.journal", 200)
     with pytest.raises(DamagedDataError) as caught:
-        await second.begin([1])
+        await second.acquire([1])
     await storages.end()
     assert f"copy {journal} to COPY/journal" in str(caught.value)
     shutil.copytree(shared / journal, copy / "journal")

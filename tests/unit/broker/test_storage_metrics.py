@@ -11,8 +11,8 @@ from danube.broker.telemetry.metrics import RpcCounts, new_registry
 from danube.model.calls.stream import FetchFrom
 from danube.model.records.telemetry import BrokerReading, Stamp, decode_record, encode_record
 from danube.model.topic import TopicName
-from danube.storage.journal.histogram import LATENCY_BOUNDS_S, LatencyHistogram
 from danube.storage.segment.reader import SegmentReader
+from danube.storage.settings import LATENCY_BOUNDS_S, LatencyHistogram
 from danube.testing.in_process_broker import Cell, StartBroker
 from tests.unit.broker.keeper import Keeper
 
@@ -133,7 +133,7 @@ def test_the_document_names_settings_that_there_are() -> None:
 def test_a_histogram_counts_what_is_at_most_a_bound() -> None:
     took = LatencyHistogram()
     for seconds in (0.0, LATENCY_BOUNDS_S[0], 0.9, 1.0, 60.0):
-        took.note(seconds)
+        took.observe(seconds)
     found = dict(took.cumulative())
     assert (found[LATENCY_BOUNDS_S[0]], found[0.5], found[1.0], found[10.0], found[float("inf")]) == (2, 2, 4, 4, 5)
     assert took.total_s == pytest.approx(61.9, abs=0.001)

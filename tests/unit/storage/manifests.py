@@ -22,7 +22,7 @@ def row(numbering_id: int, *numbers: tuple[int, int, int, int]) -> tuple[StoredN
 
 FULL = Manifest(
     topic_id=11,
-    generation=4,
+    version=4,
     start_offset=40,
     end_offset=1_000_100,
     last_append_time_ms=NOW_MS + 9,
@@ -60,7 +60,7 @@ def manifest_of(segments: tuple[Segment, ...]) -> Manifest:
     """A manifest with these segments and nothing else."""
     return Manifest(
         topic_id=7,
-        generation=len(segments) + 1,
+        version=len(segments) + 1,
         start_offset=segments[0].base_offset if segments else 0,
         end_offset=segments[-1].end_offset if segments else 0,
         last_append_time_ms=segments[-1].last_append_time_ms if segments else 0,
@@ -76,9 +76,9 @@ def segment_runs(draw: st.DrawFn) -> tuple[Segment, ...]:
     for _ in range(draw(st.integers(0, 8))):
         end, first_ms = offset + draw(st.integers(1, 2**20)), time_ms + draw(st.integers(0, 10_000))
         time_ms = first_ms + draw(st.integers(0, 10_000))
-        generation, batches = draw(st.integers(1, 10**10 - 1)), draw(st.integers(1, UINT32))
+        manifest_version, batches = draw(st.integers(1, 10**10 - 1)), draw(st.integers(1, UINT32))
         body, file = draw(st.integers(0, UINT64)), draw(st.integers(0, UINT64))
-        segments.append(Segment(offset, end, generation, first_ms, time_ms, batches, body, file))
+        segments.append(Segment(offset, end, manifest_version, first_ms, time_ms, batches, body, file))
         offset = end
     return tuple(segments)
 
@@ -107,7 +107,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
     start = segments[0].base_offset if segments else draw(ids)
     return Manifest(
         topic_id=draw(ids),
-        generation=draw(ids),
+        version=draw(ids),
         start_offset=start,
         end_offset=segments[-1].end_offset if segments else start,
         last_append_time_ms=draw(ids),

@@ -3,7 +3,7 @@
 from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.journal.contents import FileContents
-from danube.storage.journal.files import FileStart
+from danube.storage.journal.index import FileStart
 
 TOPIC, OTHER = 5, 6
 

@@ -17,7 +17,7 @@ from danube.storage.journal.format import (
     file_sequence,
     newer_version,
 )
-from danube.storage.journal.rotation import needs_new_file
+from danube.storage.journal.writer import needs_new_file
 
 FILE = FileHeader(journal_id=1, broker_id=2, sequence=3, base_position=4, synced_to=5)
 ROUND = RoundHeader(number=1, position=2, synced_to=3, journal_id=4, content_bytes=5, envelopes=6)

@@ -29,9 +29,9 @@ def test_offset_is_found_in_the_batch_that_holds_it(index: TopicIndex, offset: i
     assert index.find(offset) == number
 
 
-@pytest.mark.parametrize(("time_ms", "number"), [(0, 0), (1_000, 0), (1_001, 2), (2_000, 2), (2_001, 3)])
-def test_time_is_found_in_the_first_batch_that_is_not_older(index: TopicIndex, time_ms: int, number: int) -> None:
-    assert index.find_time(time_ms) == number
+@pytest.mark.parametrize(("time_ms", "offset"), [(0, 0), (1_000, 0), (1_001, 11), (2_000, 11), (2_001, 30)])
+def test_time_is_found_in_the_first_batch_that_is_not_older(index: TopicIndex, time_ms: int, offset: int) -> None:
+    assert index.offset_at(time_ms) == offset
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_time_that_goes_back_is_refused(index: TopicIndex) -> None:
 
 def test_empty_index_holds_nothing() -> None:
     empty = TopicIndex()
-    assert (len(empty), empty.find(0), empty.find_time(0), empty.last_append_time_ms) == (0, 0, 0, 0)
+    assert (len(empty), empty.find(0), empty.offset_at(0), empty.last_append_time_ms) == (0, 0, 0, 0)

@@ -163,22 +163,22 @@ async def test_append_time_never_goes_back_within_a_topic(world: World) -> None:
 async def test_offsets_are_found_by_append_time(world: World) -> None:
     log = (await world.open()).topic(TOPIC, EPOCH)
     start_ms = world.clock.now_ms()
-    assert log.offset_at(0) == 0
+    assert log.offset_in_journal(0) == 0
     await store(log, b"a")
     world.clock.advance(1.0)
     await store(log, b"b")
-    found = [log.offset_at(start_ms + later_ms) for later_ms in (0, 1, 1_000, 1_001)]
+    found = [log.offset_in_journal(start_ms + later_ms) for later_ms in (0, 1, 1_000, 1_001)]
     assert found == [0, 1, 1, 2]
 
 
 async def test_append_time_of_an_offset_is_that_of_its_batch(world: World) -> None:
     log = (await world.open()).topic(TOPIC, EPOCH)
     start_ms = world.clock.now_ms()
-    assert log.append_time_ms(0) is None
+    assert log.append_time_at_hand(0) is None
     await store(log, b"a", b"b")
     world.clock.advance(1.0)
     await store(log, b"c")
-    assert [log.append_time_ms(offset) for offset in range(-1, 4)] == [
+    assert [log.append_time_at_hand(offset) for offset in range(-1, 4)] == [
         None,
         start_ms,
         start_ms,

@@ -171,6 +171,6 @@ async def test_of_subscriptions_that_come_and_go_no_cursor_is_kept_neither_in_me
         if subscription_id % 2:
             assert await told.outcome() is None
         log.forget_cursor(subscription_id)
-    assert list(journal._durable._contents.cursors) == [(TOPIC, 1)]
+    assert list(journal._contents.cursors) == [(TOPIC, 1)]
     log = (await world.reopen()).topic(TOPIC, 1)
     assert log.cursor(1) == Cursor(1)

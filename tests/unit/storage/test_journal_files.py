@@ -14,8 +14,8 @@ from danube.storage.batches.envelope import ENVELOPE_BYTES, decode
 from danube.storage.batches.producer_state import SequencedBatch
 from danube.storage.journal import Journal
 from danube.storage.journal.format import FirstFile, decode_first
+from danube.storage.journal.index import TopicBase
 from danube.storage.journal.reader import JournalReader
-from danube.storage.journal.topic_base import TopicBase
 from danube.storage.log.protocol import BatchLog
 from danube.testing.simulated.clock import SimClock, settle
 from danube.testing.simulated.disk import Operation
@@ -75,7 +75,7 @@ async def cut_all(journal: Journal, *topic_ids: int) -> dict[int, TopicBase]:
     await journal.rotate()
     bases = {topic_id: base_of(journal, topic_id) for topic_id in topic_ids}
     for topic_id, base in bases.items():
-        journal.let_go(topic_id, base.end_offset)
+        journal.drop_flushed(topic_id, base.end_offset)
     await journal.remove_files(journal.closed_files()[-1].sequence + 1)
     return bases
 
@@ -193,7 +193,7 @@ async def test_removed_files_are_gone_and_the_journal_goes_on_without_them(uncac
     bases = await cut_all(journal, TOPIC)
     assert set(journal_files(uncached.disk)) == {SECOND_FILE}
     assert (journal.base_position, journal.stats.size_bytes) == (size, 52)
-    assert (log.start_offset, log.durable_end, log.body_bytes, log.append_time_ms(0)) == (5, 5, 0, None)
+    assert (log.start_offset, log.durable_end, log.body_bytes, log.append_time_at_hand(0)) == (5, 5, 0, None)
     assert (log.cursor(9), log.offset_of(sequenced)) == (Cursor(1), 2)
     assert await store(log, b"c") == [5]
     log = (await uncached.reopen(bases=bases)).topic(TOPIC, 2)
@@ -245,7 +245,7 @@ async def test_files_that_are_asked_for_are_not_removed(world: World) -> None:
     await journal.rotate()
     with pytest.raises(ValueError, match=f"topic {TOPIC}"):
         await journal.remove_files(2)
-    journal.let_go(TOPIC, 1)
+    journal.drop_flushed(TOPIC, 1)
     before = world.disk.contents()
     freed = await journal.remove_files(99)
     assert freed == sum(len(data) for name, data in before.items() if name not in world.disk.contents())
@@ -270,7 +270,7 @@ async def test_removal_says_first_where_the_journal_begins(world: World) -> None
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
     await journal.rotate()
-    journal.let_go(TOPIC, 1)
+    journal.drop_flushed(TOPIC, 1)
     end = journal.closed_files()[0].end_position
     world.disk.fail(Operation.REMOVE)
     with pytest.raises(StorageUnavailableError):
@@ -287,7 +287,7 @@ async def test_a_file_that_cannot_be_removed_keeps_no_later_one(world: World) ->
     for number in range(3):
         await store(journal.topic(TOPIC, 1), b"%d" % number)
         await journal.rotate()
-        journal.let_go(TOPIC, number + 1)
+        journal.drop_flushed(TOPIC, number + 1)
         with pytest.raises(StorageUnavailableError, match="could not be removed"):
             await journal.remove_files(number + 2)
     assert len(journal_files(world.disk)) == 2
@@ -302,7 +302,7 @@ async def test_a_smaller_removal_after_one_that_failed_does_not_go_back_behind_i
         await store(journal.topic(TOPIC, 1), b"%d" % number)
         await journal.rotate()
     bases = {TOPIC: base_of(journal, TOPIC)}
-    journal.let_go(TOPIC, 3)
+    journal.drop_flushed(TOPIC, 3)
     world.disk.fail(Operation.SYNC_FOLDER, 2)
     with pytest.raises(StorageUnavailableError):
         await journal.remove_files(4)
@@ -443,7 +443,7 @@ async def test_removal_waits_for_the_index_that_is_being_written(world: World) -
     world.reads.hold()
     await journal.rotate()
     await settle()
-    journal.let_go(TOPIC, 1)
+    journal.drop_flushed(TOPIC, 1)
     world.reads.release()
     await journal.remove_files(2)
     assert set(world.disk.contents()) == {SECOND_FILE, FIRST, MARK}

@@ -6,7 +6,7 @@ import pytest
 
 from danube.model.errors import StorageUnavailableError
 from danube.storage.journal import Journal
-from danube.storage.journal.topic_base import TopicBase
+from danube.storage.journal.index import TopicBase
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.storage.journal_world import MARK, World, content, store
 from tests.unit.storage.test_journal_files import FIRST, TOPIC, base_of
@@ -24,7 +24,7 @@ async def removable(world: World) -> tuple[Journal, TopicBase]:
     await journal.rotate()
     await store(log, b"d")
     base = base_of(journal, TOPIC)
-    journal.let_go(TOPIC, base.end_offset)
+    journal.drop_flushed(TOPIC, base.end_offset)
     return journal, base
 
 

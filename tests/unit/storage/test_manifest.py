@@ -17,7 +17,7 @@ from tests.unit.storage.manifests import FULL, NOW_MS, manifest_of, row, sizes
 FAILED = replace(
     FULL, cursors={**FULL.cursors, 901: replace(FULL.cursors[901], failed=(FailedRange(2, 3, 4), FailedRange(4, 6, 1)))}
 )
-EMPTY = Manifest(topic_id=7, generation=1)
+EMPTY = Manifest(topic_id=7, version=1)
 BAD_ROWS = [
     ((),),
     (row(1, *[(1, 1, 1, 1)] * (limits.DEDUPLICATION_BATCHES_MAX + 1)),),
@@ -163,7 +163,10 @@ def test_segments_that_are_no_unbroken_run_are_not_written(segments: tuple[Segme
 
 
 def test_names_sort_as_what_they_name() -> None:
-    segments = [Segment(base, base + 1, generation, NOW_MS, NOW_MS, 1, 1, 1) for base, generation in ((9, 10), (10, 9))]
+    segments = [
+        Segment(base, base + 1, manifest_version, NOW_MS, NOW_MS, 1, 1, 1)
+        for base, manifest_version in ((9, 10), (10, 9))
+    ]
     names = [segment_name(7, segment) for segment in segments]
     assert (
         names

@@ -8,8 +8,8 @@ import pytest
 
 from danube.model.errors import DamagedDataError
 from danube.model.limits.broker import BUSY_MARK_FILE_DELAY_S, IDLE_MARK_FILE_DELAY_S, MARK_RETRY_DELAY_S
-from danube.storage.journal.files import index_path
-from danube.storage.journal.mark import MARK_BYTES, Mark, decode_mark, encode_mark
+from danube.storage.journal.folder import index_path
+from danube.storage.journal.format import MARK_BYTES, Mark, decode_mark, encode_mark
 from danube.testing.simulated.clock import SimClock, settle
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.storage.journal_world import (

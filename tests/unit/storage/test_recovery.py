@@ -2,7 +2,6 @@
 
 import errno
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -258,7 +257,7 @@ async def test_round_out_of_turn_or_with_a_wrong_count_is_not_sound(change: dict
     last = round_starts(data)[1]
     header = decode_round_header(data, last)
     assert header is not None
-    wrong = encode_round_header(replace(header, **change))
+    wrong = encode_round_header(header._replace(**change))
     disk = sim_disk({FIRST_FILE: data[:last] + wrong + data[last + HEADER_BYTES :]})
     assert await found_on(disk) == [b"a"]
 

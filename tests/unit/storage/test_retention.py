@@ -1,6 +1,6 @@
 import pytest
 
-from danube.storage.retention.rules import Going, Retention, Unsealed, going, segments_to_drop
+from danube.storage.retention.rules import Retention, TrimPreview, Unsealed, segments_to_drop, trim_preview
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes
 
 FOUR = manifest_of(sizes(100, 200, 300, 400))
@@ -58,8 +58,8 @@ def unsealed(*, old: int = 0, messages: int = 10, body_bytes: int = 500) -> Unse
 
 
 def test_what_goes_at_once_is_told_with_its_messages_bytes_and_times() -> None:
-    found = going(FOUR, NOTHING_LONGER_THAN_A_SECOND, NOW_MS + 3_000, None, unsealed())
-    assert found == Going(
+    found = trim_preview(FOUR, NOTHING_LONGER_THAN_A_SECOND, NOW_MS + 3_000, None, unsealed())
+    assert found == TrimPreview(
         segments=2,
         messages=20,
         body_bytes=300,
@@ -70,7 +70,7 @@ def test_what_goes_at_once_is_told_with_its_messages_bytes_and_times() -> None:
 
 
 def test_what_is_past_the_limits_and_cannot_go_yet_is_told_apart() -> None:
-    found = going(FOUR, NOTHING_LONGER_THAN_A_SECOND, MUCH_LATER_MS, None, unsealed(old=3))
+    found = trim_preview(FOUR, NOTHING_LONGER_THAN_A_SECOND, MUCH_LATER_MS, None, unsealed(old=3))
     assert (found.segments, found.messages, found.body_bytes) == (3, 30, 600)
     assert (found.later_messages, found.later_bytes, found.end_offset) == (13, 400 + 150, 43)
 
@@ -88,19 +88,19 @@ def test_what_is_past_the_limits_and_cannot_go_yet_is_told_apart() -> None:
     ],
 )
 def test_what_is_too_much_is_told_with_all_that_may_go_with_it(bytes_max: int, at_once: int, later: int) -> None:
-    found = going(FOUR, Retention(None, bytes_max), NOW_MS, None, unsealed())
+    found = trim_preview(FOUR, Retention(None, bytes_max), NOW_MS, None, unsealed())
     assert (found.messages, found.later_messages, found.end_offset) == (at_once, later, at_once + later)
 
 
 def test_what_is_unread_is_not_told_to_go_unless_it_does() -> None:
-    kept = going(FOUR, Retention(0, None), MUCH_LATER_MS, 35, unsealed(old=10))
+    kept = trim_preview(FOUR, Retention(0, None), MUCH_LATER_MS, 35, unsealed(old=10))
     assert (kept.messages, kept.end_offset) == (30, 35)
-    dropped = going(FOUR, Retention(0, None, keep_unread=False), MUCH_LATER_MS, 35, unsealed(old=10))
+    dropped = trim_preview(FOUR, Retention(0, None, keep_unread=False), MUCH_LATER_MS, 35, unsealed(old=10))
     assert (dropped.messages, dropped.end_offset) == (30, 50)
 
 
 def test_of_a_topic_that_was_never_cut_everything_goes_later() -> None:
     journal = Unsealed(start_offset=0, old_end_offset=4, end_offset=10, body_bytes=500)
-    found = going(manifest_of(()), NOTHING_LONGER_THAN_A_SECOND, NOW_MS, None, journal)
+    found = trim_preview(manifest_of(()), NOTHING_LONGER_THAN_A_SECOND, NOW_MS, None, journal)
     assert (found.segments, found.messages, found.later_messages, found.later_bytes) == (0, 0, 4, 200)
-    assert going(manifest_of(()), FOR_EVER, NOW_MS, None, journal) == Going()
+    assert trim_preview(manifest_of(()), FOR_EVER, NOW_MS, None, journal) == TrimPreview()

@@ -16,7 +16,7 @@ from danube.model.plans.plan import Arguments, Impact, fingerprint_of
 from danube.model.plans.policy_changes import RETENTION_ARGUMENTS, retention_change
 from danube.model.policies import RETENTION_NAMES, Limits, Policies, PolicyChange
 from danube.model.text import count_text, start_text
-from danube.storage.retention.rules import Going
+from danube.storage.retention.rules import TrimPreview
 from danube.storage.store import Storage
 
 _ALWAYS = "Deleted messages never come back. What passes the limits later is deleted, too, and no plan asks again."
@@ -29,7 +29,7 @@ class RetentionEffect:
     topic: ReliableTopic
     before: Limits
     after: Limits
-    going: Going
+    going: TrimPreview
     unread: Mapping[str, int]
     """Of what goes: how many messages the subscriptions have not acknowledged that lose some, by their names."""
 
@@ -70,7 +70,7 @@ class RetentionControl(PlannedPolicy[RetentionEffect]):
         if _limits(topic.limits) == _limits(after):
             return None
         topic.check_open()
-        going = self._storage.going(topic.record.topic_id, retention_of(after), oldest_unread(topic))
+        going = self._storage.trim_preview(topic.record.topic_id, retention_of(after), oldest_unread(topic))
         unread = _unread(topic, going.end_offset)
         return RetentionEffect(topic=topic, before=topic.limits, after=after, going=going, unread=unread)
 

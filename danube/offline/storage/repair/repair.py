@@ -16,10 +16,10 @@ from danube.offline.storage.report import report_json, report_text
 from danube.offline.storage.scan import covered_journal
 from danube.offline.storage.verify import Progress, Verification
 from danube.runtime.disk import Disk
-from danube.storage.journal.files import FOLDER
+from danube.storage.journal.folder import FOLDER
 
 Point = Callable[[Sequence[tuple[TopicStorage, int]]], None]
-"""Has metadata name these topics' new generations, all or none."""
+"""Has metadata name these topics' new manifest versions, all or none."""
 
 JSON_REPORT = "report.json"
 TEXT_REPORT = "report.txt"
@@ -49,7 +49,7 @@ def carry_out(
     for group in _groups(plan.topics):
         for repair in group:
             writer.write(repair, verification.ledger.topic(repair.topic_id))
-        point([(repair.record, repair.generation) for repair in group])
+        point([(repair.record, repair.manifest_version) for repair in group])
     writer.close()
     for name in (name for topic in plan.topics for name in topic.set_aside):
         aside.drop(name)

@@ -26,7 +26,7 @@ from danube.runtime.disk import Disk
 from danube.storage.batches.producer_state import StoredNumbers
 from danube.storage.flush.manifest_lookup import load_history, newest_whole
 from danube.storage.flush.orphans import highest_manifest_version
-from danube.storage.journal.files import FOLDER
+from danube.storage.journal.folder import FOLDER
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
@@ -39,7 +39,7 @@ class TopicRepair:
     topic_id: int
     name: str
     record: TopicStorage
-    generation: int
+    manifest_version: int
     """Of the manifest that is to be written."""
     repaired: RepairedTopic
     """The part of its log that is in segments afterwards."""
@@ -158,10 +158,10 @@ class _Planner:
 
     def _newest(self, history: TopicHistory) -> TopicHistory:
         """By the newest manifest of which all is there, where the metadata looks older than the folder."""
-        generation = newest_whole(self._tier, history.record) if self._looks_older(history) else None
-        if generation is None:
+        manifest_version = newest_whole(self._tier, history.record) if self._looks_older(history) else None
+        if manifest_version is None:
             return history
-        manifest = load_history(self._tier, replace(history.record, generation=generation)).manifest
+        manifest = load_history(self._tier, replace(history.record, manifest_version=manifest_version)).manifest
         return replace(history, manifest=manifest)
 
     def _looks_older(self, history: TopicHistory) -> bool:
@@ -193,7 +193,7 @@ class _Planner:
                 f"topic {self._found.known.name(topic_id)} is shared by several brokers, and such topics cannot be "
                 "repaired by this version: restore the damaged files from a backup"
             )
-        manifest = history.manifest or Manifest(topic_id=topic_id, generation=0)
+        manifest = history.manifest or Manifest(topic_id=topic_id, version=0)
         covered = _covered(history, self._journal_id)
         segments = list(self._segment_sources(history))
         start = manifest.start_offset if history.manifest is not None else _first_named(history)
@@ -210,7 +210,7 @@ class _Planner:
             topic_id=topic_id,
             name=self._found.known.name(topic_id),
             record=history.record,
-            generation=max(history.record.generation, highest_manifest_version(names)) + 1,
+            manifest_version=max(history.record.manifest_version, highest_manifest_version(names)) + 1,
             repaired=repaired,
             end_offset=max(repaired.end_offset, topic.ends[-1] if len(topic) else 0),
             cursors=cursors,

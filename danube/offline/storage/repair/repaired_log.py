@@ -12,8 +12,9 @@ from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.offline.storage.verify import Progress
 from danube.runtime.disk import Disk
 from danube.storage.batches.placeholder import markers
-from danube.storage.journal.files import FOLDER, FileTable
-from danube.storage.journal.reader import JournalReader, Place
+from danube.storage.journal.folder import FOLDER
+from danube.storage.journal.index import FileTable
+from danube.storage.journal.reader import JournalReader
 from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
@@ -44,7 +45,7 @@ class RepairedLogWriter:
         self._segment_bytes_max = segment_bytes_max
 
     def write(self, repair: TopicRepair, topic: JournalTopic) -> Manifest:
-        """Write all of a topic's next generation; what stays of it is not touched."""
+        """Write all of a topic's next manifest version; what stays of it is not touched."""
         segments: list[Segment] = []
         for step in repair.repaired.steps:
             if isinstance(step, Stay):
@@ -52,7 +53,7 @@ class RepairedLogWriter:
             else:
                 segments += self._rewrite(repair, topic, step, segments[-1].last_append_time_ms if segments else 0)
         manifest = _manifest(repair, segments)
-        name = manifest_name(repair.topic_id, repair.generation)
+        name = manifest_name(repair.topic_id, repair.manifest_version)
         self._tier.put(name, [encode_manifest(manifest)])
         self._tell(0)
         return manifest
@@ -81,7 +82,7 @@ class RepairedLogWriter:
             yield self._seal(repair, gathered)
 
     def _seal(self, repair: TopicRepair, batches: list[EncodedBatch]) -> Segment:
-        segment, chunks = encode_segment(repair.topic_id, repair.generation, batches)
+        segment, chunks = encode_segment(repair.topic_id, repair.manifest_version, batches)
         self._tier.put(segment_name(repair.topic_id, segment), chunks)
         return segment
 
@@ -112,8 +113,7 @@ class RepairedLogWriter:
         numbers = _numbers(topic, part)
         for first in range(0, len(numbers), _PLACES_MAX):
             located = [topic[number] for number in numbers[first : first + _PLACES_MAX]]
-            places = [Place(one, *self._files.locate(one.position)) for one in located]
-            yield from self._journal.read_encoded(topic_id, places)
+            yield from self._journal.encoded_at(topic_id, located, self._files)
 
 
 def rewritten_bytes(disk: Disk, repair: TopicRepair, topic: JournalTopic) -> int:
@@ -132,7 +132,7 @@ def _manifest(repair: TopicRepair, segments: list[Segment]) -> Manifest:
     repaired = repair.repaired
     return Manifest(
         topic_id=repair.topic_id,
-        generation=repair.generation,
+        version=repair.manifest_version,
         start_offset=repaired.start_offset,
         end_offset=repaired.end_offset,
         last_append_time_ms=segments[-1].last_append_time_ms if segments else repair.last_append_time_ms,

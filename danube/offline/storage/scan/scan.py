@@ -40,7 +40,7 @@ class TopicSummary:
     start_offset: int | None
     """None when its manifest is damaged and nothing else says it."""
     end_offset: int | None
-    generation: int
+    manifest_version: int
     """Of its newest manifest; 0 when it has none."""
     segments: int
     segment_bytes: int
@@ -120,10 +120,10 @@ def _summary(known: MetadataView, history: TopicHistory, topic: JournalTopic, jo
         is_known=history.topic_id in known.topics,
         start_offset=start,
         end_offset=end,
-        generation=history.record.generation,
+        manifest_version=history.record.manifest_version,
         segments=len(segments),
         segment_bytes=sum(segment.file_bytes for segment in segments),
-        sealed_end=manifest.end_offset if manifest is not None and history.record.generation else None,
+        sealed_end=manifest.end_offset if manifest is not None and history.record.manifest_version else None,
         journal_batches=len(in_journal),
         journal_bytes=sum(topic.lengths[one] for one in in_journal),
         oldest_append_ms=times[0] if times else None,

@@ -59,10 +59,10 @@ class SegmentScan:
         for block in self.blocks:
             yield from self._batches_of(block)
 
-    def check_header(self, base_offset: int, generation: int) -> None:
+    def check_header(self, base_offset: int, manifest_version: int) -> None:
         """Note it when the file does not begin as the segment that its name speaks of."""
         if self._tier.read(self.name, 0, FILE_HEADER_BYTES) != encode_file_header(
-            self.topic_id, base_offset, generation
+            self.topic_id, base_offset, manifest_version
         ):
             self._find(0, FILE_HEADER_BYTES, "its header is not what was written")
 

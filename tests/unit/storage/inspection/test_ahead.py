@@ -111,7 +111,10 @@ def test_a_topic_that_was_cut_since_goes_on_with_its_newer_manifest_and_has_all_
     world.live(_go_on)
     shutil.copy(world.path.parent / "older", world.path / METADATA)
     found = look(world, world.known())
-    assert (found.nameless, [(record.topic_id, generation) for record, generation in found.newer]) == ([], [(1, 2)])
+    assert (found.nameless, [(record.topic_id, version) for record, version in found.newer]) == (
+        [],
+        [(1, 2)],
+    )
     point(world, found)
 
     async def content(life: Life) -> dict[int, bytes | None]:
@@ -125,11 +128,11 @@ def test_of_newer_manifests_the_newest_that_is_whole_is_taken(world: FolderWorld
     world.live(_go_on)
     newest = world.path / manifest_name(1, 2)
     leftover = newest.with_name("0000000003.manifest")
-    leftover.write_bytes(newest.read_bytes())  # its generation is not that of its name
-    assert [generation for _, generation in look(world, before).newer] == [2]
+    leftover.write_bytes(newest.read_bytes())  # its manifest version is not that of its name
+    assert [version for _, version in look(world, before).newer] == [2]
     leftover.unlink()
     flip(newest, 40)
-    assert [generation for _, generation in look(world, before).newer] == [2]  # the damage is told then, and kept
+    assert [version for _, version in look(world, before).newer] == [2]  # the damage is told then, and kept
 
 
 def test_a_later_topic_whose_manifest_is_damaged_is_not_taken_for_empty(world: FolderWorld) -> None:

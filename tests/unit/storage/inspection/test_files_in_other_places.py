@@ -1,7 +1,6 @@
 """A journal file in another's place, as after a wrong copy: told, repaired, and nothing in it is counted twice."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,7 +117,7 @@ def test_what_is_in_a_file_that_is_in_another_s_place_is_shown_as_damaged(seven:
 def test_where_the_journal_is_said_to_begin_before_its_first_file_that_file_is_named(folder: FolderWorld) -> None:
     before, first = contents(folder), JournalFolder(folder.disk).read_first()
     assert first is not None
-    early = replace(first, base_position=first.base_position - 100)
+    early = first._replace(base_position=first.base_position - 100)
     (folder.path / "journal" / FIRST_NAME).write_bytes(encode_first(early))
     (finding,) = [one for one in folder.verify().findings if one.is_damage]
     assert (finding.file, finding.what) == ("journal/0000000004.journal", "the journal begins 100 bytes before it")

@@ -60,7 +60,7 @@ def test_the_newest_manifest_of_which_all_is_there_counts_where_the_metadata_nam
     assert not older.verify().is_sound
     plan = repair(older)
     (topic,) = plan.topics
-    assert (topic.loses, topic.generation, topic.cursors[11].position) == (False, 3, 12)
+    assert (topic.loses, topic.manifest_version, topic.cursors[11].position) == (False, 3, 12)
     assert not plan.journal
     check(older, before, plan)
 
@@ -107,7 +107,7 @@ def test_what_a_newer_manifest_has_let_go_of_is_not_told_as_lost(empty: FolderWo
     empty.live(live)
     older = decode_manifest((empty.path / manifest_name(1, 1)).read_bytes())
     assert older is not None
-    newer = replace(older, generation=2, start_offset=15, segments=older.segments[1:])
+    newer = replace(older, version=2, start_offset=15, segments=older.segments[1:])
     (empty.path / manifest_name(1, 2)).write_bytes(encode_manifest(newer))
     empty.files("segments/1/00000000000000000000-*.segment")[0].unlink()
     assert not empty.verify().is_sound

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from danube.model.limits.broker import SEEN_MARKS_PER_AGE
-from danube.storage.retention.clock_jump import Marks, Seen, as_seen, note_seen
+from danube.storage.retention.retention_clock import Marks, Seen, as_seen, note_seen
 from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment.manifest import Manifest
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes

@@ -210,7 +210,7 @@ async def test_a_plan_goes_by_the_same_time_as_retention(world: StorageWorld) ->
     await fill(storage.topic(OTHER, 1), 100)
     await cut_all(storage)
     world.clock.jump_wall(YEAR_S)
-    assert storage.going(OTHER, FOR_A_WEEK, None).segments == 0
+    assert storage.trim_preview(OTHER, FOR_A_WEEK, None).segments == 0
 
 
 async def test_a_message_ahead_of_the_clock_is_told_now_and_then(

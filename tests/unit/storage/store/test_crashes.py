@@ -74,7 +74,5 @@ def check_folders(storage: Storage, world: StorageWorld) -> None:
     for topic_id in TOPICS:
         history = storage._topics.histories.get(topic_id)
         assert history is not None
-        segments = [f"{one.base_offset:020d}-{one.generation:010d}.segment" for one in history.manifest.segments]
-        assert world.files(f"segments/{topic_id}") == sorted(
-            [*segments, f"{history.manifest.generation:010d}.manifest"]
-        )
+        segments = [f"{one.base_offset:020d}-{one.manifest_version:010d}.segment" for one in history.manifest.segments]
+        assert world.files(f"segments/{topic_id}") == sorted([*segments, f"{history.manifest.version:010d}.manifest"])

@@ -31,8 +31,7 @@ from danube.storage.flush.flush_plan import (
     manifest_without,
     plan_pieces,
 )
-from danube.storage.journal.index import IndexRun
-from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.journal.index import ClosedFile, IndexRun
 from danube.storage.segment.manifest import Manifest, Segment
 
 BYTES_MAX = 1_000
@@ -101,7 +100,7 @@ def test_cut_after_cut_the_segments_stay_few(sizes: list[int]) -> None:
     held: list[Segment] = []
     for number, size in enumerate(sizes, 1):
         pieces = plan_pieces(held, batches([size], len(pieces_end(held))), BYTES_MAX)
-        held = [replace(piece.shape, generation=number) for piece in pieces]
+        held = [replace(piece.shape, manifest_version=number) for piece in pieces]
     full = sum(sizes) // (BYTES_MAX // 2) + 1
     assert len(held) <= 3 * full + 20
 
@@ -118,7 +117,7 @@ def test_after_cuts_that_merged_nothing_each_cut_merges_little_until_all_is_made
     for number in range(1, 30):
         pieces = plan_pieces(held, batches([10], held[-1].end_offset), BYTES_MAX)
         assert sum(piece.shape.body_bytes for piece in pieces if piece.merges) <= 3 * BYTES_MAX
-        held = [replace(piece.shape, generation=number) for piece in pieces]
+        held = [replace(piece.shape, manifest_version=number) for piece in pieces]
     assert len(held) < 30
 
 
@@ -202,7 +201,7 @@ def test_a_manifest_leaves_numbers_of_batches_that_are_not_in_it_to_the_journal(
         for row, offsets in ((1, (3, 9)), (2, (12,)))
     )
     after = manifest_after_flush(
-        Manifest(topic_id=1, generation=4, journals={8: 5}),
+        Manifest(topic_id=1, version=4, journals={8: 5}),
         5,
         segments([1] * 10),
         cursors={7: Cursor(11)},
@@ -212,12 +211,12 @@ def test_a_manifest_leaves_numbers_of_batches_that_are_not_in_it_to_the_journal(
     )
     assert after.producer_states == (rows[0],)
     assert (after.cursors, after.journals) == ({7: Cursor(11)}, {8: 5, 9: 1_000})
-    assert (after.generation, after.end_offset) == (5, 10)
+    assert (after.version, after.end_offset) == (5, 10)
     after.validate()
 
 
 def test_a_manifest_of_cursors_alone_keeps_its_segments() -> None:
-    before = Manifest(topic_id=1, generation=1, end_offset=2, segments=tuple(segments([1, 1])), last_append_time_ms=1)
+    before = Manifest(topic_id=1, version=1, end_offset=2, segments=tuple(segments([1, 1])), last_append_time_ms=1)
     after = manifest_after_flush(
         before, 2, before.segments, cursors={1: Cursor(2)}, producer_states=(), journal_id=3, position=50
     )
@@ -226,7 +225,7 @@ def test_a_manifest_of_cursors_alone_keeps_its_segments() -> None:
 
 @given(st.integers(1, 10), st.data())
 def test_a_manifest_without_its_first_segments_begins_where_the_next_one_does(count: int, data: st.DataObject) -> None:
-    before = Manifest(topic_id=1, generation=1, end_offset=count, segments=tuple(segments([1] * count)))
+    before = Manifest(topic_id=1, version=1, end_offset=count, segments=tuple(segments([1] * count)))
     dropped = data.draw(st.integers(0, count))
     after = manifest_without(before, 2, dropped)
     assert (after.start_offset, after.end_offset) == (dropped, count)

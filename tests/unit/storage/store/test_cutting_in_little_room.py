@@ -9,8 +9,8 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import MetadataError
 from danube.model.limits.broker import FLUSH_RETRY_S, FLUSH_UNNAMED_SEGMENTS
 from danube.runtime.blocking import InlineRunner
+from danube.storage.disk_space import Watermarks
 from danube.storage.store import Storage
-from danube.storage.watermarks import Watermarks
 from danube.testing.simulated.disk import MachineOffError
 from tests.unit.storage.store.storage_world import (
     SEGMENT_BYTES,
@@ -50,16 +50,16 @@ def unnamed_bytes(world: StorageWorld, storage: Storage) -> int:
         folder, _, file = name.removeprefix("segments/").partition("/")
         if folder.isdecimal():
             history = storage._topics.histories.get(int(folder))
-            newest = history.manifest.generation if history is not None else 0
-            generation = int(file.rpartition("-")[2].partition(".")[0])
-            total += len(content) if generation > newest else 0
+            newest = history.manifest.version if history is not None else 0
+            manifest_version = int(file.rpartition("-")[2].partition(".")[0])
+            total += len(content) if manifest_version > newest else 0
     return total
 
 
 async def leave(world: StorageWorld, storage: Storage, free_bytes: int | None) -> None:
     """Have so much room on the disk from now on; None is as much as is wanted."""
     world.sim.capacity_bytes = None if free_bytes is None else used_bytes(world) + free_bytes
-    await storage.look_at_space()
+    await storage.check_space()
 
 
 async def fill_all(storage: Storage, count: int, *, size: int = 200) -> dict[int, list[bytes]]:

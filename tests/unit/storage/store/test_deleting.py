@@ -93,11 +93,11 @@ async def test_what_cannot_be_removed_is_said_once_tried_again_now_and_then_and_
     world.sim.fail(Operation.REMOVE, name=f"segments/{GONE}/*", times=1_000)
     storage.start()
     storage.forget(GONE)
-    passes = storage.stats.passes
+    passes = storage.stats.flush_passes
     await world.clock.run_for(10 * FLUSH_RETRY_S)
     assert caplog.text.count("deleted topic 1 could not be removed") == 1
     assert 10 <= world.sim.failed[Operation.REMOVE] <= 12
-    assert storage.stats.passes - passes <= 12
+    assert storage.stats.flush_passes - passes <= 12
     world.sim.clear_faults()
     await world.clock.run_for(FLUSH_RETRY_S + 2)
     assert world.files(f"segments/{GONE}") == []
@@ -130,7 +130,7 @@ async def test_a_topic_that_is_deleted_while_it_is_cut_is_not_remembered_and_not
 
     monkeypatch.setattr(world.records, "point", delete_first)
     await storage.flush()
-    assert (storage.stats.topics, storage.stats.troubled_topics) == (0, 0)
+    assert (storage.stats.topics, storage.stats.quarantined_topics) == (0, 0)
     assert "stays as it is" not in caplog.text
     assert await storage.sweep_deleted() == 1
     assert world.files(f"segments/{GONE}") == []
@@ -146,7 +146,7 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
     await fill(storage.topic(GONE, 1), 5, first=100)
     await storage._journal.rotate()
     if step == "look up":
-        storage._topics.lost.add(GONE)
+        storage._topics.stale.add(GONE)
     method = "settled" if step == "look up" else "point"
     original = getattr(world.records, method)
 
@@ -172,7 +172,12 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
         world.clock.advance(60)
         await storage.retain(always(Retention(1_000, 1_000)), lambda _: None)
     topics = storage._topics
-    assert GONE not in {*topics.lost, *topics.histories._of, *topics.histories._beginnings, *topics.troubles._of}
+    assert GONE not in {
+        *topics.stale,
+        *topics.histories._of,
+        *topics.histories._beginnings,
+        *topics.quarantine._entries,
+    }
     assert await storage.sweep_deleted() == 1
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.storage.retention.rules import Going, Retention
+from danube.storage.retention.rules import Retention, TrimPreview
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 TOPIC = 5
@@ -17,7 +17,7 @@ async def test_what_is_told_to_go_at_once_is_what_goes(world: StorageWorld, unre
     await fill(log, 100)
     await cut_all(storage)
     before = world.files(f"segments/{TOPIC}"), await read_all(log)
-    told = storage.going(TOPIC, SMALL, unread)
+    told = storage.trim_preview(TOPIC, SMALL, unread)
     assert (world.files(f"segments/{TOPIC}"), await read_all(log)) == before
     assert await storage.retain(always(SMALL), lambda _: unread) == told.segments
     assert log.start_offset == told.messages
@@ -27,14 +27,14 @@ async def test_what_is_too_old_in_the_journal_is_told_to_follow(world: StorageWo
     world.settings = storage_settings(file_bytes_max=1_000_000)
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
-    assert storage.going(TOPIC, A_MINUTE, None) == Going()
+    assert storage.trim_preview(TOPIC, A_MINUTE, None) == TrimPreview()
     await fill(log, 40)
     world.clock.advance(3_600)
     await fill(log, 10, first=40)
-    told = storage.going(TOPIC, A_MINUTE, None)
+    told = storage.trim_preview(TOPIC, A_MINUTE, None)
     assert (told.segments, told.messages, told.later_messages, told.end_offset) == (0, 0, 40, 40)
     assert told.later_bytes == pytest.approx(log.body_bytes * 40 / 50, rel=0.01)
-    assert storage.going(TOPIC, A_MINUTE, 25).later_messages == 25
+    assert storage.trim_preview(TOPIC, A_MINUTE, 25).later_messages == 25
 
 
 async def test_what_was_all_cut_is_told_though_nothing_is_left_in_the_journal(world: StorageWorld) -> None:
@@ -45,6 +45,6 @@ async def test_what_was_all_cut_is_told_though_nothing_is_left_in_the_journal(wo
     storage = await world.reopen()
     log = storage.topic(TOPIC, 2)
     world.clock.advance(3_600)
-    told = storage.going(TOPIC, A_MINUTE, None)
+    told = storage.trim_preview(TOPIC, A_MINUTE, None)
     assert told.messages > 0
     assert told.end_offset == log.durable_end == 100

@@ -53,9 +53,9 @@ async def test_a_damaged_topic_has_no_pass_made_but_when_it_is_tried_again(world
         await fill(storage.topic(GOOD, 1), 2, first=2 * number)
         await storage._journal.rotate()
     await world.clock.run_for(20 * FLUSH_RETRY_S)
-    passes = storage.stats.passes
+    passes = storage.stats.flush_passes
     await world.clock.run_for(20 * FLUSH_RETRY_S)
-    assert 15 <= storage.stats.passes - passes <= 20
+    assert 15 <= storage.stats.flush_passes - passes <= 20
 
 
 async def test_a_topic_that_is_late_goes_alone_through_what_it_holds_in_steps_as_others_do(
@@ -117,7 +117,7 @@ async def test_a_topic_that_stays_late_does_not_keep_another_one_late(
     storage.start()
     await world.clock.run_for(FLUSH_RETRY_S + 10)
     assert sealed_to(storage, GOOD) == 6
-    assert storage.stats.troubled_topics == 1
+    assert storage.stats.quarantined_topics == 1
 
 
 async def test_a_topic_that_caught_up_though_the_metadata_failed_first_is_cut_with_the_others_again(

@@ -61,7 +61,7 @@ class Lives:
                 break
             self.world.sim.stop_at(self.chance.randrange(50, 900))
             await self.live(storage)
-            self.passes += storage.stats.passes
+            self.passes += storage.stats.flush_passes
             await self.end()
         await self.patiently(self.storage.close())
         await self.tasks.close()

@@ -12,9 +12,9 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import MetadataError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S, FLUSH_WAIT_S, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import InlineRunner
+from danube.storage.disk_space import Watermarks
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion, TopicFlush
 from danube.storage.retention.rules import Retention
-from danube.storage.watermarks import Watermarks
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import settle
 from danube.testing.simulated.disk import Operation
@@ -58,7 +58,7 @@ async def test_a_topic_that_is_forgotten_while_it_is_cut_gets_no_manifest_withou
     await storage._journal.rotate()
     interrupted.meanwhile = lambda: storage.forget(TOPIC)
     await storage.flush()
-    assert (await world.records.get(TOPIC)).generation == 0
+    assert (await world.records.get(TOPIC)).manifest_version == 0
 
 
 async def test_what_a_subscription_needs_that_came_while_a_generation_was_written_stays(
@@ -191,7 +191,7 @@ async def test_retention_goes_on_from_what_metadata_names_when_an_answer_got_los
         await storage.retain(always(SMALL), lambda _: None)
         world.clock.advance(FLUSH_RETRY_S)
     assert log.start_offset > 0
-    assert storage.stats.troubled_topics == 0
+    assert storage.stats.quarantined_topics == 0
     assert await read_all(log) == records[log.start_offset :]
 
 
@@ -203,7 +203,7 @@ async def test_with_little_room_left_a_pass_cuts_one_journal_file(world: Storage
     await storage._journal.rotate()
     files = len(storage._journal.closed_files())
     world.sim.capacity_bytes = 500_000
-    await storage.look_at_space()
+    await storage.check_space()
     assert (await storage.flush()).files == 1
     assert len(storage._journal.closed_files()) == files - 1
 

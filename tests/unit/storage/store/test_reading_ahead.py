@@ -87,7 +87,7 @@ async def test_readers_at_several_places_of_one_topic_each_get_theirs(log: Tiere
 
 async def test_damage_ahead_of_a_reader_is_told_only_to_who_asks_for_it(world: StorageWorld, log: TieredLog) -> None:
     await fill(log, 6)
-    index = log._journal._topic.index
+    index = log._topic.index
     assert index is not None
     world.sim.flip_bit("journal/0000000001.journal", index[3].position + 100)
     for offset in (0, 1, 2):

@@ -237,7 +237,7 @@ async def test_a_trim_that_failed_and_is_not_wanted_any_more_is_no_trouble(
     assert "what is stored of topic 5 stays as it is" in caplog.text
     await storage.retain(always(KEEP_ALL), no_subscription)
     assert "the storage of topic 5 is kept in order again" in caplog.text
-    assert storage.stats.troubled_topics == 0
+    assert storage.stats.quarantined_topics == 0
     assert log.start_offset == 0
 
 
@@ -260,11 +260,11 @@ async def test_a_topic_that_cannot_be_cut_is_trimmed_all_the_same_and_cut_later(
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
     assert (await storage.flush()).failed == 1
     assert await storage.retain(always(SMALL), no_subscription) > 0
-    assert storage.stats.troubled_topics == 1
+    assert storage.stats.quarantined_topics == 1
     world.clock.advance(FLUSH_RETRY_S)
     await storage.flush()
     assert not storage._journal.closed_files()
-    assert storage.stats.troubled_topics == 0
+    assert storage.stats.quarantined_topics == 0
 
 
 async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(

@@ -11,8 +11,7 @@ from danube.metadata.transaction_builder import TransactionBuilder, commit_trans
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.runtime.disk import DiskRoom
-from danube.storage.disk_space import SpaceGate
-from danube.storage.watermarks import SpaceLevel, Watermarks, space_level
+from danube.storage.disk_space import SpaceGate, SpaceLevel, Watermarks, space_level
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 MARKS = Watermarks(warn_below_bytes=100_000, refuse_below_bytes=50_000)
@@ -68,7 +67,7 @@ async def test_what_waits_to_be_written_counts_also_when_the_disk_is_looked_at(w
     log = storage.topic(1, 1)
     for _ in range(30):
         log.append_record(bytes(4_000), lambda _: None)
-    await storage.look_at_space()
+    await storage.check_space()
     with pytest.raises(StorageUnavailableError):
         for _ in range(30):
             log.append_record(bytes(4_000), lambda _: None)
@@ -79,7 +78,7 @@ async def test_nothing_is_appended_while_the_room_kept_back_for_administration_i
     storage = await world.open()
     log, audit = storage.topic(1, 1), storage.topic(2, 1, uses_reserve=True)
     storage.note_reserve(is_used=True)
-    await storage.look_at_space()
+    await storage.check_space()
     with pytest.raises(StorageUnavailableError, match="in use to delete something"):
         log.append_record(b"no", lambda _: None)
     assert storage.stats.space_level is SpaceLevel.REFUSE
@@ -181,7 +180,7 @@ async def test_little_room_is_said_once(world: StorageWorld, caplog: pytest.LogC
     world.sim.capacity_bytes = 190_000
     storage = await world.open()
     for _ in range(3):
-        await storage.look_at_space()
+        await storage.check_space()
     assert caplog.text.count("MiB left: below") == 1
     assert storage.stats.space_level is SpaceLevel.WARN
 

@@ -12,7 +12,7 @@ from danube.storage.flush.orphans import (
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 
 SEGMENT = Segment(0, 5, 3, 0, 0, 1, 10, 20)
-MANIFEST = Manifest(topic_id=7, generation=4, end_offset=5, segments=(SEGMENT,))
+MANIFEST = Manifest(topic_id=7, version=4, end_offset=5, segments=(SEGMENT,))
 NAME = segment_name(7, SEGMENT).rpartition("/")[2]
 
 
@@ -54,7 +54,10 @@ def test_the_files_of_one_generation_are_found() -> None:
 
 def test_segments_above_every_manifest_are_of_cuts_that_died_and_of_no_other_owner() -> None:
     record = TopicStorage(7, 4)
-    names = ["0000000004.manifest", *(f"{5:020d}-{generation:010d}.segment" for generation in (4, 5, 6, 1 << 32))]
+    names = [
+        "0000000004.manifest",
+        *(f"{5:020d}-{version:010d}.segment" for version in (4, 5, 6, 1 << 32)),
+    ]
     assert unfinished(names, record) == names[2:4]
     assert unfinished([*names, "0000000005.manifest"], record) == names[3:4]
     assert unfinished(names[1:], TopicStorage(7, 5)) == names[3:4]

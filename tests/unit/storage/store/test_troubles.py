@@ -157,10 +157,10 @@ async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
     world.clock.advance(FLUSH_RETRY_S)
     assert (await storage.flush()).failed == 1
     assert caplog.text.count("what is stored of topic 1 stays as it is") == 1
-    assert world.storage.stats.troubled_topics == 1
+    assert world.storage.stats.quarantined_topics == 1
     world.clock.advance(FLUSH_RETRY_S)
     await cut_all(storage)
-    assert storage.stats.troubled_topics == 0
+    assert storage.stats.quarantined_topics == 0
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected
 
@@ -197,7 +197,7 @@ async def test_a_topic_that_somebody_took_over_is_not_cut_any_more(
         await storage.flush()
         world.clock.advance(FLUSH_RETRY_S)
     assert "another broker has taken it over" in caplog.text
-    assert (await world.records.get(BAD)).generation == record.generation
+    assert (await world.records.get(BAD)).manifest_version == record.manifest_version
     assert await read_all(storage.topic(BAD, 1)) == records[BAD]
 
 
@@ -212,4 +212,4 @@ async def test_a_record_that_was_rewritten_by_nobody_else_is_looked_up_again(wor
     world.clock.advance(FLUSH_RETRY_S)
     await cut_all(storage)
     assert await read_all(storage.topic(BAD, 1)) == records[BAD]
-    assert storage.stats.troubled_topics == 0
+    assert storage.stats.quarantined_topics == 0

@@ -15,13 +15,13 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
-from danube.storage.journal.topic_base import TopicBase
+from danube.storage.journal.index import TopicBase
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.previous_epochs import read_for_restart
 from danube.storage.takeover.release import Release
 from danube.storage.takeover.steps import PROTOCOL, Protocol
-from danube.storage.takeover.takeover import TakenOver, Takeover
+from danube.storage.takeover.takeover import AcquiredTopic, Takeover
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import HeldRunner, Told
@@ -103,7 +103,7 @@ class SharedBroker:
         self.writes = PausedRunner()
         self.reads = SteppedRunner()
         self.protocol = protocol
-        self.topics: dict[int, TakenOver] = {}
+        self.topics: dict[int, AcquiredTopic] = {}
         self.pending: dict[int, list[Told]] = {}
         """What was appended since the broker began, by topic."""
         self.newest: dict[int, Cursor] = {}
@@ -139,9 +139,9 @@ class SharedBroker:
         for record in all_records:
             if record.topic_id in mine.bases:
                 log = self.journal.topic(record.topic_id, record.epochs[-1].epoch)
-                self.topics[record.topic_id] = TakenOver(record, log, mine.parts.get(record.topic_id, ()))
+                self.topics[record.topic_id] = AcquiredTopic(record, log, mine.parts.get(record.topic_id, ()))
 
-    async def begin(self, *topic_ids: int, bases: Mapping[int, TopicBase] | None = None) -> dict[int, TakenOver]:
+    async def acquire(self, *topic_ids: int, bases: Mapping[int, TopicBase] | None = None) -> dict[int, AcquiredTopic]:
         """Own topics: new ones, given ones, or those of a broker that seems dead."""
         hand_over = Takeover(
             self.disk,
@@ -152,16 +152,16 @@ class SharedBroker:
             fence=Fence(self.disk, self.folder),
             protocol=self.protocol,
         )
-        taken = await hand_over.begin(topic_ids, bases)
+        taken = await hand_over.acquire(topic_ids, bases)
         self.topics |= taken
         return taken
 
     @property
     def owned(self) -> set[int]:
         """The topics that the journal keeps in memory."""
-        return {topic_id for topic_id in range(10) if self.journal._durable.index(topic_id) is not None}
+        return {topic_id for topic_id in range(10) if self.journal.index(topic_id) is not None}
 
-    async def give(
+    async def release(
         self, topic_id: int, cursors: Mapping[int, Cursor] | None = None, stopped: asyncio.Event | None = None
     ) -> None:
         async def stop() -> Mapping[int, Cursor]:
@@ -174,7 +174,7 @@ class SharedBroker:
         taken = self.topics.pop(topic_id)
         newest = self.newest.pop(topic_id, None)
         giver = Release(self.world.records, self.journal, protocol=self.protocol)
-        await giver.give(taken.record, taken.log, stop=stop)
+        await giver.run(taken.record, taken.log, stop=stop)
 
     def append(self, topic_id: int, record: bytes) -> Told:
         told = Told()

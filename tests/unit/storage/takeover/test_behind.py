@@ -67,9 +67,9 @@ async def test_a_journal_that_just_began_is_not_taken_for_one_that_was_struck_of
     first = await storages.start(1, metadata=behind)
     await behind.fall_behind()
     second = await storages.start(2)
-    await second.begin([A])
+    await second.acquire([A])
     records = await fill(second.topic(A), 5)
-    assert await first.retire_journals() == 0
+    assert await first.remove_journals() == 0
     records += await fill(second.topic(A), 5, first=5)
     assert await read_all(second.topic(A)) == records
 
@@ -80,7 +80,7 @@ async def test_the_segments_of_a_topic_that_was_just_created_are_not_taken_for_a
     first, second = await storages.start(1, metadata=behind), await storages.start(2)
     await behind.fall_behind()
     await storages.create(NEW)
-    await second.begin([NEW])
+    await second.acquire([NEW])
     records = await fill(second.topic(NEW), 40)
     await cut_whole(second)
     await first.sweep_orphans()
@@ -91,12 +91,12 @@ async def test_a_broker_that_has_given_a_topic_is_not_fenced_by_one_that_has_not
     storages: StoragesWorld, behind: BehindStore
 ) -> None:
     first, second = await storages.start(1), await storages.start(2, metadata=behind)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     records = await fill(first.topic(A), 5)
     await behind.fall_behind()
     log = first.topic(A)
-    await first.give(A, lambda: stop_at(log))
-    assert await second.begin([A]) == {A}
+    await first.release(A, lambda: stop_at(log))
+    assert await second.acquire([A]) == {A}
     assert await read_all(second.topic(A)) == records
     await fill(first.topic(B), 1)
 
@@ -105,18 +105,18 @@ async def test_a_broker_that_starts_again_does_not_own_what_it_has_given(
     storages: StoragesWorld, behind: BehindStore
 ) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     await behind.fall_behind()
     log = first.topic(A)
-    await first.give(A, lambda: stop_at(log))
-    await second.begin([A])
+    await first.release(A, lambda: stop_at(log))
+    await second.acquire([A])
     await storages.stop(1)
     assert (await storages.start(1, metadata=behind)).owned == {B}
 
 
 @pytest.mark.parametrize(
     "work",
-    [SharedStorage.retire_journals, SharedStorage.sweep_orphans, lambda storage: storage.begin([NEW])],
+    [SharedStorage.remove_journals, SharedStorage.sweep_orphans, lambda storage: storage.acquire([NEW])],
     ids=["retiring", "sweeping", "beginning"],
 )
 async def test_a_broker_that_is_cut_off_from_the_metadata_changes_nothing_in_the_folder(
@@ -126,7 +126,7 @@ async def test_a_broker_that_is_cut_off_from_the_metadata_changes_nothing_in_the
     await behind.fall_behind()
     behind.is_cut_off = True
     await storages.create(NEW)
-    await second.begin([NEW])
+    await second.acquire([NEW])
     await fill(second.topic(NEW), 40)
     await cut_whole(second)
     before = storages.disk.changes_done  # type: ignore[attr-defined]

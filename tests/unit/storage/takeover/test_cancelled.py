@@ -17,7 +17,7 @@ async def cancelled(storage: SharedStorage, writes: PausedRunner, times: int) ->
     """A begin that was cancelled while what it wrote was on its way to the disk."""
     before = writes.works
     writes.hold()
-    beginning = asyncio.ensure_future(storage.begin([A]))
+    beginning = asyncio.ensure_future(storage.acquire([A]))
     await rest()
     assert writes.works > before
     for _ in range(times):
@@ -32,10 +32,10 @@ async def test_a_topic_that_is_begun_with_again_after_a_begin_was_cancelled_is_i
 ) -> None:
     writes = PausedRunner()
     first, second = await storages.start(1), await storages.start(2, runner=writes)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 5)  # the last of them is above the mark, and appended again
     beginning = await cancelled(second, writes, times)
-    again = asyncio.ensure_future(second.begin([A]))
+    again = asyncio.ensure_future(second.acquire([A]))
     await rest()
     writes.release()
     assert await again == {A}
@@ -45,7 +45,7 @@ async def test_a_topic_that_is_begun_with_again_after_a_begin_was_cancelled_is_i
     second = await storages.start(2)
     assert await read_all(second.topic(A)) == records
     third = await storages.start(3)
-    assert await third.begin([A]) == {A}
+    assert await third.acquire([A]) == {A}
     assert await read_all(third.topic(A)) == records
 
 
@@ -54,17 +54,17 @@ async def test_the_journal_answers_a_begin_and_a_give_that_were_cancelled_withou
 ) -> None:
     writes = PausedRunner()
     first, second = await storages.start(1), await storages.start(2, runner=writes)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 5)
     await save(first.topic(A), 3)
     with caplog.at_level(logging.ERROR):
         beginning = await cancelled(second, writes, 2)
         writes.release()
         await asyncio.wait([beginning])
-        assert await second.begin([A]) == {A}
+        assert await second.acquire([A]) == {A}
         log = second.topic(A)
         writes.hold()
-        giving = asyncio.ensure_future(second.give(A, lambda: stop_at(log)))
+        giving = asyncio.ensure_future(second.release(A, lambda: stop_at(log)))
         await rest()
         giving.cancel()
         await rest()

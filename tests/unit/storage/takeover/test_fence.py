@@ -67,7 +67,7 @@ def test_a_fence_does_not_grow_beyond_its_bound(disk: SimDisk, fence: Fence) -> 
 
 async def test_a_journal_whose_fence_cannot_be_looked_at_acknowledges_nothing_more(world: SharedWorld) -> None:
     broker = await world.start(1)
-    await broker.begin(1)
+    await broker.acquire(1)
     broker.disk.fail(Operation.READ, name="*fence")
     told = broker.append(1, b"0")
     assert "looking at the fence" in str(await told.error())
@@ -77,7 +77,7 @@ async def test_a_journal_whose_fence_cannot_be_looked_at_acknowledges_nothing_mo
 async def test_a_journal_that_was_removed_is_fenced_also_where_a_new_file_is_due(world: SharedWorld) -> None:
     """In a folder that is gone no file can be made: that ends when the broker goes on in another, and not before."""
     broker = await world.start(1)
-    await broker.begin(1)
+    await broker.acquire(1)
     await broker.store(1, [b"0"])
     for name in world.disk.list(broker.folder):
         world.disk.remove(f"{broker.folder}/{name}")
@@ -96,7 +96,7 @@ async def test_a_start_whose_fence_cannot_be_read_says_so(world: SharedWorld) ->
 
 async def test_a_journal_that_is_fenced_while_it_opens_is_not_shown(world: SharedWorld) -> None:
     first = await world.start(1)
-    await first.begin(1)
+    await first.acquire(1)
     await first.store(1, [b"0"])
     first.kill()
     Fence(world.disk, first.folder).put_up(2)
@@ -110,7 +110,7 @@ async def test_in_a_shared_folder_every_round_is_synced_whatever_is_set(
 ) -> None:
     world.durability = durability
     broker = await world.start(1)
-    await broker.begin(1)
+    await broker.acquire(1)
     await broker.store(1, [b"0"])
     broker.topics[1].log.set_durability(Durability.OS)
     await broker.store(1, [b"1"])

@@ -31,24 +31,24 @@ def is_sealed(request: pytest.FixtureRequest) -> bool:
 
 async def owner_of(storages: StoragesWorld, number: int) -> tuple[SharedStorage, list[bytes]]:
     storage = await storages.start(number)
-    await storage.begin([A, B])
+    await storage.acquire([A, B])
     records = await fill(storage.topic(A), 5)
     await save(storage.topic(A), 3)
     return storage, records
 
 
-async def give(storage: SharedStorage, topic_id: int = A) -> None:
+async def release(storage: SharedStorage, topic_id: int = A) -> None:
     log = storage.topic(topic_id)
-    await storage.give(topic_id, lambda: stop_at(log))
+    await storage.release(topic_id, lambda: stop_at(log))
 
 
 async def give_again(storage: SharedStorage) -> None:
-    await storage.give(A, lambda: pytest.fail("it was stopped before"))
+    await storage.release(A, lambda: pytest.fail("it was stopped before"))
 
 
 async def give_without_answer(storages: StoragesWorld, storage: SharedStorage, *, is_sealed: bool) -> None:
     with no_answers(storages, is_done=is_sealed), pytest.raises(UnknownOutcomeError):
-        await give(storage)
+        await release(storage)
 
 
 @contextlib.contextmanager
@@ -89,7 +89,7 @@ async def test_a_topic_that_may_be_given_is_served_no_more_so_that_no_offset_is_
     with pytest.raises(TopicNotServedError):
         first.topic(A)
     second = await storages.start(2)
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     records += await fill(second.topic(A), 1, first=5)
     assert await read_all(second.topic(A)) == records
 
@@ -101,7 +101,7 @@ async def test_giving_once_more_finds_out_and_lets_go(storages: StoragesWorld, i
     (epoch,) = (await storages.records.get(A)).epochs
     assert epoch.end_offset == 5
     second = await storages.start(2)
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     assert (await read_all(second.topic(A)), position(second)) == (records, 3)
     assert first.stopped is None, "it was fenced though it had let go"
 
@@ -111,7 +111,7 @@ async def test_beginning_with_a_topic_that_may_be_given_brings_it_back(
 ) -> None:
     first, records = await owner_of(storages, 1)
     await give_without_answer(storages, first, is_sealed=is_sealed)
-    assert await first.begin([A]) == {A}
+    assert await first.acquire([A]) == {A}
     records += await fill(first.topic(A), 5, first=5)
     assert (await read_all(first.topic(A)), position(first)) == (records, 3)
     await storages.stop(1)
@@ -126,17 +126,17 @@ async def test_as_long_as_the_metadata_does_not_answer_nothing_is_found_out(
     first, records = await owner_of(storages, 1)
     await give_without_answer(storages, first, is_sealed=is_sealed)
     with no_answers(storages, is_done=False):
-        for ask in (lambda: give_again(first), lambda: first.begin([A])):
+        for ask in (lambda: give_again(first), lambda: first.acquire([A])):
             with pytest.raises((UnknownOutcomeError, VersionConflictError)):
                 await ask()
             assert A not in first.owned
-    assert await first.begin([A]) == {A}
+    assert await first.acquire([A]) == {A}
     assert await read_all(first.topic(A)) == records
 
 
 async def test_a_topic_of_which_one_cannot_know_keeps_no_other_from_being_begun(storages: StoragesWorld) -> None:
     first, _ = await owner_of(storages, 1)
-    await give(first, B)
+    await release(first, B)
     await give_without_answer(storages, first, is_sealed=False)
     transact = storages.metadata.transact
 
@@ -146,7 +146,7 @@ async def test_a_topic_of_which_one_cannot_know_keeps_no_other_from_being_begun(
         return await transact(transaction)
 
     with replaced(storages, silent_of_a), pytest.raises(UnknownOutcomeError):
-        await first.begin([A, B])
+        await first.acquire([A, B])
     assert first.owned == {B}
 
 
@@ -163,7 +163,7 @@ async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
         await asyncio.Event().wait()
 
     with replaced(storages, slow):
-        giving = asyncio.ensure_future(give(first))
+        giving = asyncio.ensure_future(release(first))
         await asked.wait()
         assert A not in first.owned
         giving.cancel()
@@ -171,7 +171,7 @@ async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
     with pytest.raises(TopicNotServedError):
         first.topic(A)
     await give_again(first)
-    assert await first.begin([A]) == {A}
+    assert await first.acquire([A]) == {A}
     assert await read_all(first.topic(A)) == records
 
 
@@ -186,9 +186,9 @@ async def test_a_begin_waits_until_it_is_known_whether_the_topic_was_given(stora
         return await transact(transaction)
 
     with replaced(storages, first_one_is_slow):
-        giving = asyncio.ensure_future(give(first))
+        giving = asyncio.ensure_future(release(first))
         await asked.wait()
-        beginning = asyncio.ensure_future(first.begin([A]))
+        beginning = asyncio.ensure_future(first.acquire([A]))
         for _ in range(100):
             await asyncio.sleep(0)
         assert not beginning.done()
@@ -207,11 +207,11 @@ async def test_giving_that_fails_before_the_topic_may_be_sealed_leaves_it_served
         raise TopicNotServedError("not now")
 
     with pytest.raises(TopicNotServedError, match="not now"):
-        await first.give(A, fail)  # type: ignore[arg-type]
+        await first.release(A, fail)  # type: ignore[arg-type]
     assert A in first.owned
     records += await fill(log, 1, first=5)
-    await give(first)
-    assert await first.begin([A]) == {A}
+    await release(first)
+    assert await first.acquire([A]) == {A}
     assert await read_all(first.topic(A)) == records
 
 
@@ -219,7 +219,7 @@ async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewh
     first, records = await owner_of(storages, 1)
     await give_without_answer(storages, first, is_sealed=True)
     second = await storages.start(2)
-    await second.begin([A])
+    await second.acquire([A])
     await cut_whole(second)
     await first._journal.rotate()
     await first.flush()
@@ -238,12 +238,12 @@ async def test_a_topic_that_was_given_and_begun_with_elsewhere_can_be_begun_with
     first, records = await owner_of(storages, 1)
     await give_without_answer(storages, first, is_sealed=True)
     second = await storages.start(2)
-    await second.begin([A])
+    await second.acquire([A])
     records += await fill(second.topic(A), 5, first=5)
     if is_cut:
         await cut_whole(second)
-    await give(second)
-    assert await first.begin([A]) == {A}
+    await release(second)
+    assert await first.acquire([A]) == {A}
     assert await fill(first.topic(A), 1, first=10)
     assert (await read_all(first.topic(A)))[:-1] == records
     assert position(first) == 3
@@ -260,10 +260,10 @@ async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_i
         return {}
 
     with pytest.raises(StorageChangedError):
-        await first.give(A, lose)  # type: ignore[arg-type]
+        await first.release(A, lose)  # type: ignore[arg-type]
     assert A not in first.owned
-    assert first._journal._durable.index(A) is None
-    assert await first.begin([A]) == {A}
+    assert first._journal.index(A) is None
+    assert await first.acquire([A]) == {A}
     assert await read_all(first.topic(A)) == records[:4]
 
 
@@ -274,22 +274,22 @@ async def test_a_topic_that_is_given_while_others_are_still_begun_with_is_not_be
 ) -> None:
     reads = SteppedRunner()
     first, second = await storages.start(1), await storages.start(2, read_runner=reads)
-    await first.begin([B])
+    await first.acquire([B])
     given: list[int] = []
 
     async def give_it() -> None:
         if A in second.owned:
             record = await storages.records.get(B)
             await storages.records.point([(record, 1 << 32)])  # so B is tried again
-            await give(second)
+            await release(second)
             given.append(A)
             if is_given_on:
-                await first.begin([A])
-                await give(first)
+                await first.acquire([A])
+                await release(first)
 
     reads.happen_after(works, give_it)
     with contextlib.suppress(DamagedDataError):  # there is no such manifest
-        await second.begin([A, B])
+        await second.acquire([A, B])
     assert (A in second.owned) == (not given)
 
 
@@ -299,7 +299,7 @@ async def test_a_topic_that_was_deleted_while_it_may_have_been_given_is_let_go_o
     await storages.delete(A)
     with pytest.raises(StorageChangedError):
         await give_again(first)
-    assert await first.begin([A]) == frozenset()
+    assert await first.acquire([A]) == frozenset()
 
 
 async def test_a_broker_that_starts_again_owns_what_it_had_not_given(storages: StoragesWorld, is_sealed: bool) -> None:
@@ -308,5 +308,5 @@ async def test_a_broker_that_starts_again_owns_what_it_had_not_given(storages: S
     await storages.stop(1)
     again = await storages.start(1)
     assert again.owned == ({B} if is_sealed else {A, B})
-    await again.begin([A])
+    await again.acquire([A])
     assert await read_all(again.topic(A)) == records

@@ -3,14 +3,13 @@
 from danube.metadata.records.record_format import EpochRange, TopicStorage
 from danube.model.subscription import Cursor
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
-from danube.storage.journal.index import Located, TopicIndex
-from danube.storage.journal.topic_base import TopicBase
+from danube.storage.journal.index import Located, TopicBase, TopicIndex
 from danube.storage.takeover.epoch_history import (
     base_after,
     empty_base,
     own_bases,
     sealed,
-    sealed_and_begun,
+    sealed_and_next,
     wanted_epochs,
 )
 from danube.storage.takeover.journal_reader import FoundEpoch
@@ -51,14 +50,14 @@ def test_segments_that_reach_beyond_the_beginning_of_an_epoch_count_more() -> No
 
 def test_the_next_epoch_begins_where_the_last_one_is_sealed() -> None:
     assert sealed(RECORD, 11)[-1] == EpochRange(4, MINE, 9, 11, 200)
-    assert sealed_and_begun(RECORD, 11, OTHERS, 500)[-1] == EpochRange(5, OTHERS, 11, None, 500)
-    assert sealed_and_begun(TopicStorage(A), 0, MINE, 52) == (EpochRange(1, MINE, 0, None, 52),)
+    assert sealed_and_next(RECORD, 11, OTHERS, 500)[-1] == EpochRange(5, OTHERS, 11, None, 500)
+    assert sealed_and_next(TopicStorage(A), 0, MINE, 52) == (EpochRange(1, MINE, 0, None, 52),)
     assert sealed(TopicStorage(A), 0) == ()
 
 
 def test_with_the_next_epoch_those_are_forgotten_that_hold_nothing_above_the_segments() -> None:
     def begun(end_offset: int, segments_end: int) -> list[int]:
-        return [one.epoch for one in sealed_and_begun(RECORD, end_offset, OTHERS, 500, segments_end=segments_end)]
+        return [one.epoch for one in sealed_and_next(RECORD, end_offset, OTHERS, 500, segments_end=segments_end)]
 
     assert begun(11, 8) == [3, 4, 5]
     assert begun(11, 9) == [4, 5]

@@ -36,7 +36,7 @@ async def test_a_start_that_fails_once_its_journal_is_open_leaves_nobody_who_wri
     storages = StoragesWorld(journal={"idle_mark_delay_s": 1.0})
     await storages.create(A)
     first = await storages.start(1)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 5)
     storages.kill(1)
     await storages.journals.enter(1)
@@ -83,11 +83,11 @@ async def test_a_begin_that_cannot_read_what_it_has_to_append_again_leaves_no_fi
     on_disk: StoragesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = await on_disk.start(1), await on_disk.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 5)  # the last of them is above the mark
     before = open_files()
     monkeypatch.setattr("danube.storage.journal.reader.body_of_data", lambda *_: None)
     for _ in range(3):
         with pytest.raises(DamagedDataError):
-            await second.begin([A])
+            await second.acquire([A])
     assert open_files() == before

@@ -59,13 +59,13 @@ class LateTransaction:
 async def begun_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, LateTransaction, list[bytes]]:
     """Broker 2 does not know whether it has begun with A, which was a dead one's; and has B."""
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 5)  # the last of them is above the mark, and appended again
     storages.kill(1)
-    await second.begin([B])
+    await second.acquire([B])
     late = LateTransaction(storages)
     with late.hold(), pytest.raises(UnknownOutcomeError):
-        await second.begin([A])
+        await second.acquire([A])
     return second, late, records
 
 
@@ -82,24 +82,24 @@ async def check_a(storages: StoragesWorld, records: list[bytes]) -> None:
     if A in second.owned:
         assert await read_all(second.topic(A)) == records
     third = await storages.start(3)
-    assert await third.begin([A]) == {A}
+    assert await third.acquire([A]) == {A}
     assert await read_all(third.topic(A)) == records
 
 
 async def test_a_topic_is_not_given_any_more_by_a_broker_that_has_started_again(storages: StoragesWorld) -> None:
     first = await storages.start(1)
-    await first.begin([A])
+    await first.acquire([A])
     log, late = first.topic(A), LateTransaction(storages)
     records = await fill(log, 5)
     with late.hold(), pytest.raises(UnknownOutcomeError):
-        await first.give(A, lambda: stop_at(log))
+        await first.release(A, lambda: stop_at(log))
     storages.kill(1)
     again = await storages.start(1)
     assert again.owned == {A}
     await late.carry_out()
     records += await fill(again.topic(A), 5, first=5)
     second = await storages.start(2)
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     assert await read_all(second.topic(A)) == records
 
 
@@ -118,7 +118,7 @@ async def test_a_begin_that_comes_true_while_the_topic_is_begun_with_again_has_n
 ) -> None:
     second, late, records = await begun_without_answer(storages)
     with late.before(number), contextlib.suppress(DanubeError):
-        await second.begin([A])
+        await second.acquire([A])
     await late.carry_out()
     await check_a(storages, records)
 
@@ -131,7 +131,7 @@ async def test_what_a_begin_wrote_that_may_come_true_is_kept_though_the_next_one
     assert isinstance(disk, SimDisk)
     disk.fail(Operation.READ, name="journals/*")
     with pytest.raises(StorageUnavailableError):
-        await second.begin([A])
+        await second.acquire([A])
     disk.clear_faults()
     await cut_all_files(second)
     await late.carry_out()
@@ -141,7 +141,7 @@ async def test_what_a_begin_wrote_that_may_come_true_is_kept_though_the_next_one
 async def test_a_journal_is_not_kept_for_a_topic_that_another_broker_has_begun_with(storages: StoragesWorld) -> None:
     second, _, records = await begun_without_answer(storages)
     third = await storages.start(3)
-    assert await third.begin([A]) == {A}
+    assert await third.acquire([A]) == {A}
     await cut_all_files(second)
     assert not second._journal.closed_files()
     assert await read_all(third.topic(A)) == records
@@ -165,7 +165,7 @@ async def test_what_one_transaction_took_is_owned_though_the_next_one_was_not_an
 ) -> None:
     monkeypatch.setattr("danube.storage.takeover.takeover.STORAGE_POINTERS_MAX", 1)
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     records = await fill(first.topic(A), 5)
     storages.kill(1)
     transact = storages.metadata.transact
@@ -177,10 +177,10 @@ async def test_what_one_transaction_took_is_owned_though_the_next_one_was_not_an
 
     with monkeypatch.context() as silent, pytest.raises(UnknownOutcomeError):
         silent.setattr(storages.metadata, "transact", silent_of_b)
-        await second.begin([A, B])
+        await second.acquire([A, B])
     assert second.owned == {A}
     records += await fill(second.topic(A), 5, first=5)
-    assert await second.begin([A, B]) == {A, B}
+    assert await second.acquire([A, B]) == {A, B}
     assert await read_all(second.topic(A)) == records
 
 
@@ -191,5 +191,5 @@ async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesW
     with late.hold(), pytest.raises(UnknownOutcomeError):
         await second.flush()
     assert second._journal.closed_files()
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     assert await read_all(second.topic(A)) == records

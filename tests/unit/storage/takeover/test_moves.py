@@ -17,10 +17,10 @@ A, B = 1, 2
 
 async def test_a_given_topic_goes_on_elsewhere_and_its_giver_keeps_the_others(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A, B)
+    await first.acquire(A, B)
     await first.store(A, [b"0", b"1"])
-    await first.give(A, {5: Cursor(1)})
-    await second.begin(A)
+    await first.release(A, {5: Cursor(1)})
+    await second.acquire(A)
     assert await second.content(A) == [b"0", b"1"]
     assert second.position(A) == 1
     assert await second.store(A, [b"2"]) == [2]
@@ -30,13 +30,13 @@ async def test_a_given_topic_goes_on_elsewhere_and_its_giver_keeps_the_others(wo
 
 async def test_a_topic_comes_back_to_a_journal_that_it_was_in_before(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A)
+    await first.acquire(A)
     await first.store(A, [b"0"])
-    await first.give(A, {5: Cursor(1)})
-    await second.begin(A)
+    await first.release(A, {5: Cursor(1)})
+    await second.acquire(A)
     await second.store(A, [b"1", b"2"])
-    await second.give(A, {5: Cursor(3)})
-    await first.begin(A)
+    await second.release(A, {5: Cursor(3)})
+    await first.acquire(A)
     assert await first.store(A, [b"3"]) == [3]
     first.kill()
     again = await world.start(1)
@@ -46,13 +46,13 @@ async def test_a_topic_comes_back_to_a_journal_that_it_was_in_before(world: Shar
 
 async def test_a_topic_that_comes_back_survives_the_closing_of_its_file(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A)
+    await first.acquire(A)
     await first.store(A, [b"0" * 500])
-    await first.give(A)
-    await second.begin(A)
+    await first.release(A)
+    await second.acquire(A)
     await second.store(A, [b"1"])
-    await second.give(A)
-    await first.begin(A)
+    await second.release(A)
+    await first.acquire(A)
     several = [b"%d" % number * 900 for number in range(8)]
     await first.store(A, several)
     assert first.journal.stats.files > 2
@@ -63,14 +63,14 @@ async def test_a_topic_that_comes_back_survives_the_closing_of_its_file(world: S
 
 async def test_numbered_batches_are_known_to_the_next_owner_and_after_its_restart(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A)
+    await first.acquire(A)
     body = encode_messages([b"0", b"1"], BatchOrigin(producer_id=SEQUENCED_BIT | 7, base_sequence=0))
     batch = sequenced_batch(body)
     assert batch is not None
     told = Told()
     first.topics[A].log.append_batch(body, told)
     assert await told.offset() == 0
-    await second.begin(A)
+    await second.acquire(A)
     assert second.topics[A].log.offset_of(batch) == 0
     second.kill()
     again = await world.start(2)
@@ -79,43 +79,43 @@ async def test_numbered_batches_are_known_to_the_next_owner_and_after_its_restar
 
 async def test_a_giver_that_was_overtaken_by_force_seals_nothing(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A)
+    await first.acquire(A)
     await first.store(A, [b"0"])
-    await second.begin(A)
+    await second.acquire(A)
     with pytest.raises((StorageChangedError, StorageUnavailableError)):
-        await first.give(A, {5: Cursor(1)})
+        await first.release(A, {5: Cursor(1)})
     assert (await world.records.get(A)).epochs[-1].end_offset is None
 
 
 async def test_what_is_sealed_is_opened_by_anybody_though_its_giver_died(world: SharedWorld) -> None:
     first = await world.start(1)
-    await first.begin(A)
+    await first.acquire(A)
     await first.store(A, [b"0"])
-    await first.give(A)
+    await first.release(A)
     await world.power_cut()
     third = await world.start(3)
-    await third.begin(A)
+    await third.acquire(A)
     assert await third.content(A) == [b"0"]
 
 
 async def test_a_topic_of_another_journal_cannot_be_given(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A)
+    await first.acquire(A)
     giver = Release(world.records, second.journal)
     with pytest.raises(TopicNotServedError, match="its owner"):
-        await giver.give(await world.records.get(A), first.topics[A].log, stop=lambda: pytest.fail("stopped"))
+        await giver.run(await world.records.get(A), first.topics[A].log, stop=lambda: pytest.fail("stopped"))
 
 
 async def test_a_part_in_an_old_journal_answers_for_times_and_reads_in_pieces(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin(A)
+    await first.acquire(A)
     times = []
     for record in (b"0", b"1", b"2"):
         times.append(world.clock.now_ms())
         await first.store(A, [record])
         world.clock.advance(1.0)
-    await first.give(A)
-    taken = (await second.begin(A))[A]
+    await first.release(A)
+    taken = (await second.acquire(A))[A]
     (part,) = taken.parts
     assert (part.start_offset, part.end_offset) == (0, 3)
     assert [await part.offset_at(time_ms) for time_ms in times] == [0, 1, 2]

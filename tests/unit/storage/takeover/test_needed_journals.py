@@ -13,20 +13,20 @@ from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWor
 A, B = 1, 2
 
 
-async def give(storages: StoragesWorld, number: int) -> None:
+async def release(storages: StoragesWorld, number: int) -> None:
     log = storages.storage(number).topic(A)
-    await storages.storage(number).give(A, lambda: stop_at(log))
+    await storages.storage(number).release(A, lambda: stop_at(log))
 
 
 async def give_with_all_but_the_position_in_segments(storages: StoragesWorld, number: int = 1) -> str:
     """Answers the folder of the journal that has the position, 30."""
     storage = await storages.start(number)
-    await storage.begin([A])
+    await storage.acquire([A])
     await fill(storage.topic(A), 30)
     await save(storage.topic(A), 10)
     await cut_whole(storage)
     await save(storage.topic(A), 30)
-    await give(storages, number)
+    await release(storages, number)
     return storage._ground.folder
 
 
@@ -39,7 +39,7 @@ async def test_a_position_is_found_in_the_newest_journal_though_every_message_is
 ) -> None:
     await give_with_all_but_the_position_in_segments(storages)
     second = await storages.start(2)
-    await second.begin([A])
+    await second.acquire([A])
     assert second.topic(A).cursor(SUBSCRIPTION) == Cursor(30)
 
 
@@ -53,7 +53,7 @@ async def test_a_topic_whose_newest_journal_is_gone_is_refused_though_every_mess
     storages.disk.remove_folder(folder)
     second = await storages.start(2)
     with pytest.raises(StorageUnavailableError, match="not in the shared folder"):
-        await second.begin([A])
+        await second.acquire([A])
     assert second.owned == frozenset()
 
 
@@ -63,17 +63,17 @@ async def test_a_manifest_that_others_have_replaced_since_this_broker_heard_of_t
     await give_with_all_but_the_position_in_segments(storages)
     heard = await storages.records.get(A)
     second, third = await storages.start(2), await storages.start(3)
-    await second.begin([A])
+    await second.acquire([A])
     await fill(second.topic(A), 10, first=30)
     await cut_whole(second)
-    await give(storages, 2)
+    await release(storages, 2)
     get = storages.records.get
 
     async def late(topic_id: int, *, linearizable: bool = False) -> TopicStorage:
         return await get(topic_id) if linearizable else heard
 
     monkeypatch.setattr(storages.records, "get", late)
-    assert await third.begin([A]) == {A}
+    assert await third.acquire([A]) == {A}
     assert len(await read_all(third.topic(A))) == 40
 
 
@@ -85,37 +85,37 @@ async def test_a_topic_whose_newest_journal_is_damaged_at_its_beginning_is_refus
     storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     second = await storages.start(2)
     with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0"):
-        await second.begin([A])
+        await second.acquire([A])
 
 
 async def test_a_dead_owners_journal_that_is_damaged_at_its_beginning_is_told_with_file_and_byte(
     storages: StoragesWorld,
 ) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 10)
     name = first_file(storages, first._ground.folder)
     storages.kill(1)
     storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0"):
-        await second.begin([A])
+        await second.acquire([A])
 
 
 async def test_an_older_journal_that_is_damaged_keeps_no_topic_from_being_taken_that_does_not_need_it(
     storages: StoragesWorld,
 ) -> None:
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 10)
-    await give(storages, 1)
-    await second.begin([A, B])
+    await release(storages, 1)
+    await second.acquire([A, B])
     records = await fill(second.topic(B), 10)
     storages.kill(2)
     await storages.stop(1)
     name = first_file(storages, first._ground.folder)
     storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     with pytest.raises(DamagedDataError, match=f"{name} is damaged"):
-        await third.begin([A, B])
+        await third.acquire([A, B])
     assert third.owned == {B}
     assert await read_all(third.topic(B)) == records
 
@@ -126,30 +126,30 @@ async def test_a_topic_with_too_many_owners_keeps_no_other_from_being_taken(
 ) -> None:
     monkeypatch.setattr("danube.storage.takeover.takeover.STORAGE_POINTERS_MAX", at_once)
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
-    await first.begin([B])
+    await first.acquire([B])
     await fill(first.topic(B), 10)
     log = first.topic(B)
-    await first.give(B, lambda: stop_at(log))
-    await second.begin([A, B])
+    await first.release(B, lambda: stop_at(log))
+    await second.acquire([A, B])
     await fill(second.topic(B), 10, first=10)
     storages.kill(2)
     monkeypatch.setattr("danube.metadata.records.storage.TOPIC_EPOCHS_MAX", 2)
     with pytest.raises(LimitReachedError, match="let its owner cut first"):
-        await third.begin([A, B])
+        await third.acquire([A, B])
     assert third.owned == {A}
 
 
 async def test_a_position_in_an_older_journal_says_nothing_against_a_newer_one(storages: StoragesWorld) -> None:
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 10)
     await save(first.topic(A), 2)
-    await give(storages, 1)
-    await second.begin([A])
+    await release(storages, 1)
+    await second.acquire([A])
     records += await fill(second.topic(A), 10, first=10)
     await save(second.topic(A), 20)
-    await give(storages, 2)
-    await third.begin([A])
+    await release(storages, 2)
+    await third.acquire([A])
     assert third.topic(A).cursor(SUBSCRIPTION) == Cursor(20)
     assert await read_all(third.topic(A)) == records
 
@@ -158,13 +158,13 @@ async def test_journals_that_a_topic_does_not_need_may_change_and_go_while_it_is
     storages: StoragesWorld,
 ) -> None:
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
-    await second.begin([B])
-    await first.begin([A])
+    await second.acquire([B])
+    await first.acquire([A])
     records = await fill(first.topic(A), 5)
-    await give(storages, 1)
+    await release(storages, 1)
     storages.disk.make_folder(journal_folder(9))
     opened = watched(storages, 3)
-    assert await third.begin([A]) == {A}
+    assert await third.acquire([A]) == {A}
     assert await read_all(third.topic(A)) == records
     assert first._ground.folder in opened
     assert {second._ground.folder, journal_folder(9)}.isdisjoint(opened)
@@ -192,14 +192,14 @@ async def test_a_topic_moves_as_often_as_one_likes_as_long_as_nothing_gathers_in
         await storages.start(number)
     for move in range(12):
         storage = storages.storage(move % 2 + 1)
-        assert await storage.begin([A]) == {A}
+        assert await storage.acquire([A]) == {A}
         if is_cut:
             await fill(storage.topic(A), 1, first=move)
             await cut_whole(storage)
         await save(storage.topic(A), storage.topic(A).durable_end)
-        await give(storages, move % 2 + 1)
+        await release(storages, move % 2 + 1)
     third = await storages.start(3)
-    assert await third.begin([A]) == {A}
+    assert await third.acquire([A]) == {A}
     stored = 12 if is_cut else 0
     assert len(await read_all(third.topic(A))) == stored
     assert third.topic(A).cursor(SUBSCRIPTION) == Cursor(stored)

@@ -12,7 +12,7 @@ from danube.storage.journal.index import TopicIndex
 from danube.storage.journal.reader import JournalReader
 from danube.storage.takeover.epoch_history import empty_base, wanted_epochs
 from danube.storage.takeover.journal_reader import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
-from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
+from danube.storage.takeover.previous_epochs import PreviousOwnerTail
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
@@ -22,7 +22,7 @@ FIRST = "0000000001.journal"
 
 async def owner_of(world: SharedWorld, *several: bytes) -> SharedBroker:
     owner = await world.start(1)
-    await owner.begin(A, B)
+    await owner.acquire(A, B)
     await owner.store(A, several)
     return owner
 
@@ -146,7 +146,7 @@ async def test_files_that_its_owner_removed_are_not_missed(world: SharedWorld) -
     await owner.save(B, 0)
     closed = owner.journal.closed_files()[0]
     kept = owner.journal.run(A, closed.end_position).end_offset
-    owner.journal.let_go(A, kept)
+    owner.journal.drop_flushed(A, kept)
     assert await owner.journal.remove_files(closed.sequence + 1) > 0
     wanted = Wanted(A, EpochRange(1, owner.journal.journal_id, 0), kept)
     found = read_journal(world.disk, owner.journal.journal_id, [wanted]).epochs[A, 1]

@@ -10,7 +10,7 @@ from danube.model.limits.broker import JOURNALS_LOOK_S
 from danube.runtime.blocking import InlineRunner
 from danube.storage.journal.fence import Fence
 from danube.storage.takeover.journal_reader import journal_folder
-from danube.storage.takeover.journal_removal import Retirer, named_journals
+from danube.storage.takeover.journal_removal import JournalRemover, named_journals
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.store.storage_world import fill
 from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, fall_behind
@@ -26,8 +26,8 @@ async def world() -> AsyncIterator[StoragesWorld]:
     await one.end()
 
 
-def retirer(world: StoragesWorld) -> Retirer:
-    return Retirer(world.disk, world.records, world.journals, InlineRunner(), own_id=OWN)
+def remover(world: StoragesWorld) -> JournalRemover:
+    return JournalRemover(world.disk, world.records, world.journals, InlineRunner(), own_id=OWN)
 
 
 def make_journal(world: StoragesWorld, journal_id: int) -> str:
@@ -44,14 +44,14 @@ def test_every_journal_that_an_epoch_is_in_is_named() -> None:
 
 async def test_a_journal_that_is_not_entered_was_struck_off_and_goes(world: StoragesWorld) -> None:
     folder = make_journal(world, 5)
-    assert await retirer(world).retire() == 1
+    assert await remover(world).remove_unneeded() == 1
     assert not world.disk.exists(folder)
 
 
 async def test_ones_own_journal_and_folders_of_other_names_stay(world: StoragesWorld) -> None:
     own = make_journal(world, OWN)
     world.disk.make_folder("journals/notes")
-    assert await retirer(world).retire() == 0
+    assert await remover(world).remove_unneeded() == 0
     assert world.disk.exists(own)
     assert world.disk.exists("journals/notes")
 
@@ -59,7 +59,7 @@ async def test_ones_own_journal_and_folders_of_other_names_stay(world: StoragesW
 async def test_a_journal_whose_owner_is_about_to_make_it_stays(world: StoragesWorld) -> None:
     entry = await world.journals.enter(7)
     world.disk.make_folder(journal_folder(entry.journal_id))
-    assert await retirer(world).retire() == 0
+    assert await remover(world).remove_unneeded() == 0
     assert entry.journal_id in await world.journals.all()
 
 
@@ -67,8 +67,8 @@ async def test_a_journal_that_was_entered_since_this_broker_heard_of_the_metadat
     first, second = await world.start(1), await world.start(2)
     fall_behind(world)
     third = await world.start(3)
-    await third.begin([A])
-    assert [await first.retire_journals(), await second.retire_journals()] == [0, 0]
+    await third.acquire([A])
+    assert [await first.remove_journals(), await second.remove_journals()] == [0, 0]
     assert world.disk.exists(third._ground.folder)
     assert len(await fill(third.topic(A), 5)) == 5
 
@@ -78,7 +78,7 @@ async def test_a_fenced_journal_is_struck_off_also_while_a_record_names_it(world
     folder = make_journal(world, entry.journal_id)
     await world.records.seal(await world.records.get(A), (EpochRange(1, entry.journal_id, 0),))
     Fence(world.disk, folder).put_up(8)
-    assert await retirer(world).retire() == 0
+    assert await remover(world).remove_unneeded() == 0
     assert await world.journals.all() == {}
     assert world.disk.exists(folder)
 
@@ -87,9 +87,9 @@ async def test_the_fence_is_the_last_file_that_goes(world: StoragesWorld) -> Non
     assert isinstance(world.disk, SimDisk)
     folder = make_journal(world, 5)
     world.disk.fail(Operation.REMOVE, 2, error=errno.EIO)
-    assert await retirer(world).retire() == 0
+    assert await remover(world).remove_unneeded() == 0
     assert world.disk.list(folder) == ["fence"]
-    assert await retirer(world).retire() == 1
+    assert await remover(world).remove_unneeded() == 1
 
 
 async def test_a_journal_that_cannot_be_removed_or_looked_at_keeps_no_other(world: StoragesWorld) -> None:
@@ -100,19 +100,19 @@ async def test_a_journal_that_cannot_be_removed_or_looked_at_keeps_no_other(worl
         Fence(world.disk, make_journal(world, entry.journal_id)).put_up(9)
     world.disk.fail(Operation.REMOVE, name=f"{stays}/*", error=errno.EIO)
     world.disk.fail(Operation.READ, name=f"{journal_folder(unreadable.journal_id)}/*", error=errno.EIO)
-    assert await retirer(world).retire() == 2
+    assert await remover(world).remove_unneeded() == 2
     assert not world.disk.exists(goes)
     assert [*await world.journals.all()] == [unreadable.journal_id]
-    assert await retirer(world).retire() == 2
+    assert await remover(world).remove_unneeded() == 2
     assert world.folders() == []
 
 
 async def test_a_storage_removes_them_in_the_background(world: StoragesWorld) -> None:
     first, second = await world.start(1), await world.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 30)
     world.kill(1)
-    await second.begin([A])
+    await second.acquire([A])
     await cut_whole(second)
     second.start()
     await world.clock.run_for(JOURNALS_LOOK_S + 1)

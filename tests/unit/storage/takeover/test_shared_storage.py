@@ -16,7 +16,7 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.runtime.disk import LocalDisk
-from danube.storage.flush.manifest_versions import Histories
+from danube.storage.flush.topic_histories import TopicHistories
 from danube.storage.retention.rules import Retention
 from danube.storage.takeover.journal_reader import journal_folder
 from danube.testing.simulated.disk import Operation, SimDisk
@@ -39,20 +39,20 @@ A, B, LATE = 1, 2, 3
 
 async def test_a_taken_topic_is_read_through_the_dead_owners_journal_and_appended_to(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     before = await fill(first.topic(A), 30)
     storages.kill(1)
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     after = await fill(second.topic(A), 10, first=30)
     assert await read_all(second.topic(A)) == before + after
 
 
 async def test_what_a_former_owner_left_is_cut_before_what_came_after(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     before = await fill(first.topic(A), 30)
     storages.kill(1)
-    await second.begin([A])
+    await second.acquire([A])
     after = await fill(second.topic(A), 30, first=30)
     await cut_whole(second)
     record = await storages.records.get(A)
@@ -62,18 +62,18 @@ async def test_what_a_former_owner_left_is_cut_before_what_came_after(storages: 
 
 async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     dead = first._ground.folder
     await fill(first.topic(A), 30)
     await fill(first.topic(B), 30)
     storages.kill(1)
-    await second.begin([A])
+    await second.acquire([A])
     await cut_whole(second)
-    assert await second.retire_journals() == 0
-    await second.begin([B])
-    assert await second.retire_journals() == 0
+    assert await second.remove_journals() == 0
+    await second.acquire([B])
+    assert await second.remove_journals() == 0
     await cut_whole(second)
-    assert await second.retire_journals() == 1
+    assert await second.remove_journals() == 1
     assert not storages.disk.exists(dead)
     assert len(await read_all(second.topic(A))) == len(await read_all(second.topic(B))) == 30
 
@@ -82,34 +82,34 @@ async def test_topics_of_former_owners_that_cannot_be_cut_are_not_listed_once_fo
     storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     for topic_id in (A, B):
         await fill(first.topic(topic_id), 3)
     await storages.stop(1)
-    await second.begin([A, B])
+    await second.acquire([A, B])
     storages.disks[2].fail(Operation.SYNC, name="segments/*", times=100)  # type: ignore[attr-defined]
     assert (await second.flush()).failed == 2
     lists: list[frozenset[int]] = []
-    original = vars(Histories)["with_older_epochs"].fget
+    original = vars(TopicHistories)["with_older_epochs"].fget
 
-    def note(histories: Histories) -> frozenset[int]:
+    def note(histories: TopicHistories) -> frozenset[int]:
         lists.append(original(histories))
         return lists[-1]
 
-    monkeypatch.setattr(Histories, "with_older_epochs", property(note))
+    monkeypatch.setattr(TopicHistories, "with_older_epochs", property(note))
     assert not second._flusher.is_due
     assert lists == [{A, B}]
 
 
 async def test_positions_come_along_through_segments_and_a_second_owner(storages: StoragesWorld) -> None:
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 30)
     await save(first.topic(A), 20)
     await cut_whole(first)
-    await second.begin([A])
+    await second.acquire([A])
     await cut_whole(second)
-    await third.begin([A])
+    await third.acquire([A])
     cursor = third.topic(A).cursor(SUBSCRIPTION)
     assert cursor is not None
     assert cursor.position == 20
@@ -117,13 +117,13 @@ async def test_positions_come_along_through_segments_and_a_second_owner(storages
 
 async def test_a_given_topic_is_the_next_owners_and_the_giver_goes_on_with_the_others(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     records = await fill(first.topic(A), 10)
     log = first.topic(A)
-    await first.give(A, lambda: stop_at(log))
+    await first.release(A, lambda: stop_at(log))
     with pytest.raises(TopicNotServedError):
         first.topic(A)
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     assert await read_all(second.topic(A)) == records
     await fill(first.topic(B), 5)
     assert [*first.owned, *second.owned] == [B, A]
@@ -134,33 +134,33 @@ async def test_what_is_wrong_with_a_topic_is_the_next_owners_business_once_it_is
     storages: StoragesWorld, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await storages.start(1)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     log = first.topic(A)
     await fill(log, 3)
     await first._journal.rotate()
     if step == "before":
         storages.disks[1].fail(Operation.SYNC, name=f"segments/{A}/*")  # type: ignore[attr-defined]
         assert (await first.flush()).failed == 1
-        await first.give(A, lambda: stop_at(log))
+        await first.release(A, lambda: stop_at(log))
     else:
         point = storages.records.point
 
         async def give_first(changes: Any) -> Any:
-            await first.give(A, lambda: stop_at(log))
+            await first.release(A, lambda: stop_at(log))
             return await point(changes)
 
         monkeypatch.setattr(storages.records, "point", give_first)
         await first.flush()
-    assert first.stats.troubled_topics == 0
+    assert first.stats.quarantined_topics == 0
 
 
 async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     records = await fill(first.topic(A), 60)
     log = first.topic(A)
-    await first.give(A, lambda: stop_at(log))
-    await second.begin([A])
+    await first.release(A, lambda: stop_at(log))
+    await second.acquire([A])
     await fill(first.topic(B), 5)
     await first._journal.rotate()
     await first.flush()
@@ -175,7 +175,7 @@ async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(
 
 async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_meanwhile(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A, B])
+    await first.acquire([A, B])
     records = await fill(first.topic(A), 3)
     await fill(first.topic(B), 3)
     await first._journal.rotate()
@@ -183,8 +183,8 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
     assert (await first.flush()).failed == 1
     for giver, taker in ((first, second), (second, first)):
         log = giver.topic(A)
-        await giver.give(A, lambda: stop_at(log))  # noqa: B023 - awaited in its turn
-        await taker.begin([A])
+        await giver.release(A, lambda: stop_at(log))  # noqa: B023 - awaited in its turn
+        await taker.acquire([A])
         if taker is second:
             records += await fill(second.topic(A), 3, first=3)
             await cut_whole(second)
@@ -196,17 +196,17 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
 
 async def test_an_owner_that_starts_again_has_its_topics_and_what_is_in_older_journals(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     before = await fill(first.topic(A), 20)
     storages.kill(1)
-    await second.begin([A])
+    await second.acquire([A])
     after = await fill(second.topic(A), 20, first=20)
     await storages.stop(2)
     again = await storages.start(2)
     assert again.owned == {A}
     assert await read_all(again.topic(A)) == before + after
     await cut_whole(again)
-    assert await again.retire_journals() == 1
+    assert await again.remove_journals() == 1
     assert await read_all(again.topic(A)) == before + after
 
 
@@ -214,16 +214,16 @@ async def test_a_fenced_broker_begins_a_new_journal_and_its_old_one_is_left_to_t
     storages: StoragesWorld,
 ) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 20)
     old = first._journal.journal_id
-    await second.begin([A])
+    await second.acquire([A])
     await storages.stop(1)
     again = await storages.start(1)
     assert again.owned == frozenset()
     assert again._journal.journal_id != old
     await cut_whole(second)
-    assert await again.retire_journals() == 1
+    assert await again.remove_journals() == 1
     assert not storages.disk.exists(journal_folder(old))
     assert await read_all(second.topic(A)) == records
 
@@ -232,18 +232,18 @@ async def test_nothing_begins_in_a_journal_that_was_struck_off(storages: Storage
     first = await storages.start(1)
     await storages.journals.strike_off(first._journal.journal_id)
     with pytest.raises(JournalFencedError, match="struck off"):
-        await first.begin([A])
+        await first.acquire([A])
     assert (await storages.records.get(A)).epochs == ()
 
 
 async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 20)
     folder = first._ground.folder
-    await second.begin([A])
+    await second.acquire([A])
     await cut_whole(second)
-    await second.retire_journals()
+    await second.remove_journals()
     told = Told()
     first.topic(A).append_record(b"late", told)
     assert isinstance(await told.outcome(), StorageUnavailableError)
@@ -254,9 +254,9 @@ async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(stora
 
 async def test_a_live_journal_is_never_retired(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    assert await second.retire_journals() == 0
-    await first.begin([A])
-    assert await second.retire_journals() == 0
+    assert await second.remove_journals() == 0
+    await first.acquire([A])
+    assert await second.remove_journals() == 0
     assert len(storages.folders()) == 2
 
 
@@ -264,9 +264,9 @@ async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leave
     storages: StoragesWorld,
 ) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 40)
-    await second.begin([A])
+    await second.acquire([A])
     records += await fill(second.topic(A), 40, first=40)
     await cut_whole(second)
     named = await storages.records.get(A)
@@ -274,16 +274,16 @@ async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leave
     assert await storages.records.get(A) == named
     assert await read_all(second.topic(A)) == records
     await second.sweep_orphans()
-    generations = {name.split("-")[-1].split(".")[0] for name in storages.disk.list(f"segments/{A}")}
-    assert all(int(one) >> 32 == named.epochs[-1].epoch for one in generations)
+    manifest_versions = {name.split("-")[-1].split(".")[0] for name in storages.disk.list(f"segments/{A}")}
+    assert all(int(one) >> 32 == named.epochs[-1].epoch for one in manifest_versions)
 
 
 async def test_retention_takes_what_was_cut_from_a_former_owners_journal(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 60)
     storages.kill(1)
-    await second.begin([A])
+    await second.acquire([A])
     log = second.topic(A)
     await fill(log, 10, first=60)
     await cut_whole(second)
@@ -294,19 +294,19 @@ async def test_retention_takes_what_was_cut_from_a_former_owners_journal(storage
 
 async def test_a_deleted_topic_keeps_no_journal_and_no_folder(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 40)
     await cut_whole(first)
     storages.kill(1)
     await storages.delete(A)
-    await second.begin([B])
+    await second.acquire([B])
     assert await second.sweep_deleted() == 1
     assert not storages.disk.exists(f"segments/{A}")
 
 
 async def test_what_a_late_owner_leaves_of_a_deleted_topic_goes_with_the_next_start(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     await fill(first.topic(A), 40)
     await storages.delete(A)
     await second.sweep_deleted()
@@ -322,7 +322,7 @@ async def test_the_folder_of_a_topic_that_came_since_a_broker_heard_of_the_metad
     first, second = await storages.start(1), await storages.start(2)
     fall_behind(storages)
     await storages.create(LATE)
-    await first.begin([LATE])
+    await first.acquire([LATE])
     records = await fill(first.topic(LATE), 40)
     await cut_whole(first)
     await second.sweep_orphans()
@@ -348,7 +348,7 @@ async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions
 ) -> None:
     reads = SteppedRunner()
     first, second = await storages.start(1), await storages.start(2, read_runner=reads)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 40)
     await save(first.topic(A), 30)
 
@@ -358,7 +358,7 @@ async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions
             await first.flush()
 
     reads.happen_after(works, flush)
-    assert await second.begin([A]) == {A}
+    assert await second.acquire([A]) == {A}
     cursor = second.topic(A).cursor(SUBSCRIPTION)
     assert cursor is not None
     assert cursor.position == 30
@@ -371,20 +371,20 @@ async def test_a_taker_whose_own_journal_is_removed_meanwhile_takes_nothing(
 ) -> None:
     reads = SteppedRunner()
     first, second, third = await storages.start(1), await storages.start(2, read_runner=reads), await storages.start(3)
-    await first.begin([B])
+    await first.acquire([B])
     records = await fill(first.topic(B), 20)
     await storages.stop(1)  # nothing of it has to be written again, so no round of the taker meets a fence
-    await second.begin([A])
+    await second.acquire([A])
 
-    async def retire() -> None:
-        await third.begin([A])
+    async def remove_unneeded() -> None:
+        await third.acquire([A])
         await third.flush()
-        assert await third.retire_journals() == 1
+        assert await third.remove_journals() == 1
 
-    reads.happen_after(works, retire)
+    reads.happen_after(works, remove_unneeded)
     with contextlib.suppress(DanubeError):
-        await second.begin([B])
-    assert await third.begin([B]) == {B}
+        await second.acquire([B])
+    assert await third.acquire([B]) == {B}
     assert await read_all(third.topic(B)) == records
 
 
@@ -394,17 +394,17 @@ async def test_a_taker_that_another_one_overtakes_is_not_told_that_the_old_journ
 ) -> None:
     reads = SteppedRunner()
     first, second, third = await storages.start(1), await storages.start(2, read_runner=reads), await storages.start(3)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 20)
     storages.kill(1)
 
     async def overtake() -> None:
-        await third.begin([A])
+        await third.acquire([A])
         await cut_whole(third)
-        assert await third.retire_journals() == 1
+        assert await third.remove_journals() == 1
 
     reads.happen_after(works, overtake)
-    owner = second if await second.begin([A]) else third
+    owner = second if await second.acquire([A]) else third
     assert await read_all(owner.topic(A)) == records
 
 
@@ -414,8 +414,8 @@ async def test_a_topic_that_is_deleted_while_others_are_taken_with_it_keeps_none
     writes = PausedRunner()
     await storages.create(3)
     first, second = await storages.start(1), await storages.start(2, runner=writes)
-    await first.begin([A, B])
-    await second.begin([3])
+    await first.acquire([A, B])
+    await second.acquire([3])
     for topic_id in (A, B):
         await save(first.topic(topic_id), 0)
     records = await fill(first.topic(B), 5)
@@ -423,22 +423,22 @@ async def test_a_topic_that_is_deleted_while_others_are_taken_with_it_keeps_none
     writes.hold()
     second.topic(3).append_record(b"on its way", Told())
     await rest()
-    beginning = asyncio.ensure_future(second.begin([A, B]))
+    beginning = asyncio.ensure_future(second.acquire([A, B]))
     await rest()
     await storages.delete(A)
     await second.sweep_deleted()
     writes.release()
     assert await beginning == {B}
     assert await read_all(second.topic(B)) == records
-    assert second._journal._durable.index(A) is None
+    assert second._journal.index(A) is None
 
 
 async def test_a_topic_that_was_deleted_is_not_brought_back(storages: StoragesWorld) -> None:
     first = await storages.start(1)
     await storages.delete(A)
-    assert await first.begin([A]) == frozenset()
+    assert await first.acquire([A]) == frozenset()
     assert await first.sweep_deleted() == 1
-    assert await first.begin([A, B]) == {B}
+    assert await first.acquire([A, B]) == {B}
     assert sorted(await storages.records.all()) == [B]
 
 
@@ -446,7 +446,7 @@ async def test_a_broker_does_not_start_on_a_folder_that_lacks_its_journal_and_go
     storages: StoragesWorld,
 ) -> None:
     first = await storages.start(1)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 5)
     await storages.stop(1)
     entered, mounted = await storages.journals.all(), storages.disk
@@ -471,13 +471,13 @@ async def test_a_giver_keeps_no_file_open_that_the_next_owner_removes(tmp_path: 
     storages = StoragesWorld(LocalDisk(tmp_path))
     await storages.create(A)
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     log = first.topic(A)
     await fill(log, 60)
     await cut_whole(first)
     assert len(await read_all(log)) == 60
-    await first.give(A, lambda: stop_at(log))
-    await second.begin([A])
+    await first.release(A, lambda: stop_at(log))
+    await second.acquire([A])
     second.topic(A)
     await second.retain(always(Retention(None, 1_000)), lambda _: None)
     assert second.stats.dropped_segments > 0
@@ -489,10 +489,10 @@ async def test_a_folder_of_this_machine_can_be_shared(tmp_path: Path) -> None:
     storages = StoragesWorld(LocalDisk(tmp_path))
     await storages.create(A)
     first, second = await storages.start(1), await storages.start(2)
-    await first.begin([A])
+    await first.acquire([A])
     records = await fill(first.topic(A), 40)
-    await second.begin([A])
+    await second.acquire([A])
     await cut_whole(second)
-    assert await second.retire_journals() == 1
+    assert await second.remove_journals() == 1
     assert await read_all(second.topic(A)) == records
     await storages.end()

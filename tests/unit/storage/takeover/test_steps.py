@@ -25,7 +25,7 @@ async def take_over(protocol: Protocol, read: int) -> None:
     world = SharedWorld()
     try:
         owner = await world.start(1)
-        await owner.begin(A)
+        await owner.acquire(A)
         stored = [b"0", b"1"]
         await owner.store(A, stored)
         await owner.save(A, 2)
@@ -52,11 +52,11 @@ async def move(protocol: Protocol) -> None:
     world = SharedWorld()
     try:
         giver = await world.start(1, protocol)
-        await giver.begin(A)
+        await giver.acquire(A)
         stored = [b"0", b"1"]
         await giver.store(A, stored)
         log, is_stopped = giver.topics[A].log, asyncio.Event()
-        await giver.give(A, {5: Cursor(1)}, is_stopped)
+        await giver.release(A, {5: Cursor(1)}, is_stopped)
         if not is_stopped.is_set():
             log.append_record(b"2", late := Told())
             stored += [b"2"] if await late.outcome() == 2 else []
@@ -72,7 +72,7 @@ async def move(protocol: Protocol) -> None:
 async def begin_and_lose_power(world: SharedWorld, taker: SharedBroker) -> None:
     """The power goes when the taker serves; its own journal writes nothing unless the taker waits for it."""
     taker.writes.hold()
-    begun = asyncio.ensure_future(taker.begin(A))
+    begun = asyncio.ensure_future(taker.acquire(A))
     for _ in range(50):
         await asyncio.sleep(0)
     if not begun.done():
@@ -92,15 +92,15 @@ async def check_all_is_there(broker: SharedBroker, stored: list[bytes], position
 
 
 LOST = [
-    *[(Part.TAKE, step) for step in PROTOCOL[Part.TAKE]],
-    *[(Part.GIVE, step) for step in PROTOCOL[Part.GIVE]],
+    *[(Part.TAKEOVER, step) for step in PROTOCOL[Part.TAKEOVER]],
+    *[(Part.RELEASE, step) for step in PROTOCOL[Part.RELEASE]],
     *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN]],
 ]
 SWAPPED = [
-    (Part.TAKE, Step.FENCE),
-    (Part.TAKE, Step.READ),
-    (Part.TAKE, Step.COPY_CURSORS),
-    (Part.TAKE, Step.SYNC),
+    (Part.TAKEOVER, Step.FENCE),
+    (Part.TAKEOVER, Step.READ),
+    (Part.TAKEOVER, Step.COPY_CURSORS),
+    (Part.TAKEOVER, Step.SYNC),
     (Part.OPEN, Step.READ),
     (Part.OPEN, Step.COPY_CURSORS),
     (Part.OPEN, Step.SYNC),
@@ -128,7 +128,7 @@ async def test_steps_that_are_swapped_in_the_table_lose_something(part: Part, st
 
 async def is_broken(protocol: Protocol, part: Part) -> bool:
     try:
-        if part is Part.TAKE:
+        if part is Part.TAKEOVER:
             for read in READS:
                 await take_over(protocol, read)
         else:
@@ -158,7 +158,7 @@ def watched(disk: SimDisk) -> list[str]:
 async def test_an_owner_writes_syncs_looks_and_only_then_acknowledges() -> None:
     world = SharedWorld()
     broker = await world.start(1)
-    await broker.begin(A)
+    await broker.acquire(A)
     seen = watched(broker.disk)
     told = broker.append(A, b"0")
     assert await told.offset() == 0
@@ -170,7 +170,7 @@ async def test_an_owner_writes_syncs_looks_and_only_then_acknowledges() -> None:
 async def test_a_restart_cuts_and_syncs_and_looks_before_it_serves() -> None:
     world = SharedWorld()
     broker = await world.start(1)
-    await broker.begin(A)
+    await broker.acquire(A)
     await broker.store(A, [b"0"])
     name = f"{broker.folder}/0000000001.journal"
     broker.kill()
@@ -184,14 +184,14 @@ async def test_a_restart_cuts_and_syncs_and_looks_before_it_serves() -> None:
     assert changes[0] == "look fence", "a fenced journal is not touched"
     assert changes[1:3] == ["truncate 0000000001.journal", "sync 0000000001.journal"]
     assert changes[-1] == "look fence"
-    assert PROTOCOL[Part.RESTART] == (Step.CUT, Step.SYNC, Step.LOOK, Step.SERVE)
+    assert PROTOCOL[Part.RESTART] == (Step.TRUNCATE, Step.SYNC, Step.LOOK, Step.SERVE)
     await world.end()
 
 
 async def test_a_fence_that_is_put_up_during_the_sync_is_seen_before_the_acknowledgement() -> None:
     world = SharedWorld()
     broker = await world.start(1)
-    await broker.begin(A)
+    await broker.acquire(A)
     fence = Fence(world.disk.join(), broker.folder)
     broker.writes.hold()
     told = broker.append(A, b"0")

@@ -147,7 +147,7 @@ def test_no_more_files_are_open_than_the_bound_says() -> None:
         tier.put(f"segments/{number}/a", [b"x"])
         tier.read(f"segments/{number}/a", 0, 1)
     assert len(tier._open) == SEGMENT_OPEN_FILES_MAX
-    tier.let_go(f"segments/{SEGMENT_OPEN_FILES_MAX}")
+    tier.close_folder(f"segments/{SEGMENT_OPEN_FILES_MAX}")
     assert len(tier._open) == SEGMENT_OPEN_FILES_MAX - 1
     tier.close()
     assert not tier._open

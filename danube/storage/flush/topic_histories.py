@@ -1,4 +1,4 @@
-"""What the manifests say, in memory: of each topic that has a history, the newest generation that metadata names."""
+"""The newest manifest of each topic that metadata names, in memory, with the tails in former owners' journals."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from danube.metadata.records.storage import TopicStorage
 from danube.storage.segment.manifest import Manifest
-from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
+from danube.storage.takeover.previous_epochs import PreviousOwnerTail
 
 _log = logging.getLogger(__name__)
 
@@ -15,14 +15,14 @@ Trimmed = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
-    """One topic's history at one moment. A new one takes its place whole, so a reader sees before or after."""
+class TopicHistory:
+    """One topic's history at one moment; it is replaced as a whole, so a reader sees before or after."""
 
     record: TopicStorage
-    """Which generation metadata names."""
+    """Its manifest version is the one that metadata names."""
     manifest: Manifest
-    foreign: tuple[PreviousOwnerTail, ...] = ()
-    """What is still kept in journals of former owners, between the segments and the broker's own journal."""
+    tails: tuple[PreviousOwnerTail, ...] = ()
+    """Parts in former owners' journals, between the segments and the broker's own journal."""
     body_bytes: int = field(init=False)
     """Of the manifest's segments."""
     file_bytes: int = field(init=False)
@@ -32,23 +32,23 @@ class History:
         object.__setattr__(self, "file_bytes", self.manifest.file_bytes)
 
     def covered_to(self, journal_id: int) -> int:
-        """The position of a journal below which nothing of the topic is needed, as far as its record tells.
+        """The position of a journal below which nothing of the topic is needed.
 
-        What is there is in segments, or of an epoch that is all in segments: of such the record tells nothing any more.
+        Records there are in segments, or of an epoch that is all in segments, which the record names no more.
         """
         begun = next((one.position for one in self.record.epochs if one.journal_id == journal_id), 0)
         return max(begun, self.manifest.journals.get(journal_id, 0))
 
 
 def remaining_tails(parts: Iterable[PreviousOwnerTail], manifest: Manifest) -> tuple[PreviousOwnerTail, ...]:
-    """Those of which something is not in segments."""
+    """Tails with something that is not in segments."""
     return tuple(part for part in parts if part.end_offset > manifest.end_offset)
 
 
-class Histories:
+class TopicHistories:
     """The histories of all topics of a broker; a topic without one costs nothing."""
 
-    def __init__(self, found: Iterable[History] = ()) -> None:
+    def __init__(self, found: Iterable[TopicHistory] = ()) -> None:
         self._of = {history.record.topic_id: history for history in found}
         self._with_older = {topic_id for topic_id, history in self._of.items() if len(history.record.epochs) > 1}
         self._listeners: dict[int, tuple[Trimmed, ...]] = {}
@@ -59,30 +59,30 @@ class Histories:
 
     @property
     def with_older_epochs(self) -> frozenset[int]:
-        """The topics of which metadata says that something is, or may be, in journals of former owners."""
+        """Topics with records that are, or may be, in journals of former owners."""
         return frozenset(self._with_older)
 
     def has_older_epochs(self, topic_id: int) -> bool:
         """Whether a topic is one of these."""
         return topic_id in self._with_older
 
-    def __iter__(self) -> Iterator[History]:
+    def __iter__(self) -> Iterator[TopicHistory]:
         return iter(list(self._of.values()))
 
-    def get(self, topic_id: int) -> History | None:
-        """What there is of a topic; None before its first cut."""
+    def get(self, topic_id: int) -> TopicHistory | None:
+        """The history of a topic; None before its first flush."""
         return self._of.get(topic_id)
 
     def begin_at(self, topic_id: int, offset: int) -> None:
-        """What is below this offset may be gone at any moment: nobody is to begin there, until the next `put`."""
+        """Records below this offset may be removed at any moment: no reader starts there until the next `put`."""
         self._beginnings[topic_id] = offset
 
     def beginning(self, topic_id: int) -> int:
-        """What `begin_at` said last; 0 when it said nothing."""
+        """The offset of the last `begin_at`, or 0."""
         return self._beginnings.get(topic_id, 0)
 
-    def put(self, history: History) -> None:
-        """Have what metadata names count from here on, and tell who listens when its start moved."""
+    def put(self, history: TopicHistory) -> None:
+        """Replace a topic's history, and call its listeners when its start moved."""
         topic_id = history.record.topic_id
         self._beginnings.pop(topic_id, None)
         before = self._of.get(topic_id)
@@ -97,7 +97,7 @@ class Histories:
                 _call(listener, start_offset)
 
     def forget(self, topic_id: int) -> None:
-        """Let go of a topic that is gone."""
+        """Drop a topic."""
         self._of.pop(topic_id, None)
         self._with_older.discard(topic_id)
         self._listeners.pop(topic_id, None)
