@@ -374,7 +374,7 @@ def refused_start(broker: BrokerProcess) -> str:
     return broker.log().rstrip().splitlines()[-1]
 
 
-async def is_cut(broker: BrokerProcess) -> None:
+async def is_flushed(broker: BrokerProcess) -> None:
     """Wait until the topic is in segments, and what it had in the journal is gone from there."""
     first = broker.data_dir / "journal" / "0000000001.journal"
     async with asyncio.timeout(PATIENCE_S):
@@ -394,7 +394,7 @@ def test_an_old_backup_below_a_newer_folder_loses_nothing_without_a_word(store: 
         broker.start()
         asyncio.run(publish(broker, 7, CLICKS))
         asyncio.run(publish(broker, 400, message_bytes=10_000))
-        asyncio.run(is_cut(broker))
+        asyncio.run(is_flushed(broker))
         broker.kill()
 
         done = asyncio.run(metadata("restore", file, "--data-dir", data, "--force", "--yes"))
@@ -417,7 +417,7 @@ def test_an_up_to_date_backup_is_restored_without_a_word(tmp_path: Path) -> None
     with BrokerProcess(data, settings=CUTTING) as broker:
         asyncio.run(publish(broker, 20))
         asyncio.run(publish(broker, 400, message_bytes=10_000))
-        asyncio.run(is_cut(broker))
+        asyncio.run(is_flushed(broker))
         broker.kill()
         assert asyncio.run(metadata("backup", file, "--data-dir", data)).code == 0
         done = asyncio.run(metadata("restore", file, "--data-dir", data, "--force", "--yes"))

@@ -52,7 +52,7 @@ async def segments(admin: AdminPeer) -> int:
     return described.storage.segments
 
 
-async def is_cut(admin: AdminPeer) -> None:
+async def is_flushed(admin: AdminPeer) -> None:
     """Wait until most of the topic is in segments."""
     async with asyncio.timeout(PATIENCE_S):
         while await segments(admin) < 2:
@@ -62,7 +62,7 @@ async def is_cut(admin: AdminPeer) -> None:
 async def test_history_in_segments_outlives_kill_9(cutting: BrokerProcess) -> None:
     async with connected(cutting) as (client, admin):
         await fill(client)
-        await is_cut(admin)
+        await is_flushed(admin)
     await asyncio.to_thread(cutting.kill)
     await asyncio.to_thread(cutting.start)
     async with connected(cutting) as (client, admin):
@@ -75,7 +75,7 @@ async def test_history_in_segments_outlives_kill_9(cutting: BrokerProcess) -> No
 async def test_a_topic_deleted_right_before_kill_9_leaves_no_file(cutting: BrokerProcess) -> None:
     async with connected(cutting) as (client, admin):
         await fill(client)
-        await is_cut(admin)
+        await is_flushed(admin)
         (described,) = await admin.describe(TOPIC)
         folder = cutting.data_dir / "segments" / str(described.topic_id)
         assert list(folder.iterdir())

@@ -22,7 +22,7 @@ ROWS: dict[str, list[str]] = {
         f"{LOG}::test_records_come_back_in_the_order_in_which_they_were_appended"
     ],
     "one_topic_one_subsc: files are rotated, and put where they stay": [
-        f"{STORE}/test_cutting_and_reading.py::test_a_cut_frees_the_journal_files_that_it_read"
+        f"{STORE}/test_flushing_and_reading.py::test_a_cut_frees_the_journal_files_that_it_read"
     ],
     "one_topic_one_subsc: history goes over into what is live": [
         f"{LOG}::test_a_reader_of_history_goes_on_with_what_is_new_without_a_gap"
@@ -49,7 +49,7 @@ ROWS: dict[str, list[str]] = {
     ],
     "multiple_topics_own_subsc: topics keep apart": [f"{LOG}::test_topics_keep_apart"],
     "multiple_topics_own_subsc: each topic is exported by itself": [
-        f"{STORE}/test_troubles.py::test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut"
+        f"{STORE}/test_quarantine.py::test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut"
     ],
     "multiple_topics_own_subsc: topics are written at the same time, under mixed loads": [
         f"{STORE}/test_model.py::test_whatever_happens_nothing_is_lost_moved_or_doubled"
@@ -88,16 +88,16 @@ ROWS: dict[str, list[str]] = {
     ],
     "shared_fs_mode_smoke: sealed by one, taken over by the next": [
         f"{HANDOVER}/test_moves.py::test_a_given_topic_goes_on_elsewhere_and_its_giver_keeps_the_others",
-        f"{HANDOVER}/test_taking.py::test_a_taken_topic_goes_on_at_the_next_offset_with_all_that_was_stored",
+        f"{HANDOVER}/test_acquiring.py::test_a_taken_topic_goes_on_at_the_next_offset_with_all_that_was_stored",
     ],
     "shared_fs_mode_smoke: exported now and then while it is owned": [
         f"{STORE}/test_background.py::test_closed_journal_files_are_cut_after_a_while"
     ],
     "shared_fs_mode_smoke: found again by what metadata knows, without local files": [
-        f"{HANDOVER}/test_taking.py::test_what_is_in_segments_is_not_looked_for_in_journals"
+        f"{HANDOVER}/test_acquiring.py::test_what_is_in_segments_is_not_looked_for_in_journals"
     ],
     "owner_change_continuity: many owners, contiguous offsets, nothing twice": [
-        f"{HANDOVER}/test_taking.py::test_three_owners_in_a_row_lose_nothing_in_a_power_cut",
+        f"{HANDOVER}/test_acquiring.py::test_three_owners_in_a_row_lose_nothing_in_a_power_cut",
         f"{CLUSTER}::test_owners_are_killed_one_after_the_other_and_every_acknowledged_message_is_there",
     ],
     "delete_cleanup: deleting removes records and segments": [

@@ -19,7 +19,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.disk import Operation
 from tests.contracts.topic_log_places import DISKS, PLACEMENTS, TAKEN, LogPlace, log_place
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import always, cut_all, fill, read_all, record_of, records_from
+from tests.unit.storage.store.storage_world import always, fill, flush_all, read_all, record_of, records_from
 
 SLOW_READ, FAST_READ = 300, 100_000
 
@@ -186,7 +186,7 @@ async def test_readers_and_a_writer_do_not_disturb_each_other(place: LogPlace) -
 async def test_a_reader_is_not_disturbed_when_everything_is_cut_under_it(place: LogPlace) -> None:
     log, records = await filled(place, 80)
     reading = asyncio.gather(*(Follower(log, start, SLOW_READ).until(80) for start in (0, 40)))
-    await cut_all(place.storage)
+    await flush_all(place.storage)
     assert await reading == [records, records[40:]]
 
 
@@ -208,7 +208,7 @@ async def test_a_deleted_topic_leaves_the_others_as_they_are(place: LogPlace) ->
     await filled(place, topic_id=1)
     log, records = await filled(place, topic_id=2)
     place.storage.forget(1)
-    await cut_all(place.storage)
+    await flush_all(place.storage)
     assert await read_all(log) == records
 
 
@@ -304,7 +304,7 @@ async def test_a_batch_whose_checksum_is_wrong_is_not_stored(place: LogPlace) ->
 async def test_after_retention_readers_go_on_with_what_is_left(place: LogPlace) -> None:
     log, records = await filled(place, 100)
     other, others = await filled(place, 30, topic_id=2)
-    await cut_all(place.storage)
+    await flush_all(place.storage)
     policies = {1: Retention(None, 9_000), 2: Retention(None, None)}
     assert await place.storage.retain(policies.__getitem__, lambda _: None) > 0
     assert 0 < log.start_offset < 100

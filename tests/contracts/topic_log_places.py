@@ -12,8 +12,8 @@ from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all
-from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole
+from tests.unit.storage.store.storage_world import StorageWorld, flush_all
+from tests.unit.storage.takeover.storages_world import StoragesWorld, flush_whole
 
 Placement = Callable[[Storage], Awaitable[None]]
 
@@ -24,7 +24,7 @@ async def in_the_journal(storage: Storage) -> None:
 
 async def in_segments(storage: Storage) -> None:
     """Cut everything."""
-    await cut_all(storage)
+    await flush_all(storage)
 
 
 async def in_both(storage: Storage) -> None:
@@ -76,7 +76,7 @@ def log_place(placement: str, disk: str, folder: Path) -> LogPlace:
     """A place by its name."""
     made: Disk = LocalDisk(folder) if disk == "local" else SimDisk()
     if placement in TAKEN:
-        return TakenPlace(made, is_cut=TAKEN[placement])
+        return TakenPlace(made, is_flushed=TAKEN[placement])
     return OwnPlace(PLACEMENTS[placement], made)
 
 
@@ -125,9 +125,9 @@ class TakenPlace:
     changes_owner = True
     topics = (1, 2, 3)
 
-    def __init__(self, disk: Disk, *, is_cut: bool) -> None:
+    def __init__(self, disk: Disk, *, is_flushed: bool) -> None:
         self._world = StoragesWorld(disk)
-        self._is_cut = is_cut
+        self._is_flushed = is_flushed
         self._number = 1
         self._logs: list[MovedLog] = []
 
@@ -161,8 +161,8 @@ class TakenPlace:
         assert await taker.acquire(self.topics) == frozenset(self.topics)
         for log in self._logs:
             log.move(taker.topic(log.now.topic_id))
-        if self._is_cut:
-            await cut_whole(taker)
+        if self._is_flushed:
+            await flush_whole(taker)
             assert await taker.remove_journals() == 1
 
     async def reload(self) -> None:

@@ -172,7 +172,7 @@ def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
     """Have journal files go when their segments are written, and not when metadata names them."""
     original = SegmentFlusher._flush_topics
 
-    async def cut_topics(
+    async def flush_topics(
         self: SegmentFlusher, topic_ids: frozenset[int], files: Sequence[ClosedFile], report: Any
     ) -> bool:
         position = files[-1].end_position if files else self._passed_to
@@ -186,7 +186,7 @@ def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
             await self._journal.remove_files(patched[-1].sequence + 1)
         return await original(self, topic_ids, files, report)
 
-    patch.setattr(SegmentFlusher, "_flush_topics", cut_topics)
+    patch.setattr(SegmentFlusher, "_flush_topics", flush_topics)
 
 
 def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:

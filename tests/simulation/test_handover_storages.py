@@ -25,19 +25,19 @@ def test_the_runs_have_in_them_what_they_are_for(monkeypatch: pytest.MonkeyPatch
     seen = Counter[str]()
     retire, flush = JournalRemover.remove_unneeded, SegmentFlusher.flush
 
-    async def counted_retire(self: JournalRemover) -> int:
+    async def counted_removal(self: JournalRemover) -> int:
         gone = await retire(self)
         seen["retired"] += gone
         return gone
 
-    async def counted_cut(self: SegmentFlusher) -> FlushReport:
+    async def counted_flush(self: SegmentFlusher) -> FlushReport:
         older = len(self._topics.histories.with_older_epochs)
         report = await flush(self)
         seen["cut of former owners"] += max(0, older - len(self._topics.histories.with_older_epochs))
         return report
 
-    monkeypatch.setattr(JournalRemover, "remove_unneeded", counted_retire)
-    monkeypatch.setattr(SegmentFlusher, "flush", counted_cut)
+    monkeypatch.setattr(JournalRemover, "remove_unneeded", counted_removal)
+    monkeypatch.setattr(SegmentFlusher, "flush", counted_flush)
     stories: list[Any] = [simulate_shared(seed).lives for seed in range(CLOSE_BY)]
     words = " ".join(line for lives in stories for line in lives)
     assert min(seen["retired"], seen["cut of former owners"]) > CLOSE_BY

@@ -12,7 +12,7 @@ from danube.model.topic import TopicName
 from danube.storage.segment.manifest import folder_of
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
-from tests.unit.storage.store.storage_world import cut_all
+from tests.unit.storage.store.storage_world import flush_all
 
 
 class Keeper(NamedTuple):
@@ -23,7 +23,7 @@ class Keeper(NamedTuple):
 
     async def let_go(self) -> int:
         """Do what the broker does in time: cut the journal, then retention."""
-        await cut_all(self.storage)
+        await flush_all(self.storage)
         return await RetentionSync(self.topics, self.storage).sweep()
 
     def folder(self, data_dir: Path, topic: TopicName) -> Path:

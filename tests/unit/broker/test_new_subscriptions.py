@@ -12,7 +12,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.segment import manifest_format
 from danube.testing.in_process_broker import Cell, StartBroker
 from tests.unit.broker.keeper import Keeper
-from tests.unit.storage.store.storage_world import cut_all
+from tests.unit.storage.store.storage_world import flush_all
 
 Make = Callable[[Cell, TopicName], Awaitable[object]]
 
@@ -60,7 +60,7 @@ async def test_subscriptions_that_could_not_be_made_leave_nothing_that_keeps_the
         for _ in range(3):
             with pytest.raises(DanubeError, match="no leader"):
                 await make(cell, topic)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     stats = keepers[-1].storage.stats
     assert (stats.quarantined_topics, stats.segments > 0) == (0, True)
 

@@ -22,7 +22,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.stream import StreamPeer
 from tests.unit.broker.keeper import Keeper
 from tests.unit.broker.test_audit_log import ENTRY
-from tests.unit.storage.store.storage_world import cut_all
+from tests.unit.storage.store.storage_world import flush_all
 
 MESSAGES = 60
 PAYLOAD = b"x" * 400
@@ -234,7 +234,7 @@ async def test_a_deleted_topic_leaves_no_file(
 ) -> None:
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     folder = keepers[-1].folder(cell.settings.data_dir, topic)
     assert list(folder.iterdir())
     await cell.admin.delete_topic(topic)
@@ -247,7 +247,7 @@ async def test_what_a_broker_that_ended_left_of_a_deleted_topic_goes_with_the_ne
 ) -> None:
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     folder = keepers[-1].folder(cell.settings.data_dir, topic)
     await cell.admin.delete_topic(topic)
     cell = await start_broker(telemetry_interval_s=0)
@@ -264,7 +264,7 @@ async def test_a_topic_whose_history_is_damaged_is_refused_alone_and_can_be_dele
     for each in (topic, other):
         await fill(cell, each)
         await cell.admin.create_subscription(each, start=FetchFrom.EARLIEST)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     folder = keepers[-1].folder(cell.settings.data_dir, topic)
     cell = await start_broker(telemetry_interval_s=0)  # its end tidies up; what is damaged now is what is opened next
     (manifest,) = folder.glob("*.manifest")
@@ -314,7 +314,7 @@ async def test_what_metadata_has_let_go_of_is_learnt_also_where_nothing_is_limit
         await real(records, changes)
         raise UnknownOutcomeError("nothing was agreed on in time")
 
-    await cut_all(keeper.storage)
+    await flush_all(keeper.storage)
     with monkeypatch.context() as lost:
         lost.setattr(StorageRecords, "point", silent)
         await keeper.let_go()

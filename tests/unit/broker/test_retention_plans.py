@@ -25,7 +25,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.peers.admin import ASSISTANT, PERSON
 from tests.unit.broker.keeper import Keeper
-from tests.unit.storage.store.storage_world import cut_all
+from tests.unit.storage.store.storage_world import flush_all
 
 OTHER = TopicName("default", "other")
 KEPT_BYTES = 10_000
@@ -38,7 +38,7 @@ async def filled(keepers: list[Keeper], start_broker: StartBroker, topic: TopicN
     """A broker with a topic of many segments, and what keeps them."""
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     return cell, keepers[-1]
 
 
@@ -139,7 +139,7 @@ async def test_the_plan_for_a_namespace_is_for_the_topics_that_it_changes(
 ) -> None:
     cell, keeper = filled
     await fill(cell, OTHER)
-    await cut_all(keeper.storage)
+    await flush_all(keeper.storage)
     await cell.admin.create_topic(TopicName("default", "passing"), DispatchStrategy.NON_RELIABLE)
     await set_retention(cell, OTHER, bytes=1 << 40)
     plan = await planned(cell, "default", bytes=KEPT_BYTES)

@@ -9,7 +9,7 @@ from danube.model.topic import TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 from tests.unit.broker.keeper import Keeper
-from tests.unit.storage.store.storage_world import cut_all
+from tests.unit.storage.store.storage_world import flush_all
 
 PAYLOAD = b"x" * 300
 
@@ -46,7 +46,7 @@ async def test_a_topic_that_is_cut_while_it_is_away_comes_back_whole(
     await fill(cell, topic, 0)
     assert await take(cell, topic, 5) == list(range(5))
     await cell.broker.moves.unload(topic)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     await cell.broker.moves.open_again(topic)
     await fill(cell, topic, 20)
     assert await take(cell, topic, 35) == list(range(5, 40))
@@ -59,10 +59,10 @@ async def test_unacknowledged_messages_come_from_segments_after_a_restart(
     await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
     await fill(cell, topic, 0)
     assert await take(cell, topic, 7) == list(range(7))
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     cell = await start_broker(telemetry_interval_s=0)
     assert await take(cell, topic, 13) == list(range(7, 20))
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic, 20, count=1)
     assert await take(cell, topic, 1) == [20]
@@ -72,13 +72,13 @@ async def test_a_topic_made_anew_under_a_name_begins_empty_whatever_is_left_of_t
     keepers: list[Keeper], cell: Cell, start_broker: StartBroker, topic: TopicName
 ) -> None:
     await fill(cell, topic, 0)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     former = keepers[-1].folder(cell.settings.data_dir, topic)
     await cell.admin.delete_topic(topic)
     await cell.admin.create_topic(topic)
     await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
     await fill(cell, topic, 100)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     await keepers[-1].storage.sweep_deleted()
     assert not former.exists()
     cell = await start_broker(telemetry_interval_s=0)
@@ -91,7 +91,7 @@ async def test_a_subscription_that_is_deleted_does_not_come_back_with_a_manifest
     await cell.admin.create_topic(topic)
     await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
     await fill(cell, topic, 0)
-    await cut_all(keepers[-1].storage)
+    await flush_all(keepers[-1].storage)
     await cell.admin.unsubscribe(topic)
     cell = await start_broker(telemetry_interval_s=0)
     assert await cell.admin.subscriptions(topic) == ()

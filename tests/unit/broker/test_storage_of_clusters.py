@@ -41,7 +41,7 @@ from danube.storage.segment.manifest import Manifest
 from danube.testing.in_process_broker import Cell, running_broker
 from tests.unit.broker.keeper import Keeper
 from tests.unit.storage.inspection.folder_world import bytes_of, flip
-from tests.unit.storage.store.storage_world import cut_all
+from tests.unit.storage.store.storage_world import flush_all
 
 ORDERS, CLICKS = TopicName("default", "orders"), TopicName("default", "clicks")
 RAFT = {"mode": "cluster", "meta_store": {"type": "raft", "raft_addr": "127.0.0.1:0"}, "telemetry_interval_s": 0}
@@ -84,11 +84,11 @@ class Member:
         return self._keepers[-1]
 
     async def cut(self, _: Cell) -> None:
-        await cut_all(self.keeper.storage)
+        await flush_all(self.keeper.storage)
 
     async def cut_in_vain(self, _: Cell) -> None:
         with pytest.raises(MetadataError):
-            await cut_all(self.keeper.storage)
+            await flush_all(self.keeper.storage)
 
     def delete(self, topic: TopicName) -> Path:
         """Delete a topic; answers its folder, whose files are still there."""
@@ -225,13 +225,13 @@ def test_a_manifest_that_the_member_missed_counts_all_the_same(member: Member, m
     assert re.search(rf"^{ORDERS} +\d+ +0 \.\. 15 .* 2 +\d+ +[\d,]+ +0 batches ", out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("is_flushed", [True, False])
 def test_metadata_of_a_cluster_that_is_older_than_the_folder_is_told_by_a_repair_what_counts(
-    tmp_path: Path, keepers: list[Keeper], *, is_cut: bool
+    tmp_path: Path, keepers: list[Keeper], *, is_flushed: bool
 ) -> None:
     """What it names is gone, or it names nothing yet."""
     member = Member(tmp_path / "data", keepers)
-    member.live(publish(ORDERS, 10), publish(CLICKS, 10), *([member.cut] * is_cut))
+    member.live(publish(ORDERS, 10), publish(CLICKS, 10), *([member.cut] * is_flushed))
     shutil.copytree(member.path / "raft", tmp_path / "older")
     member.live(publish(ORDERS, 5), publish(CLICKS, 5), member.cut)
     before = member.content(ORDERS)

@@ -70,7 +70,7 @@ def base_of(journal: Journal, topic_id: int) -> TopicBase:
     )
 
 
-async def cut_all(journal: Journal, *topic_ids: int) -> dict[int, TopicBase]:
+async def flush_all(journal: Journal, *topic_ids: int) -> dict[int, TopicBase]:
     """Have the journal go on in a new file, and remove all others as if they were in segments."""
     await journal.rotate()
     bases = {topic_id: base_of(journal, topic_id) for topic_id in topic_ids}
@@ -190,7 +190,7 @@ async def test_removed_files_are_gone_and_the_journal_goes_on_without_them(uncac
     await saved.outcome()
     sequenced = await publish_numbered(log, 0, 3)
     size = journal.stats.size_bytes
-    bases = await cut_all(journal, TOPIC)
+    bases = await flush_all(journal, TOPIC)
     assert set(journal_files(uncached.disk)) == {SECOND_FILE}
     assert (journal.base_position, journal.stats.size_bytes) == (size, 52)
     assert (log.start_offset, log.durable_end, log.body_bytes, log.append_time_at_hand(0)) == (5, 5, 0, None)
@@ -205,7 +205,7 @@ async def test_what_is_below_the_journal_is_not_read_from_it(uncached: World) ->
     journal = await uncached.open()
     log = journal.topic(TOPIC, 1)
     await store(log, b"a")
-    await cut_all(journal, TOPIC)
+    await flush_all(journal, TOPIC)
     await store(log, b"b")
     assert log.read_hot(0, 1_000) is None
     with pytest.raises(StorageUnavailableError):
@@ -256,7 +256,7 @@ async def test_files_that_are_asked_for_are_not_removed(world: World) -> None:
 async def test_an_emptied_journal_begins_again_where_it_ended(world: World) -> None:
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
-    bases = await cut_all(journal, TOPIC)
+    bases = await flush_all(journal, TOPIC)
     journal_id, end = journal.journal_id, journal.end_position
     for _ in range(3):
         journal = await world.reopen(bases=bases)
@@ -314,7 +314,7 @@ async def test_a_smaller_removal_after_one_that_failed_does_not_go_back_behind_i
 async def test_leftovers_of_a_removal_are_removed_at_the_next_start(world: World) -> None:
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
-    bases = await cut_all(journal, TOPIC)
+    bases = await flush_all(journal, TOPIC)
     files = world.disk.contents()
     disk = sim_disk({**files, FIRST_FILE: b"left", "journal/0000000001.index": b"over"})
     after = world.after(disk)
@@ -325,7 +325,7 @@ async def test_leftovers_of_a_removal_are_removed_at_the_next_start(world: World
 async def test_no_flipped_bit_or_truncation_of_where_the_journal_begins_goes_unseen(world: World) -> None:
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
-    await cut_all(journal, TOPIC)
+    await flush_all(journal, TOPIC)
     await world.close()
     files = world.disk.contents()
     said = files[FIRST]
@@ -339,7 +339,7 @@ async def test_no_flipped_bit_or_truncation_of_where_the_journal_begins_goes_uns
 async def test_a_journal_whose_first_file_is_missing_is_damaged(world: World) -> None:
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
-    await cut_all(journal, TOPIC)
+    await flush_all(journal, TOPIC)
     await world.close()
     files = world.disk.contents()
     without = {name: data for name, data in files.items() if name != SECOND_FILE}
@@ -430,7 +430,7 @@ async def test_reading_the_journal_over_a_later_snapshot_changes_nothing(world: 
 async def test_a_journal_lives_in_the_folder_it_is_given(world: World) -> None:
     journal = await world.open(folder="journals/7")
     await store(journal.topic(TOPIC, 1), b"a")
-    bases = await cut_all(journal, TOPIC)
+    bases = await flush_all(journal, TOPIC)
     await store(journal.topic(TOPIC, 1), b"b")
     assert set(world.disk.contents()) == {f"journals/7/{name}" for name in ("0000000002.journal", "first", "mark")}
     journal = await world.reopen(folder="journals/7", bases=bases)

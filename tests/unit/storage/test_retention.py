@@ -99,7 +99,7 @@ def test_what_is_unread_is_not_told_to_go_unless_it_does() -> None:
     assert (dropped.messages, dropped.end_offset) == (30, 50)
 
 
-def test_of_a_topic_that_was_never_cut_everything_goes_later() -> None:
+def test_of_a_topic_that_was_never_flushed_everything_goes_later() -> None:
     journal = Unsealed(start_offset=0, old_end_offset=4, end_offset=10, body_bytes=500)
     found = trim_preview(manifest_of(()), NOTHING_LONGER_THAN_A_SECOND, NOW_MS, None, journal)
     assert (found.segments, found.messages, found.later_messages, found.later_bytes) == (0, 0, 4, 200)

@@ -24,7 +24,7 @@ from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import cut_all, fill, storage_settings
+from tests.unit.storage.store.storage_world import fill, flush_all, storage_settings
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Life:
 
     async def flush(self) -> None:
         """Have everything in segments, and the journal's files gone."""
-        await cut_all(self.storage)
+        await flush_all(self.storage)
 
     async def content(self, name: str) -> dict[int, bytes | None]:
         """Every record that can be read by its offset; None where a marker stands."""

@@ -104,7 +104,7 @@ def test_what_was_deleted_before_the_backup_is_not_asked_about(world: FolderWorl
     assert not look(world, known, known_to=0).nameless
 
 
-def test_a_topic_that_was_cut_since_goes_on_with_its_newer_manifest_and_has_all_its_messages(
+def test_a_topic_that_was_flushed_since_goes_on_with_its_newer_manifest_and_has_all_its_messages(
     world: FolderWorld,
 ) -> None:
     shutil.copy(world.path / METADATA, world.path.parent / "older")

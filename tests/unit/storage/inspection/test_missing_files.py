@@ -33,7 +33,7 @@ def empty_last(files: list[Path]) -> None:
     files[-1].write_bytes(b"")
 
 
-def cut_last(files: list[Path]) -> None:
+def flush_last(files: list[Path]) -> None:
     files[-1].write_bytes(files[-1].read_bytes()[:-100])
 
 
@@ -51,7 +51,7 @@ def remove_the_folder(files: list[Path]) -> None:
     shutil.rmtree(files[0].parent)
 
 
-ENDS = [remove_last, empty_last, cut_last, remove_all_files, empty_the_folder, remove_the_folder]
+ENDS = [remove_last, empty_last, flush_last, remove_all_files, empty_the_folder, remove_the_folder]
 
 
 def journal_of(folder: FolderWorld) -> list[Path]:
@@ -159,7 +159,7 @@ def test_positions_that_stood_in_a_missing_file_are_kept_by_its_index(empty: Fol
         (lambda files: files[0].unlink(), "journal/0000000004.journal: the file is missing"),
     ],
 )
-def test_what_is_named_is_never_a_file_that_was_cut_and_removed_long_ago(
+def test_what_is_named_is_never_a_file_that_was_flushed_and_removed_long_ago(
     folder: FolderWorld, harm: Harm, named: str
 ) -> None:
     assert journal_of(folder)[0].name == "0000000004.journal"
@@ -206,7 +206,7 @@ def test_a_lost_mark_alone_is_nothing_to_repair(folder: FolderWorld) -> None:
 
 def test_a_repair_that_dies_after_the_journal_is_forgotten_still_keeps_a_broker_from_it(folder: FolderWorld) -> None:
     before = contents(folder)
-    cut_last(journal_of(folder))
+    flush_last(journal_of(folder))
     plan = plan_repair(folder.disk, folder.verify())
     assert plan.journal
     forget_journal(folder.disk, folder.path)
@@ -230,7 +230,7 @@ def die_before_the_journal_moves(folder: FolderWorld) -> RepairPlan:
     return plan
 
 
-def cut_all_and_keep_the_files(folder: FolderWorld) -> None:
+def flush_all_and_keep_the_files(folder: FolderWorld) -> None:
     """Segments hold more of the journal than is left of it when its last file is missing."""
 
     async def live(life: Life) -> None:
@@ -243,8 +243,8 @@ def cut_all_and_keep_the_files(folder: FolderWorld) -> None:
     kept.rename(journal)
 
 
-@pytest.mark.parametrize("harm", [remove_last, empty_last, cut_last, remove_all_files])
-@pytest.mark.parametrize("prepare", [lambda _: None, cut_all_and_keep_the_files])
+@pytest.mark.parametrize("harm", [remove_last, empty_last, flush_last, remove_all_files])
+@pytest.mark.parametrize("prepare", [lambda _: None, flush_all_and_keep_the_files])
 def test_a_repair_that_is_done_again_passes_nothing_over_twice(
     folder: FolderWorld, harm: Harm, prepare: Callable[[FolderWorld], None]
 ) -> None:

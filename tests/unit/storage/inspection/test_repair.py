@@ -110,7 +110,7 @@ def test_a_sound_copy_that_the_journal_still_has_takes_the_place_of_a_damaged_on
     """The broker died after a cut, before it removed what was cut from the journal."""
     with monkeypatch.context() as killed:
         killed.setattr(SegmentFlusher, "_remove_files", died)
-        empty.live(cut_orders)
+        empty.live(flush_orders)
     before = empty.live(partial(Life.content, name=ORDERS))
     segment = empty.files("segments/*/*.segment")[0]
     flip(segment, segment.read_bytes().index(b"DnBt", 600) + 20)
@@ -125,7 +125,7 @@ async def died(*_: object) -> None:
     """It does nothing any more."""
 
 
-async def cut_orders(life: Life) -> None:
+async def flush_orders(life: Life) -> None:
     await life.fill(ORDERS, 30)
     await life.storage._journal.rotate()
     for _ in life.storage._journal.closed_files():

@@ -6,7 +6,7 @@ import pytest
 
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all
 
 
 @pytest.fixture
@@ -26,5 +26,5 @@ async def log(storage: Storage) -> TieredLog:
     """Of topic 5: a hundred messages, cut into segments."""
     log = storage.topic(5, 1)
     await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     return log

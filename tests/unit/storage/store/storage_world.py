@@ -140,7 +140,7 @@ def records_from(batches: Sequence[StoredBatch], offset: int) -> list[bytes]:
     return found
 
 
-async def cut_all(storage: Storage) -> None:
+async def flush_all(storage: Storage) -> None:
     """Have everything that is in the journal cut, and wait until its files are gone."""
     await storage._journal.rotate()
     for _ in storage._journal.closed_files():

@@ -14,7 +14,7 @@ from danube.runtime.blocking import InlineRunner
 from danube.storage.journal.reader import JournalReader
 from danube.storage.segment.format import EncodedBatch
 from danube.testing.simulated.disk import Operation
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, read_all, storage_settings
 
 
 def journal_files(world: StorageWorld) -> int:
@@ -33,7 +33,7 @@ async def test_closed_journal_files_are_cut_after_a_while(world: StorageWorld) -
     assert storage.stats.segments > 0
 
 
-async def test_the_cutting_thread_rests_between_small_pieces_of_work(
+async def test_the_flushing_thread_rests_between_small_pieces_of_work(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rests: list[int] = []
@@ -48,7 +48,7 @@ async def test_the_cutting_thread_rests_between_small_pieces_of_work(
     monkeypatch.setattr(JournalReader, "_encoded", note)
     storage = await world.open()
     await fill(storage.topic(1, 1), 200)
-    await cut_all(storage)
+    await flush_all(storage)
     assert sum(read) == 200
     assert rests == list(range(1, len(read) + 1))
     assert len(rests) > 10
@@ -86,7 +86,7 @@ async def test_an_old_file_that_could_not_be_closed_is_closed_soon_after(world: 
     assert storage.stats.segments == 1  # it has been cut, too
 
 
-async def test_what_live_readers_have_in_memory_is_not_cut_under_them(world: StorageWorld) -> None:
+async def test_what_live_readers_have_in_memory_is_not_flushed_under_them(world: StorageWorld) -> None:
     storage = await world.open()
     storage.start()
     log = storage.topic(1, 1)
@@ -95,7 +95,7 @@ async def test_what_live_readers_have_in_memory_is_not_cut_under_them(world: Sto
     assert log.read_hot(0, 1_000) is not None
 
 
-async def test_what_is_out_of_the_cache_is_cut_at_once(world: StorageWorld) -> None:
+async def test_what_is_out_of_the_cache_is_flushed_at_once(world: StorageWorld) -> None:
     world.settings = storage_settings(journal={"cache_bytes_max": 4_096})
     storage = await world.open()
     storage.start()
@@ -105,10 +105,10 @@ async def test_what_is_out_of_the_cache_is_cut_at_once(world: StorageWorld) -> N
     assert journal_files(world) < before / 2
 
 
-async def test_what_a_cut_that_died_has_left_is_removed_at_the_start_without_being_asked(world: StorageWorld) -> None:
+async def test_what_a_flush_that_died_has_left_is_removed_at_the_start_without_being_asked(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(1, 1), 20)
-    await cut_all(storage)
+    await flush_all(storage)
     await storage.close()
     left = f"{7:020d}-{1:010d}.segment"
     world.disk.create_whole(f"segments/1/{left}", [b"that the manifest does not name"])
@@ -201,7 +201,7 @@ async def test_each_step_of_the_background_work_goes_on_while_another_fails(
     assert done == set(STEPS) - {failing}
 
 
-async def test_what_a_cut_that_died_has_left_is_looked_for_again_when_that_failed(
+async def test_what_a_flush_that_died_has_left_is_looked_for_again_when_that_failed(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = await world.open()

@@ -14,7 +14,7 @@ from danube.model.limits.broker import (
 )
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all, storage_settings
 
 WRONG, OTHER = 1, 2
 DAY_S = 86_400.0
@@ -110,7 +110,7 @@ async def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(
 ) -> None:
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     world.clock.jump_wall(YEAR_S)
     assert await retain_for(storage, world, FOR_A_WEEK, 600) == 0
     assert caplog.text.count("the clock has jumped by 31536000 s") == 1
@@ -121,7 +121,7 @@ async def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(
 async def test_while_the_clock_is_doubted_time_that_passes_deletes(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     world.clock.jump_wall(YEAR_S)
     assert await retain_for(storage, world, FOR_A_MINUTE, 45) == 0
     assert await retain_for(storage, world, FOR_A_MINUTE, 45) > 0
@@ -130,7 +130,7 @@ async def test_while_the_clock_is_doubted_time_that_passes_deletes(world: Storag
 async def test_a_broker_that_was_off_for_a_month_lets_go_after_half_a_day(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     await world.close()
     world.clock.advance(30 * DAY_S)
     storage = await world.open()
@@ -145,7 +145,7 @@ async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing(
 ) -> None:
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     await world.close()
     world.clock.jump_wall(YEAR_S)
     storage = await world.open()
@@ -166,7 +166,7 @@ async def test_restarts_without_the_time_do_not_keep_retention_from_acting(world
         await storage.retain(always(FOR_A_MINUTE), no_subscription)
         world.clock.advance(CLOCK_SETTLED_S / 2)
         await fill(log, 1, first=log.durable_end)
-        await cut_all(storage)
+        await flush_all(storage)
         await storage.retain(always(FOR_A_MINUTE), no_subscription)
     assert log.start_offset > 0
 
@@ -190,7 +190,7 @@ async def test_messages_from_the_future_go_in_time_though_retention_of_another_t
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
     await fill_with_a_clock_that_is_ahead(storage, world, 30)
-    await cut_all(storage)
+    await flush_all(storage)
 
     async def fail(_: object) -> None:
         raise MetadataError("the store is away")
@@ -208,7 +208,7 @@ async def test_messages_from_the_future_go_in_time_though_retention_of_another_t
 async def test_a_plan_goes_by_the_same_time_as_retention(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     world.clock.jump_wall(YEAR_S)
     assert storage.trim_preview(OTHER, FOR_A_WEEK, None).segments == 0
 

@@ -7,7 +7,7 @@ from danube.storage.store import Storage
 from danube.testing.simulated.clock import end_tasks
 from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, read_all
 
 TOPICS = (1, 2, 3)
 CURSOR = Cursor(7)
@@ -17,7 +17,7 @@ async def seeded(world: StorageWorld) -> dict[int, list[bytes]]:
     """Three topics with segments, batches in closed files and a cursor; the third has only a cursor in these."""
     storage = await world.open()
     records = {topic_id: await fill(storage.topic(topic_id, 1), 12) for topic_id in TOPICS}
-    await cut_all(storage)
+    await flush_all(storage)
     for topic_id in TOPICS[:2]:
         records[topic_id] += await fill(storage.topic(topic_id, 1), 12, first=12)
     saved = Told()
@@ -28,7 +28,7 @@ async def seeded(world: StorageWorld) -> dict[int, list[bytes]]:
     return records
 
 
-async def changes_of_a_cut() -> int:
+async def changes_of_a_flush() -> int:
     """How many changes of the disk one cut of the seeded world makes."""
     world = StorageWorld()
     await seeded(world)
@@ -48,7 +48,7 @@ async def check(storage: Storage, records: dict[int, list[bytes]]) -> None:
 
 @pytest.mark.parametrize("ending", ["power", "kill"])
 async def test_a_cut_that_ends_at_any_step_is_made_again_to_the_same_end(ending: str) -> None:
-    changes = await changes_of_a_cut()
+    changes = await changes_of_a_flush()
     assert changes > 20
     for step in range(1, changes + 1):
         world = StorageWorld(SimDisk(seed=step))
@@ -61,7 +61,7 @@ async def test_a_cut_that_ends_at_any_step_is_made_again_to_the_same_end(ending:
         world.disk = world.sim.power_cut() if ending == "power" else world.sim.process_kill()
         storage = await world.open()
         await check(storage, records)
-        await cut_all(storage)
+        await flush_all(storage)
         await check(storage, records)
         assert len([name for name in world.files("journal") if name.endswith(".journal")]) == 1
         await storage.sweep_orphans()

@@ -7,7 +7,7 @@ from danube.model.subscription import Cursor
 from danube.storage.batches.batch import encode_messages
 from danube.testing.simulated.clock import end_tasks
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, storage_settings
 
 
 async def test_a_cursor_that_lost_its_messages_in_a_power_cut_is_brought_back_for_good(
@@ -30,7 +30,7 @@ async def test_a_cursor_that_lost_its_messages_in_a_power_cut_is_brought_back_fo
     await fill(log, 15, first=end)
     log = (await world.reopen()).topic(1, 3)
     assert log.cursor(4) == Cursor(min(20, end))
-    await cut_all(world.storage)
+    await flush_all(world.storage)
 
 
 async def test_cursors_that_were_brought_back_are_on_the_disk_before_anything_is_appended(world: StorageWorld) -> None:

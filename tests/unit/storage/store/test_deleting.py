@@ -17,7 +17,7 @@ from danube.model.limits.broker import (
 )
 from danube.storage.retention.rules import Retention
 from danube.testing.simulated.disk import Operation
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all, storage_settings
 
 GONE, LEFT = 1, 2
 
@@ -36,7 +36,7 @@ async def two_topics(world: StorageWorld) -> list[bytes]:
     storage = await world.open()
     await fill(storage.topic(GONE, 1), 30)
     kept = await fill(storage.topic(LEFT, 1), 30)
-    await cut_all(storage)
+    await flush_all(storage)
     return kept
 
 
@@ -66,7 +66,7 @@ async def test_records_of_a_deleted_topic_hold_no_journal_file(world: StorageWor
     await fill(storage.topic(GONE, 1), 60, first=30)
     await delete(world, GONE)
     storage.forget(GONE)
-    await cut_all(storage)
+    await flush_all(storage)
     assert world.files(f"segments/{GONE}") != []  # until a sweep
     await storage.sweep_deleted()
     assert [name for name in world.files("journal") if name.endswith(".journal")] != []
@@ -142,7 +142,7 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
 ) -> None:
     storage = await world.open(known_topics=set())
     await fill(storage.topic(GONE, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     await fill(storage.topic(GONE, 1), 5, first=100)
     await storage._journal.rotate()
     if step == "look up":

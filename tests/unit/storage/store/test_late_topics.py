@@ -11,7 +11,7 @@ from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.store import Storage
 from danube.storage.stored_topics import StoredTopics
 from danube.testing.simulated.disk import Operation
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, read_all
 
 BAD, GOOD = 1, 2
 
@@ -177,5 +177,5 @@ async def test_a_topic_that_is_late_and_gone_is_not_waited_for(world: StorageWor
     world.clock.advance(FLUSH_RETRY_S)
     assert storage._flusher.is_due
     storage.forget(BAD)
-    await cut_all(storage)
+    await flush_all(storage)
     assert not storage._flusher.is_due

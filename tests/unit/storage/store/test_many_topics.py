@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, record_of
+from tests.unit.storage.store.storage_world import StorageWorld, flush_all, record_of
 
 TOPICS = 2_000
 OPEN_S_MAX = 5.0
@@ -22,7 +22,7 @@ async def test_thousands_of_topics_with_a_history_open_in_a_moment(world: Storag
         storage.topic(topic_id, 1).append_record(record_of(topic_id, 0), one)
     for one in told:
         await one.offset()
-    await cut_all(storage)
+    await flush_all(storage)
     await world.close()
     before, tasks = time.process_time(), len(asyncio.all_tasks())
     storage = await world.open()

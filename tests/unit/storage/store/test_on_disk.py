@@ -12,7 +12,7 @@ from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.runtime.disk import Buffer, LocalDisk
 from danube.storage.retention.rules import Retention
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all, storage_settings
 
 
 class FullDisk(LocalDisk):
@@ -54,7 +54,7 @@ async def test_no_file_that_is_gone_is_kept_open(world: StorageWorld, tmp_path: 
     for number in range(8):  # enough for merges of merges
         await fill(log, 6, first=6 * number)
         await read_all(log)
-        await cut_all(storage)
+        await flush_all(storage)
         await read_all(log)
     await storage.retain(always(Retention(None, 3_000)), lambda _: None)
     assert storage.stats.merged_segments > 0
@@ -67,7 +67,7 @@ async def test_what_is_deleted_on_a_full_disk_makes_room_at_once(world: StorageW
     for number in range(5):
         await fill(log, 1, first=number)
         if number < 4:
-            await cut_all(storage)
+            await flush_all(storage)
     await storage._journal.rotate()
     assert isinstance(world.disk, FullDisk)
     world.disk.is_full = True
@@ -86,7 +86,7 @@ async def test_an_idle_topic_costs_no_file_and_no_task(world: StorageWorld, tmp_
     storage = await world.open()
     for topic_id in range(1, 21):
         await fill(storage.topic(topic_id, 1), 2)
-    await cut_all(storage)
+    await flush_all(storage)
     storage = await world.reopen()
     before = len(open_files())
     logs = [storage.topic(topic_id, 2) for topic_id in range(1, 21)]

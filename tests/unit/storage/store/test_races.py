@@ -21,8 +21,8 @@ from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
     always,
-    cut_all,
     fill,
+    flush_all,
     read_all,
     record_of,
     storage_settings,
@@ -67,14 +67,14 @@ async def test_what_a_subscription_needs_that_came_while_a_generation_was_writte
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
     records = await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     positions: list[int] = []
     interrupted.meanwhile = lambda: positions.append(0)  # it subscribes at the earliest message
     assert await storage.retain(always(SMALL), lambda _: min(positions, default=None)) == 0
     assert await read_all(log, 0) == records
 
 
-async def test_journal_files_that_could_not_be_removed_are_removed_without_another_cut(world: StorageWorld) -> None:
+async def test_journal_files_that_could_not_be_removed_are_removed_without_another_flush(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(TOPIC, 1), 60)
     await storage._journal.rotate()
@@ -94,7 +94,7 @@ async def test_a_cut_that_fails_half_way_leaves_no_segments_on_a_disk_that_is_fu
     assert (await storage.flush()).failed == 1
     assert world.files(f"segments/{TOPIC}") == []
     world.clock.advance(FLUSH_RETRY_S)
-    await cut_all(storage)
+    await flush_all(storage)
     assert await read_all(storage.topic(TOPIC, 1)) == records
 
 
@@ -116,7 +116,7 @@ async def test_while_the_metadata_store_fails_nothing_is_written_twice(
         with pytest.raises(MetadataError):
             await storage.flush()
         assert world.files(f"segments/{TOPIC}") == written
-    await cut_all(storage)
+    await flush_all(storage)
     assert await read_all((await world.reopen()).topic(TOPIC, 2)) == records
 
 
@@ -140,7 +140,7 @@ async def test_a_generation_that_was_named_though_the_answer_got_lost_is_gone_on
     assert await read_all(storage.topic(TOPIC, 1)) == records
     world.clock.advance(FLUSH_RETRY_S)
     records += await fill(storage.topic(TOPIC, 1), 5, first=60)
-    await cut_all(storage)
+    await flush_all(storage)
     assert await read_all((await world.reopen()).topic(TOPIC, 2)) == records
 
 
@@ -162,7 +162,7 @@ async def test_retention_goes_on_while_no_journal_file_can_be_begun(world: Stora
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
     await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     await fill(log, 2, first=100)
     world.clock.advance(JOURNAL_FILE_AGE_MIN_S + 1)
     world.sim.fail(Operation.CREATE, error=errno.ENOSPC, name="journal/*", times=100)
@@ -176,7 +176,7 @@ async def test_retention_goes_on_from_what_metadata_names_when_an_answer_got_los
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
     records = await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     point = world.records.point
 
     async def point_and_fail(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
@@ -195,7 +195,7 @@ async def test_retention_goes_on_from_what_metadata_names_when_an_answer_got_los
     assert await read_all(log) == records[log.start_offset :]
 
 
-async def test_with_little_room_left_a_pass_cuts_one_journal_file(world: StorageWorld) -> None:
+async def test_with_little_room_left_a_pass_flushes_one_journal_file(world: StorageWorld) -> None:
     world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=1_000_000))
     storage = await world.open()
     for topic_id in range(1, 4):
@@ -213,7 +213,7 @@ async def test_a_damaged_segment_is_not_merged_and_keeps_no_journal_file(world: 
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
     await fill(log, 3)
-    await cut_all(storage)
+    await flush_all(storage)
     (name,) = [name for name in world.files(f"segments/{TOPIC}") if name.endswith(".segment")]
     if harm == "missing":
         world.disk.remove(f"segments/{TOPIC}/{name}")
@@ -222,7 +222,7 @@ async def test_a_damaged_segment_is_not_merged_and_keeps_no_journal_file(world: 
         world.sim.flip_bit(f"segments/{TOPIC}/{name}", 100)
     for number in range(5):
         await fill(log, 3, first=3 + 3 * number)
-        await cut_all(storage)
+        await flush_all(storage)
     log = (await world.reopen()).topic(TOPIC, 2)
     assert await read_all(log, 3) == [record_of(TOPIC, number) for number in range(3, 18)]
     assert log.start_offset == 0
@@ -251,6 +251,6 @@ async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest
     go_on.set()
     await closing
     storage = await world.open()
-    await cut_all(storage)
+    await flush_all(storage)
     assert await read_all(storage.topic(TOPIC, 2)) == records
     await world.end()

@@ -12,7 +12,7 @@ from danube.storage.log.tiered_log import TieredLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from tests.unit.storage.journal_world import in_batch
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all, storage_settings
 
 TOPIC = 5
 ONE = 270  # bytes that one batch fits in, and READ_AHEAD_ANSWERS of them hold as many batches
@@ -49,13 +49,13 @@ def log(storage: Storage) -> TieredLog:
     return storage.topic(TOPIC, 1)
 
 
-@pytest.mark.parametrize("is_cut", [False, True], ids=["journal", "segments"])
+@pytest.mark.parametrize("is_flushed", [False, True], ids=["journal", "segments"])
 async def test_who_reads_in_order_hands_over_a_fraction_of_the_reads(
-    storage: Storage, log: TieredLog, runner: CountingRunner, *, is_cut: bool
+    storage: Storage, log: TieredLog, runner: CountingRunner, *, is_flushed: bool
 ) -> None:
     records = await fill(log, 64)
-    if is_cut:
-        await cut_all(storage)
+    if is_flushed:
+        await flush_all(storage)
     runner.handed_over = 0
     assert await read_all(log, bytes_max=ONE) == records
     reads = 1 + 63 / READ_AHEAD_ANSWERS
@@ -96,14 +96,14 @@ async def test_damage_ahead_of_a_reader_is_told_only_to_who_asks_for_it(world: S
         await log.read(3, ONE)
 
 
-@pytest.mark.parametrize("is_cut", [False, True], ids=["journal", "segments"])
+@pytest.mark.parametrize("is_flushed", [False, True], ids=["journal", "segments"])
 @pytest.mark.parametrize("bytes_max", [1, ONE, 1 << 20])
 async def test_all_that_is_sound_before_damage_is_read_and_the_damage_is_told_behind_it(
-    world: StorageWorld, storage: Storage, log: TieredLog, bytes_max: int, *, is_cut: bool
+    world: StorageWorld, storage: Storage, log: TieredLog, bytes_max: int, *, is_flushed: bool
 ) -> None:
     records = await fill(log, 120, size=1_000)
-    if is_cut:
-        await cut_all(storage)
+    if is_flushed:
+        await flush_all(storage)
     for name, data in world.sim.contents().items():
         if (at := data.find(records[100])) >= 0:
             world.sim.flip_bit(name, at + 50)
@@ -115,12 +115,12 @@ async def test_all_that_is_sound_before_damage_is_read_and_the_damage_is_told_be
             offset = batches[-1].end_offset
     assert 60 < len(found) <= 100  # a block of a segment has one checksum for all that is in it
     assert found == records[: len(found)]
-    assert is_cut or len(found) == 100
+    assert is_flushed or len(found) == 100
 
 
 async def test_what_retention_took_is_not_answered_from_what_was_read_ahead(storage: Storage, log: TieredLog) -> None:
     await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     for offset in (0, 1):
         await log.read(offset, ONE)
     await storage.retain(always(Retention(None, max_bytes=8_000)), lambda _: None)

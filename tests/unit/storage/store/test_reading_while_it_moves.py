@@ -12,7 +12,7 @@ from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import settle
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, records_from
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all, records_from
 
 T = TypeVar("T")
 TOPIC = 5
@@ -97,12 +97,12 @@ async def test_a_reader_of_a_segment_that_is_merged_goes_on_in_the_merged_one(
     records: list[bytes] = []
     for number in range(3):
         records += await fill(log, 2, first=2 * number)
-        await cut_all(storage)
+        await flush_all(storage)
     segments = [name for name in world.files(f"segments/{TOPIC}") if name.endswith(".segment")]
 
     async def merge() -> None:
         records.extend(await fill(log, 2, first=6))
-        await cut_all(storage)
+        await flush_all(storage)
 
     found = await while_it_reads(late, log, 1, merge)
     assert not set(segments) & set(world.files(f"segments/{TOPIC}"))
@@ -112,7 +112,7 @@ async def test_a_reader_of_a_segment_that_is_merged_goes_on_in_the_merged_one(
 async def test_a_reader_of_what_retention_lets_go_is_told_so(storage: Storage, late: LateRunner) -> None:
     log = storage.topic(TOPIC, 1)
     await fill(log, 60)
-    await cut_all(storage)
+    await flush_all(storage)
     with pytest.raises(OffsetTrimmedError):
         await while_it_reads(late, log, 0, lambda: storage.retain(always(Retention(None, 3_000)), lambda _: None))
 
@@ -124,7 +124,7 @@ async def test_a_time_is_found_though_what_it_is_in_is_cut_meanwhile(
     for number in range(6):
         await fill(log, 1, first=number)
         world.clock.advance(1)
-    await cut_all(storage)
+    await flush_all(storage)
     wanted_ms = await log.append_time_ms(4)
     assert wanted_ms is not None
     await fill(log, 30, first=6)
@@ -143,6 +143,6 @@ async def test_a_read_answers_nothing_at_the_durable_end_and_beyond(storage: Sto
     log = storage.topic(TOPIC, 1)
     assert await log.read(0, 1_000) == []
     await fill(log, 3)
-    await cut_all(storage)
+    await flush_all(storage)
     assert await log.read(3, 1_000) == []
     assert await read_all(log, 1)

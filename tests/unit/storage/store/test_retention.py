@@ -11,8 +11,8 @@ from tests.unit.storage.store.storage_world import (
     KEEP_ALL,
     StorageWorld,
     always,
-    cut_all,
     fill,
+    flush_all,
     read_all,
     storage_settings,
 )
@@ -93,7 +93,7 @@ async def test_a_topic_goes_on_after_retention_as_before(storage: Storage, log: 
     await storage.retain(always(SMALL), no_subscription)
     kept = await read_all(log)
     more = await fill(log, 50, first=100)
-    await cut_all(storage)
+    await flush_all(storage)
     assert await read_all(log) == kept + more
 
 

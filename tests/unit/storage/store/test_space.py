@@ -12,7 +12,7 @@ from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.runtime.disk import DiskRoom
 from danube.storage.disk_space import SpaceGate, SpaceLevel, Watermarks, space_level
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, read_all, storage_settings
 
 MARKS = Watermarks(warn_below_bytes=100_000, refuse_below_bytes=50_000)
 LEVELS = st.sampled_from(SpaceLevel)
@@ -36,7 +36,7 @@ async def test_appends_are_refused_below_the_mark_and_go_on_by_themselves(world:
         log.append_record(b"no", lambda _: None)
     assert storage.refuses is not None
     assert await read_all(log) == records
-    await cut_all(storage)
+    await flush_all(storage)
     world.sim.capacity_bytes = None
     await world.clock.run_for(2)
     records += await fill(log, 1, first=20)
@@ -102,7 +102,7 @@ async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_
     world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
     storage = await world.open()
     await fill(storage.topic(1, 1), 400)
-    await cut_all(storage)
+    await flush_all(storage)
     await fill(storage.topic(2, 1), 5)
     await storage._journal.rotate()
     world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
@@ -217,6 +217,6 @@ def test_marks_of_zero_refuse_nothing() -> None:
     assert space_level(0, SpaceLevel.REFUSE, marks) is SpaceLevel.OK
 
 
-def test_settings_have_room_to_cut_by_default() -> None:
+def test_settings_have_room_to_flush_by_default() -> None:
     marks = storage_settings().watermarks
     assert marks.refuse_below_bytes < marks.warn_below_bytes

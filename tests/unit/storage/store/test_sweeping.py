@@ -52,7 +52,7 @@ def test_the_files_of_one_generation_are_found() -> None:
     assert of_manifest_version(names, 2) == names[:2]
 
 
-def test_segments_above_every_manifest_are_of_cuts_that_died_and_of_no_other_owner() -> None:
+def test_segments_above_every_manifest_are_of_flushes_that_died_and_of_no_other_owner() -> None:
     record = TopicStorage(7, 4)
     names = [
         "0000000004.manifest",

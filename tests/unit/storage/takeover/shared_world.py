@@ -143,7 +143,7 @@ class SharedBroker:
 
     async def acquire(self, *topic_ids: int, bases: Mapping[int, TopicBase] | None = None) -> dict[int, AcquiredTopic]:
         """Own topics: new ones, given ones, or those of a broker that seems dead."""
-        hand_over = Takeover(
+        takeover = Takeover(
             self.disk,
             self.world.records,
             self.journal,
@@ -152,7 +152,7 @@ class SharedBroker:
             fence=Fence(self.disk, self.folder),
             protocol=self.protocol,
         )
-        taken = await hand_over.acquire(topic_ids, bases)
+        taken = await takeover.acquire(topic_ids, bases)
         self.topics |= taken
         return taken
 
@@ -173,8 +173,8 @@ class SharedBroker:
 
         taken = self.topics.pop(topic_id)
         newest = self.newest.pop(topic_id, None)
-        giver = Release(self.world.records, self.journal, protocol=self.protocol)
-        await giver.run(taken.record, taken.log, stop=stop)
+        old_owner = Release(self.world.records, self.journal, protocol=self.protocol)
+        await old_owner.run(taken.record, taken.log, stop=stop)
 
     def append(self, topic_id: int, record: bytes) -> Told:
         told = Told()

@@ -20,7 +20,7 @@ from danube.storage.takeover.shared_storage import SharedPlace, SharedStorage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import cut_all, storage_settings
+from tests.unit.storage.store.storage_world import flush_all, storage_settings
 
 SUBSCRIPTION = 5
 
@@ -127,9 +127,9 @@ async def stop_at(log: TieredLog) -> Mapping[int, Cursor]:
     return {SUBSCRIPTION: cursor} if cursor is not None else {}
 
 
-async def cut_whole(storage: SharedStorage) -> None:
+async def flush_whole(storage: SharedStorage) -> None:
     """Have everything cut that this broker owns."""
-    await cut_all(storage)
+    await flush_all(storage)
     if storage._topics.histories.with_older_epochs:
         await storage.flush()
     assert not storage._topics.histories.with_older_epochs

@@ -12,7 +12,7 @@ from danube.metadata.writing import CommandWriter
 from danube.model.errors import MetadataError
 from danube.storage.takeover.shared_storage import SharedStorage
 from tests.unit.storage.store.storage_world import fill, read_all
-from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, stop_at
+from tests.unit.storage.takeover.storages_world import StoragesWorld, flush_whole, stop_at
 
 A, B, NEW = 1, 2, 3
 
@@ -82,7 +82,7 @@ async def test_the_segments_of_a_topic_that_was_just_created_are_not_taken_for_a
     await storages.create(NEW)
     await second.acquire([NEW])
     records = await fill(second.topic(NEW), 40)
-    await cut_whole(second)
+    await flush_whole(second)
     await first.sweep_orphans()
     assert await read_all(second.topic(NEW)) == records
 
@@ -128,7 +128,7 @@ async def test_a_broker_that_is_cut_off_from_the_metadata_changes_nothing_in_the
     await storages.create(NEW)
     await second.acquire([NEW])
     await fill(second.topic(NEW), 40)
-    await cut_whole(second)
+    await flush_whole(second)
     before = storages.disk.changes_done  # type: ignore[attr-defined]
     with pytest.raises(MetadataError, match="cut off"):
         await work(first)

@@ -56,7 +56,7 @@ class LateTransaction:
             await self.transact(self.held)
 
 
-async def begun_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, LateTransaction, list[bytes]]:
+async def acquired_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, LateTransaction, list[bytes]]:
     """Broker 2 does not know whether it has begun with A, which was a dead one's; and has B."""
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
@@ -69,7 +69,7 @@ async def begun_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, 
     return second, late, records
 
 
-async def cut_all_files(storage: SharedStorage) -> None:
+async def flush_all_files(storage: SharedStorage) -> None:
     await fill(storage.topic(B), 5)
     await storage._journal.rotate()
     await storage.flush()
@@ -104,10 +104,10 @@ async def test_a_topic_is_not_given_any_more_by_a_broker_that_has_started_again(
 
 
 async def test_a_topic_is_not_begun_with_any_more_by_a_broker_that_has_started_again(storages: StoragesWorld) -> None:
-    _, late, records = await begun_without_answer(storages)
+    _, late, records = await acquired_without_answer(storages)
     await storages.stop(2)
     second = await storages.start(2)
-    await cut_all_files(second)
+    await flush_all_files(second)
     await late.carry_out()
     await check_a(storages, records)
 
@@ -116,7 +116,7 @@ async def test_a_topic_is_not_begun_with_any_more_by_a_broker_that_has_started_a
 async def test_a_begin_that_comes_true_while_the_topic_is_begun_with_again_has_no_offset_twice_in_the_journal(
     storages: StoragesWorld, number: int
 ) -> None:
-    second, late, records = await begun_without_answer(storages)
+    second, late, records = await acquired_without_answer(storages)
     with late.before(number), contextlib.suppress(DanubeError):
         await second.acquire([A])
     await late.carry_out()
@@ -126,23 +126,23 @@ async def test_a_begin_that_comes_true_while_the_topic_is_begun_with_again_has_n
 async def test_what_a_begin_wrote_that_may_come_true_is_kept_though_the_next_one_fails(
     storages: StoragesWorld,
 ) -> None:
-    second, late, records = await begun_without_answer(storages)
+    second, late, records = await acquired_without_answer(storages)
     disk = storages.disks[2]
     assert isinstance(disk, SimDisk)
     disk.fail(Operation.READ, name="journals/*")
     with pytest.raises(StorageUnavailableError):
         await second.acquire([A])
     disk.clear_faults()
-    await cut_all_files(second)
+    await flush_all_files(second)
     await late.carry_out()
     await check_a(storages, records)
 
 
 async def test_a_journal_is_not_kept_for_a_topic_that_another_broker_has_begun_with(storages: StoragesWorld) -> None:
-    second, _, records = await begun_without_answer(storages)
+    second, _, records = await acquired_without_answer(storages)
     third = await storages.start(3)
     assert await third.acquire([A]) == {A}
-    await cut_all_files(second)
+    await flush_all_files(second)
     assert not second._journal.closed_files()
     assert await read_all(third.topic(A)) == records
 
@@ -151,10 +151,10 @@ async def test_a_journal_is_not_kept_for_a_topic_that_another_broker_has_begun_w
 async def test_a_journal_is_not_kept_for_ever_for_a_topic_that_nobody_begins_with(
     storages: StoragesWorld, is_true: bool
 ) -> None:
-    second, late, records = await begun_without_answer(storages)
+    second, late, records = await acquired_without_answer(storages)
     if is_true:
         await late.carry_out()
-    await cut_all_files(second)
+    await flush_all_files(second)
     assert bool(second._journal.closed_files()) == is_true
     await late.carry_out()
     await check_a(storages, records)
@@ -185,7 +185,7 @@ async def test_what_one_transaction_took_is_owned_though_the_next_one_was_not_an
 
 
 async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesWorld) -> None:
-    second, late, records = await begun_without_answer(storages)
+    second, late, records = await acquired_without_answer(storages)
     await fill(second.topic(B), 5)
     await second._journal.rotate()
     with late.hold(), pytest.raises(UnknownOutcomeError):

@@ -1,4 +1,4 @@
-"""Topics move by plan: no fence, and the giver goes on with what it keeps."""
+"""Topics move by plan: no fence, and the old_owner goes on with what it keeps."""
 
 import pytest
 
@@ -101,9 +101,9 @@ async def test_what_is_sealed_is_opened_by_anybody_though_its_giver_died(world: 
 async def test_a_topic_of_another_journal_cannot_be_given(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
     await first.acquire(A)
-    giver = Release(world.records, second.journal)
+    old_owner = Release(world.records, second.journal)
     with pytest.raises(TopicNotServedError, match="its owner"):
-        await giver.run(await world.records.get(A), first.topics[A].log, stop=lambda: pytest.fail("stopped"))
+        await old_owner.run(await world.records.get(A), first.topics[A].log, stop=lambda: pytest.fail("stopped"))
 
 
 async def test_a_part_in_an_old_journal_answers_for_times_and_reads_in_pieces(world: SharedWorld) -> None:

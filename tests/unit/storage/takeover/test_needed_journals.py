@@ -8,7 +8,7 @@ from danube.model.subscription import Cursor
 from danube.runtime.disk import File
 from danube.storage.takeover.journal_reader import journal_folder
 from tests.unit.storage.store.storage_world import fill, read_all
-from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
+from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, flush_whole, save, stop_at
 
 A, B = 1, 2
 
@@ -18,13 +18,13 @@ async def release(storages: StoragesWorld, number: int) -> None:
     await storages.storage(number).release(A, lambda: stop_at(log))
 
 
-async def give_with_all_but_the_position_in_segments(storages: StoragesWorld, number: int = 1) -> str:
+async def release_with_all_but_the_position_in_segments(storages: StoragesWorld, number: int = 1) -> str:
     """Answers the folder of the journal that has the position, 30."""
     storage = await storages.start(number)
     await storage.acquire([A])
     await fill(storage.topic(A), 30)
     await save(storage.topic(A), 10)
-    await cut_whole(storage)
+    await flush_whole(storage)
     await save(storage.topic(A), 30)
     await release(storages, number)
     return storage._ground.folder
@@ -37,7 +37,7 @@ def first_file(storages: StoragesWorld, folder: str) -> str:
 async def test_a_position_is_found_in_the_newest_journal_though_every_message_is_in_segments(
     storages: StoragesWorld,
 ) -> None:
-    await give_with_all_but_the_position_in_segments(storages)
+    await release_with_all_but_the_position_in_segments(storages)
     second = await storages.start(2)
     await second.acquire([A])
     assert second.topic(A).cursor(SUBSCRIPTION) == Cursor(30)
@@ -46,7 +46,7 @@ async def test_a_position_is_found_in_the_newest_journal_though_every_message_is
 async def test_a_topic_whose_newest_journal_is_gone_is_refused_though_every_message_is_in_segments(
     storages: StoragesWorld,
 ) -> None:
-    folder = await give_with_all_but_the_position_in_segments(storages)
+    folder = await release_with_all_but_the_position_in_segments(storages)
     await storages.stop(1)
     for name in storages.disk.list(folder):
         storages.disk.remove(f"{folder}/{name}")
@@ -60,12 +60,12 @@ async def test_a_topic_whose_newest_journal_is_gone_is_refused_though_every_mess
 async def test_a_manifest_that_others_have_replaced_since_this_broker_heard_of_the_topic_is_no_damage(
     storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await give_with_all_but_the_position_in_segments(storages)
+    await release_with_all_but_the_position_in_segments(storages)
     heard = await storages.records.get(A)
     second, third = await storages.start(2), await storages.start(3)
     await second.acquire([A])
     await fill(second.topic(A), 10, first=30)
-    await cut_whole(second)
+    await flush_whole(second)
     await release(storages, 2)
     get = storages.records.get
 
@@ -80,7 +80,7 @@ async def test_a_manifest_that_others_have_replaced_since_this_broker_heard_of_t
 async def test_a_topic_whose_newest_journal_is_damaged_at_its_beginning_is_refused_with_file_and_byte(
     storages: StoragesWorld,
 ) -> None:
-    name = first_file(storages, await give_with_all_but_the_position_in_segments(storages))
+    name = first_file(storages, await release_with_all_but_the_position_in_segments(storages))
     await storages.stop(1)
     storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     second = await storages.start(2)
@@ -183,9 +183,9 @@ def watched(storages: StoragesWorld, number: int) -> set[str]:
     return opened
 
 
-@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("is_flushed", [False, True])
 async def test_a_topic_moves_as_often_as_one_likes_as_long_as_nothing_gathers_in_journals(
-    storages: StoragesWorld, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+    storages: StoragesWorld, is_flushed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("danube.metadata.records.storage.TOPIC_EPOCHS_MAX", 3)
     for number in (1, 2):
@@ -193,14 +193,14 @@ async def test_a_topic_moves_as_often_as_one_likes_as_long_as_nothing_gathers_in
     for move in range(12):
         storage = storages.storage(move % 2 + 1)
         assert await storage.acquire([A]) == {A}
-        if is_cut:
+        if is_flushed:
             await fill(storage.topic(A), 1, first=move)
-            await cut_whole(storage)
+            await flush_whole(storage)
         await save(storage.topic(A), storage.topic(A).durable_end)
         await release(storages, move % 2 + 1)
     third = await storages.start(3)
     assert await third.acquire([A]) == {A}
-    stored = 12 if is_cut else 0
+    stored = 12 if is_flushed else 0
     assert len(await read_all(third.topic(A))) == stored
     assert third.topic(A).cursor(SUBSCRIPTION) == Cursor(stored)
     assert len((await storages.records.get(A)).epochs) == 1

@@ -27,8 +27,8 @@ from tests.unit.storage.takeover.shared_world import PausedRunner, SteppedRunner
 from tests.unit.storage.takeover.storages_world import (
     SUBSCRIPTION,
     StoragesWorld,
-    cut_whole,
     fall_behind,
+    flush_whole,
     rest,
     save,
     stop_at,
@@ -47,20 +47,20 @@ async def test_a_taken_topic_is_read_through_the_dead_owners_journal_and_appende
     assert await read_all(second.topic(A)) == before + after
 
 
-async def test_what_a_former_owner_left_is_cut_before_what_came_after(storages: StoragesWorld) -> None:
+async def test_what_a_former_owner_left_is_flushed_before_what_came_after(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
     before = await fill(first.topic(A), 30)
     storages.kill(1)
     await second.acquire([A])
     after = await fill(second.topic(A), 30, first=30)
-    await cut_whole(second)
+    await flush_whole(second)
     record = await storages.records.get(A)
     assert len(record.epochs) == 1
     assert await read_all(second.topic(A)) == before + after
 
 
-async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(storages: StoragesWorld) -> None:
+async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_flushed(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A, B])
     dead = first._ground.folder
@@ -68,17 +68,17 @@ async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(storag
     await fill(first.topic(B), 30)
     storages.kill(1)
     await second.acquire([A])
-    await cut_whole(second)
+    await flush_whole(second)
     assert await second.remove_journals() == 0
     await second.acquire([B])
     assert await second.remove_journals() == 0
-    await cut_whole(second)
+    await flush_whole(second)
     assert await second.remove_journals() == 1
     assert not storages.disk.exists(dead)
     assert len(await read_all(second.topic(A))) == len(await read_all(second.topic(B))) == 30
 
 
-async def test_topics_of_former_owners_that_cannot_be_cut_are_not_listed_once_for_each(
+async def test_topics_of_former_owners_that_cannot_be_flushed_are_not_listed_once_for_each(
     storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = await storages.start(1), await storages.start(2)
@@ -106,9 +106,9 @@ async def test_positions_come_along_through_segments_and_a_second_owner(storages
     await first.acquire([A])
     await fill(first.topic(A), 30)
     await save(first.topic(A), 20)
-    await cut_whole(first)
+    await flush_whole(first)
     await second.acquire([A])
-    await cut_whole(second)
+    await flush_whole(second)
     await third.acquire([A])
     cursor = third.topic(A).cursor(SUBSCRIPTION)
     assert cursor is not None
@@ -145,11 +145,11 @@ async def test_what_is_wrong_with_a_topic_is_the_next_owners_business_once_it_is
     else:
         point = storages.records.point
 
-        async def give_first(changes: Any) -> Any:
+        async def release_first(changes: Any) -> Any:
             await first.release(A, lambda: stop_at(log))
             return await point(changes)
 
-        monkeypatch.setattr(storages.records, "point", give_first)
+        monkeypatch.setattr(storages.records, "point", release_first)
         await first.flush()
     assert first.stats.quarantined_topics == 0
 
@@ -165,7 +165,7 @@ async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(
     await first._journal.rotate()
     await first.flush()
     assert first._journal.closed_files()
-    await cut_whole(second)
+    await flush_whole(second)
     storages.clock.advance(FLUSH_RETRY_S)
     assert first._flusher.is_due
     await first.flush()
@@ -181,13 +181,13 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
     await first._journal.rotate()
     storages.disks[1].fail(Operation.SYNC, name=f"segments/{B}/*")  # type: ignore[attr-defined]
     assert (await first.flush()).failed == 1
-    for giver, taker in ((first, second), (second, first)):
-        log = giver.topic(A)
-        await giver.release(A, lambda: stop_at(log))  # noqa: B023 - awaited in its turn
+    for old_owner, taker in ((first, second), (second, first)):
+        log = old_owner.topic(A)
+        await old_owner.release(A, lambda: stop_at(log))  # noqa: B023 - awaited in its turn
         await taker.acquire([A])
         if taker is second:
             records += await fill(second.topic(A), 3, first=3)
-            await cut_whole(second)
+            await flush_whole(second)
     storages.clock.advance(FLUSH_RETRY_S)
     assert not (await first.flush()).failed
     assert not first._journal.closed_files()
@@ -205,7 +205,7 @@ async def test_an_owner_that_starts_again_has_its_topics_and_what_is_in_older_jo
     again = await storages.start(2)
     assert again.owned == {A}
     assert await read_all(again.topic(A)) == before + after
-    await cut_whole(again)
+    await flush_whole(again)
     assert await again.remove_journals() == 1
     assert await read_all(again.topic(A)) == before + after
 
@@ -222,7 +222,7 @@ async def test_a_fenced_broker_begins_a_new_journal_and_its_old_one_is_left_to_t
     again = await storages.start(1)
     assert again.owned == frozenset()
     assert again._journal.journal_id != old
-    await cut_whole(second)
+    await flush_whole(second)
     assert await again.remove_journals() == 1
     assert not storages.disk.exists(journal_folder(old))
     assert await read_all(second.topic(A)) == records
@@ -242,7 +242,7 @@ async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(stora
     await fill(first.topic(A), 20)
     folder = first._ground.folder
     await second.acquire([A])
-    await cut_whole(second)
+    await flush_whole(second)
     await second.remove_journals()
     told = Told()
     first.topic(A).append_record(b"late", told)
@@ -268,7 +268,7 @@ async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leave
     records = await fill(first.topic(A), 40)
     await second.acquire([A])
     records += await fill(second.topic(A), 40, first=40)
-    await cut_whole(second)
+    await flush_whole(second)
     named = await storages.records.get(A)
     assert (await first.flush()).failed
     assert await storages.records.get(A) == named
@@ -278,7 +278,7 @@ async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leave
     assert all(int(one) >> 32 == named.epochs[-1].epoch for one in manifest_versions)
 
 
-async def test_retention_takes_what_was_cut_from_a_former_owners_journal(storages: StoragesWorld) -> None:
+async def test_retention_takes_what_was_flushed_from_a_former_owners_journal(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
     await fill(first.topic(A), 60)
@@ -286,7 +286,7 @@ async def test_retention_takes_what_was_cut_from_a_former_owners_journal(storage
     await second.acquire([A])
     log = second.topic(A)
     await fill(log, 10, first=60)
-    await cut_whole(second)
+    await flush_whole(second)
     assert await second.retain(always(Retention(None, 2_000)), lambda _: None)
     assert log.start_offset > 0
     assert (await read_all(log))[-1].startswith(b"1/69/")
@@ -296,7 +296,7 @@ async def test_a_deleted_topic_keeps_no_journal_and_no_folder(storages: Storages
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
     await fill(first.topic(A), 40)
-    await cut_whole(first)
+    await flush_whole(first)
     storages.kill(1)
     await storages.delete(A)
     await second.acquire([B])
@@ -324,7 +324,7 @@ async def test_the_folder_of_a_topic_that_came_since_a_broker_heard_of_the_metad
     await storages.create(LATE)
     await first.acquire([LATE])
     records = await fill(first.topic(LATE), 40)
-    await cut_whole(first)
+    await flush_whole(first)
     await second.sweep_orphans()
     assert await read_all(first.topic(LATE)) == records
 
@@ -400,7 +400,7 @@ async def test_a_taker_that_another_one_overtakes_is_not_told_that_the_old_journ
 
     async def overtake() -> None:
         await third.acquire([A])
-        await cut_whole(third)
+        await flush_whole(third)
         assert await third.remove_journals() == 1
 
     reads.happen_after(works, overtake)
@@ -474,7 +474,7 @@ async def test_a_giver_keeps_no_file_open_that_the_next_owner_removes(tmp_path: 
     await first.acquire([A])
     log = first.topic(A)
     await fill(log, 60)
-    await cut_whole(first)
+    await flush_whole(first)
     assert len(await read_all(log)) == 60
     await first.release(A, lambda: stop_at(log))
     await second.acquire([A])
@@ -492,7 +492,7 @@ async def test_a_folder_of_this_machine_can_be_shared(tmp_path: Path) -> None:
     await first.acquire([A])
     records = await fill(first.topic(A), 40)
     await second.acquire([A])
-    await cut_whole(second)
+    await flush_whole(second)
     assert await second.remove_journals() == 1
     assert await read_all(second.topic(A)) == records
     await storages.end()

@@ -51,19 +51,19 @@ async def move(protocol: Protocol) -> None:
     """A topic is given away by plan; its producer and its consumer go on until they are stopped."""
     world = SharedWorld()
     try:
-        giver = await world.start(1, protocol)
-        await giver.acquire(A)
+        old_owner = await world.start(1, protocol)
+        await old_owner.acquire(A)
         stored = [b"0", b"1"]
-        await giver.store(A, stored)
-        log, is_stopped = giver.topics[A].log, asyncio.Event()
-        await giver.release(A, {5: Cursor(1)}, is_stopped)
+        await old_owner.store(A, stored)
+        log, is_stopped = old_owner.topics[A].log, asyncio.Event()
+        await old_owner.release(A, {5: Cursor(1)}, is_stopped)
         if not is_stopped.is_set():
             log.append_record(b"2", late := Told())
             stored += [b"2"] if await late.outcome() == 2 else []
-        assert A not in giver.owned, "the giver keeps the topic in its memory"
+        assert A not in old_owner.owned, "the old_owner keeps the topic in its memory"
         opener = await world.start(2, protocol)
         await begin_and_lose_power(world, opener)
-        assert Fence(world.disk, giver.folder).takers() == [], "the topic was not sealed, but taken by force"
+        assert Fence(world.disk, old_owner.folder).takers() == [], "the topic was not sealed, but taken by force"
         await check_all_is_there(await world.start(2), stored, position=1)
     finally:
         await world.end()

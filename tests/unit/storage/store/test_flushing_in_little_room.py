@@ -15,8 +15,8 @@ from danube.testing.simulated.disk import MachineOffError
 from tests.unit.storage.store.storage_world import (
     SEGMENT_BYTES,
     StorageWorld,
-    cut_all,
     fill,
+    flush_all,
     read_all,
     storage_settings,
 )
@@ -74,16 +74,16 @@ async def test_nothing_is_merged_while_room_is_short_and_it_is_made_up_for_later
     storage = await world.open()
     log = storage.topic(1, 1)
     records = await fill(log, 1)
-    await cut_all(storage)
+    await flush_all(storage)
     for number in range(1, 8):
         await leave(world, storage, None)
         records += await fill(log, 1, first=number)
         await leave(world, storage, free_bytes)
-        await cut_all(storage)
+        await flush_all(storage)
     assert (storage.stats.merged_segments, storage.stats.segments) == (0, 8)
     await leave(world, storage, None)
     records += await fill(log, 1, first=8)
-    await cut_all(storage)
+    await flush_all(storage)
     assert storage.stats.merged_segments > 0
     assert await read_all(log) == records
 
@@ -112,7 +112,7 @@ async def test_merges_of_many_topics_take_little_room_at_any_time(world: Storage
     storage = await world.open()
     for _ in range(4):
         await fill_all(storage, 2)
-        await cut_all(storage)
+        await flush_all(storage)
     await fill_all(storage, 2)
     await storage._journal.rotate()
     most = [0]

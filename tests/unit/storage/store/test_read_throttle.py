@@ -12,7 +12,7 @@ from danube.storage.store import Storage
 from danube.testing.simulated.clock import settle
 from danube.testing.simulated.disk import SimFile
 from tests.unit.storage.journal_world import in_batch, store
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, storage_settings
 
 TOPIC, LIVE = 5, 6
 ONE = 270  # bytes that one batch fits in
@@ -44,13 +44,13 @@ async def sync_slowly(world: StorageWorld, storage: Storage, patch: pytest.Monke
         await store(storage.topic(LIVE, 1), b"live")
 
 
-@pytest.mark.parametrize("is_cut", [False, True], ids=["journal", "segments"])
+@pytest.mark.parametrize("is_flushed", [False, True], ids=["journal", "segments"])
 async def test_a_read_waits_after_a_slow_sync_and_then_gets_what_it_asked_for(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
+    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch, *, is_flushed: bool
 ) -> None:
     records = await fill(log, 16)
-    if is_cut:
-        await cut_all(storage)
+    if is_flushed:
+        await flush_all(storage)
     await sync_slowly(world, storage, monkeypatch)
     reading = asyncio.ensure_future(log.read(0, ONE))
     await settle()
@@ -88,7 +88,7 @@ async def test_what_is_trimmed_while_a_read_waits_is_refused(
     world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(log, 64)
-    await cut_all(storage)
+    await flush_all(storage)
     await log.read(0, ONE)  # its file is open from now on
     await sync_slowly(world, storage, monkeypatch)
     reading = asyncio.ensure_future(log.read(0, ONE))

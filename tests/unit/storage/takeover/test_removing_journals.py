@@ -13,7 +13,7 @@ from danube.storage.takeover.journal_reader import journal_folder
 from danube.storage.takeover.journal_removal import JournalRemover, named_journals
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.store.storage_world import fill
-from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, fall_behind
+from tests.unit.storage.takeover.storages_world import StoragesWorld, fall_behind, flush_whole
 
 A, OWN = 1, 99
 
@@ -113,7 +113,7 @@ async def test_a_storage_removes_them_in_the_background(world: StoragesWorld) ->
     await fill(first.topic(A), 30)
     world.kill(1)
     await second.acquire([A])
-    await cut_whole(second)
+    await flush_whole(second)
     second.start()
     await world.clock.run_for(JOURNALS_LOOK_S + 1)
     assert world.folders() == [second._ground.folder.rpartition("/")[2]]

@@ -19,7 +19,7 @@ from danube.model.errors import (
 from danube.storage.takeover.shared_storage import SharedStorage
 from tests.unit.storage.store.storage_world import fill, read_all
 from tests.unit.storage.takeover.shared_world import SteppedRunner
-from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
+from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, flush_whole, save, stop_at
 
 A, B = 1, 2
 
@@ -42,11 +42,11 @@ async def release(storage: SharedStorage, topic_id: int = A) -> None:
     await storage.release(topic_id, lambda: stop_at(log))
 
 
-async def give_again(storage: SharedStorage) -> None:
+async def release_again(storage: SharedStorage) -> None:
     await storage.release(A, lambda: pytest.fail("it was stopped before"))
 
 
-async def give_without_answer(storages: StoragesWorld, storage: SharedStorage, *, is_sealed: bool) -> None:
+async def release_without_answer(storages: StoragesWorld, storage: SharedStorage, *, is_sealed: bool) -> None:
     with no_answers(storages, is_done=is_sealed), pytest.raises(UnknownOutcomeError):
         await release(storage)
 
@@ -84,7 +84,7 @@ async def test_a_topic_that_may_be_given_is_served_no_more_so_that_no_offset_is_
     storages: StoragesWorld, is_sealed: bool
 ) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=is_sealed)
+    await release_without_answer(storages, first, is_sealed=is_sealed)
     assert first.owned == {B}
     with pytest.raises(TopicNotServedError):
         first.topic(A)
@@ -96,8 +96,8 @@ async def test_a_topic_that_may_be_given_is_served_no_more_so_that_no_offset_is_
 
 async def test_giving_once_more_finds_out_and_lets_go(storages: StoragesWorld, is_sealed: bool) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=is_sealed)
-    await give_again(first)
+    await release_without_answer(storages, first, is_sealed=is_sealed)
+    await release_again(first)
     (epoch,) = (await storages.records.get(A)).epochs
     assert epoch.end_offset == 5
     second = await storages.start(2)
@@ -110,7 +110,7 @@ async def test_beginning_with_a_topic_that_may_be_given_brings_it_back(
     storages: StoragesWorld, is_sealed: bool
 ) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=is_sealed)
+    await release_without_answer(storages, first, is_sealed=is_sealed)
     assert await first.acquire([A]) == {A}
     records += await fill(first.topic(A), 5, first=5)
     assert (await read_all(first.topic(A)), position(first)) == (records, 3)
@@ -124,9 +124,9 @@ async def test_as_long_as_the_metadata_does_not_answer_nothing_is_found_out(
     storages: StoragesWorld, is_sealed: bool
 ) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=is_sealed)
+    await release_without_answer(storages, first, is_sealed=is_sealed)
     with no_answers(storages, is_done=False):
-        for ask in (lambda: give_again(first), lambda: first.acquire([A])):
+        for ask in (lambda: release_again(first), lambda: first.acquire([A])):
             with pytest.raises((UnknownOutcomeError, VersionConflictError)):
                 await ask()
             assert A not in first.owned
@@ -137,7 +137,7 @@ async def test_as_long_as_the_metadata_does_not_answer_nothing_is_found_out(
 async def test_a_topic_of_which_one_cannot_know_keeps_no_other_from_being_begun(storages: StoragesWorld) -> None:
     first, _ = await owner_of(storages, 1)
     await release(first, B)
-    await give_without_answer(storages, first, is_sealed=False)
+    await release_without_answer(storages, first, is_sealed=False)
     transact = storages.metadata.transact
 
     async def silent_of_a(transaction: Transaction) -> int:
@@ -170,7 +170,7 @@ async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
         await asyncio.wait([giving])
     with pytest.raises(TopicNotServedError):
         first.topic(A)
-    await give_again(first)
+    await release_again(first)
     assert await first.acquire([A]) == {A}
     assert await read_all(first.topic(A)) == records
 
@@ -215,33 +215,35 @@ async def test_giving_that_fails_before_the_topic_may_be_sealed_leaves_it_served
     assert await read_all(first.topic(A)) == records
 
 
-async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewhere(storages: StoragesWorld) -> None:
+async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_flushed_elsewhere(
+    storages: StoragesWorld,
+) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=True)
+    await release_without_answer(storages, first, is_sealed=True)
     second = await storages.start(2)
     await second.acquire([A])
-    await cut_whole(second)
+    await flush_whole(second)
     await first._journal.rotate()
     await first.flush()
     assert first._journal.closed_files(), "nobody knows yet that nothing of it is needed"
     with contextlib.suppress(StorageChangedError):
-        await give_again(first)
+        await release_again(first)
     await first.flush()
     assert not first._journal.closed_files()
     assert await read_all(second.topic(A)) == records
 
 
-@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("is_flushed", [False, True])
 async def test_a_topic_that_was_given_and_begun_with_elsewhere_can_be_begun_with_again(
-    storages: StoragesWorld, is_cut: bool
+    storages: StoragesWorld, is_flushed: bool
 ) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=True)
+    await release_without_answer(storages, first, is_sealed=True)
     second = await storages.start(2)
     await second.acquire([A])
     records += await fill(second.topic(A), 5, first=5)
-    if is_cut:
-        await cut_whole(second)
+    if is_flushed:
+        await flush_whole(second)
     await release(second)
     assert await first.acquire([A]) == {A}
     assert await fill(first.topic(A), 1, first=10)
@@ -267,27 +269,27 @@ async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_i
     assert await read_all(first.topic(A)) == records[:4]
 
 
-@pytest.mark.parametrize("is_given_on", [False, True])
+@pytest.mark.parametrize("is_released_again", [False, True])
 @pytest.mark.parametrize("works", range(1, 9))
 async def test_a_topic_that_is_given_while_others_are_still_begun_with_is_not_begun_with_again(
-    storages: StoragesWorld, works: int, is_given_on: bool
+    storages: StoragesWorld, works: int, is_released_again: bool
 ) -> None:
     reads = SteppedRunner()
     first, second = await storages.start(1), await storages.start(2, read_runner=reads)
     await first.acquire([B])
     given: list[int] = []
 
-    async def give_it() -> None:
+    async def release_it() -> None:
         if A in second.owned:
             record = await storages.records.get(B)
             await storages.records.point([(record, 1 << 32)])  # so B is tried again
             await release(second)
             given.append(A)
-            if is_given_on:
+            if is_released_again:
                 await first.acquire([A])
                 await release(first)
 
-    reads.happen_after(works, give_it)
+    reads.happen_after(works, release_it)
     with contextlib.suppress(DamagedDataError):  # there is no such manifest
         await second.acquire([A, B])
     assert (A in second.owned) == (not given)
@@ -295,16 +297,16 @@ async def test_a_topic_that_is_given_while_others_are_still_begun_with_is_not_be
 
 async def test_a_topic_that_was_deleted_while_it_may_have_been_given_is_let_go_of(storages: StoragesWorld) -> None:
     first, _ = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=True)
+    await release_without_answer(storages, first, is_sealed=True)
     await storages.delete(A)
     with pytest.raises(StorageChangedError):
-        await give_again(first)
+        await release_again(first)
     assert await first.acquire([A]) == frozenset()
 
 
 async def test_a_broker_that_starts_again_owns_what_it_had_not_given(storages: StoragesWorld, is_sealed: bool) -> None:
     first, records = await owner_of(storages, 1)
-    await give_without_answer(storages, first, is_sealed=is_sealed)
+    await release_without_answer(storages, first, is_sealed=is_sealed)
     await storages.stop(1)
     again = await storages.start(1)
     assert again.owned == ({B} if is_sealed else {A, B})

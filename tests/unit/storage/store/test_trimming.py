@@ -13,7 +13,7 @@ from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 from danube.testing.simulated.disk import Operation
-from tests.unit.storage.store.storage_world import KEEP_ALL, StorageWorld, always, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import KEEP_ALL, StorageWorld, always, fill, flush_all, read_all
 from tests.unit.storage.store.test_retention import SMALL, no_subscription, nothing_read
 
 TOPIC = 5
@@ -43,7 +43,7 @@ async def lose_the_answer(world: StorageWorld, error: BaseException) -> None:
         await trim_with(world, point_and_fail)
 
 
-async def cut_more(storage: Storage, world: StorageWorld) -> TieredLog:
+async def flush_more(storage: Storage, world: StorageWorld) -> TieredLog:
     log = storage.topic(TOPIC, 1)
     await fill(log, 10, first=100)
     await storage._journal.rotate()
@@ -60,7 +60,7 @@ async def start_anew(_: Storage, world: StorageWorld) -> TieredLog:
 # An answer that got lost
 
 
-@pytest.mark.parametrize("then", [cut_more, start_anew])
+@pytest.mark.parametrize("then", [flush_more, start_anew])
 @pytest.mark.parametrize("error", LOST_WITH, ids=type)
 async def test_who_subscribes_after_a_trim_whose_answer_got_lost_keeps_what_is_unread(
     world: StorageWorld,
@@ -139,7 +139,7 @@ async def test_a_metadata_store_that_is_away_is_asked_once_in_a_pass(
     world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(storage.topic(TOPIC + 1, 1), 100)
-    await cut_all(storage)
+    await flush_all(storage)
     await lose_the_answer(world, MetadataError("no answer"))
     asked: list[int] = []
 
@@ -252,7 +252,7 @@ async def test_a_trim_that_failed_is_tried_again_a_while_later(
     assert log.start_offset > 0
 
 
-async def test_a_topic_that_cannot_be_cut_is_trimmed_all_the_same_and_cut_later(
+async def test_a_topic_that_cannot_be_flushed_is_trimmed_all_the_same_and_cut_later(
     world: StorageWorld, storage: Storage, log: TieredLog
 ) -> None:
     await fill(log, 10, first=100)

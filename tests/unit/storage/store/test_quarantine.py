@@ -11,15 +11,15 @@ from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
 from danube.storage.tiers.directory import DirectoryTier
 from danube.testing.simulated.disk import Operation
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, read_all
 
 BAD, GOOD = 1, 2
 
 
-async def cut_topics(world: StorageWorld) -> dict[int, list[bytes]]:
+async def flush_topics(world: StorageWorld) -> dict[int, list[bytes]]:
     storage = await world.open()
     records = {topic_id: await fill(storage.topic(topic_id, 1), 30) for topic_id in (BAD, GOOD)}
-    await cut_all(storage)
+    await flush_all(storage)
     return records
 
 
@@ -32,7 +32,7 @@ def manifest_of(world: StorageWorld, topic_id: int) -> str:
 async def test_a_topic_whose_manifest_is_harmed_is_refused_and_the_others_are_served(
     world: StorageWorld, harm: str
 ) -> None:
-    records = await cut_topics(world)
+    records = await flush_topics(world)
     await fill(world.storage.topic(BAD, 1), 5, first=30)
     await world.close()
     name = manifest_of(world, BAD)
@@ -48,7 +48,7 @@ async def test_a_topic_whose_manifest_is_harmed_is_refused_and_the_others_are_se
 
 
 async def test_the_journal_keeps_what_a_refused_topic_has_in_it(world: StorageWorld) -> None:
-    records = await cut_topics(world)
+    records = await flush_topics(world)
     records[BAD] += await fill(world.storage.topic(BAD, 1), 5, first=30)
     await world.close()
     name = manifest_of(world, BAD)
@@ -81,26 +81,26 @@ async def test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut(
     assert len(storage._journal.closed_files()) == files
     world.sim.clear_faults()
     world.clock.advance(FLUSH_RETRY_S)
-    await cut_all(storage)
+    await flush_all(storage)
     for topic_id, kept in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == kept
 
 
 async def test_a_refused_topic_can_be_deleted_and_then_holds_no_journal_file(world: StorageWorld) -> None:
-    await cut_topics(world)
+    await flush_topics(world)
     await fill(world.storage.topic(BAD, 1), 5, first=30)
     await world.close()
     world.sim.flip_bit(manifest_of(world, BAD), 20)
     storage = await world.open()
     storage.forget(BAD)
-    await cut_all(storage)
+    await flush_all(storage)
     assert storage.stats.refused_topics == 0
     with pytest.raises(ValueError, match="never used again"):
         storage.topic(BAD, 2)
 
 
 async def test_a_segment_that_is_damaged_stops_only_its_topic(world: StorageWorld) -> None:
-    records = await cut_topics(world)
+    records = await flush_topics(world)
     segment = next(name for name in world.files(f"segments/{BAD}") if name.endswith(".segment"))
     world.sim.flip_bit(f"segments/{BAD}/{segment}", 100)
     with pytest.raises(DamagedDataError, match=segment):
@@ -116,20 +116,20 @@ async def test_files_that_one_topic_cannot_get_rid_of_do_not_keep_those_of_other
     for number in range(6):
         for topic_id in (BAD, GOOD):
             await fill(storage.topic(topic_id, 1), 2, first=2 * number)
-        await cut_all(storage)
+        await flush_all(storage)
     manifest = storage._topics.histories.get(GOOD).manifest  # type: ignore[union-attr]
     assert len(world.files(f"segments/{GOOD}")) == len(manifest.segments) + 1
     assert caplog.text.count("could not be removed") == 5  # once for each cut of it
 
 
 @pytest.mark.parametrize("step", ["list", "delete"])
-async def test_what_cuts_left_of_one_topic_and_cannot_be_removed_does_not_keep_that_of_others(
+async def test_what_flushes_left_of_one_topic_and_cannot_be_removed_does_not_keep_that_of_others(
     world: StorageWorld, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = await world.open()
     for topic_id in (BAD, GOOD):
         await fill(storage.topic(topic_id, 1), 2)
-    await cut_all(storage)
+    await flush_all(storage)
     left = f"{7:020d}-{1:010d}.segment"
     for topic_id in (BAD, GOOD):
         world.disk.create_whole(f"segments/{topic_id}/{left}", [b"that the manifest does not name"])
@@ -145,7 +145,7 @@ async def test_what_cuts_left_of_one_topic_and_cannot_be_removed_does_not_keep_t
     assert left not in world.files(f"segments/{GOOD}")
 
 
-async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
+async def test_a_topic_that_cannot_be_flushed_is_said_once_and_tried_again_later(
     world: StorageWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = await world.open()
@@ -159,7 +159,7 @@ async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
     assert caplog.text.count("what is stored of topic 1 stays as it is") == 1
     assert world.storage.stats.quarantined_topics == 1
     world.clock.advance(FLUSH_RETRY_S)
-    await cut_all(storage)
+    await flush_all(storage)
     assert storage.stats.quarantined_topics == 0
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected
@@ -168,7 +168,7 @@ async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
 async def test_a_topic_in_trouble_is_called_by_its_name_where_that_is_known(
     world: StorageWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await cut_topics(world)
+    await flush_topics(world)
     name = manifest_of(world, BAD)
     world.sim.fail(Operation.SYNC, name=f"segments/{GOOD}/*", error=errno.EIO)
     await fill(world.storage.topic(GOOD, 1, name=TopicName("default", "clicks")), 30, first=30)
@@ -176,7 +176,7 @@ async def test_a_topic_in_trouble_is_called_by_its_name_where_that_is_known(
     assert (await world.storage.flush()).failed == 1
     assert f"what is stored of topic /default/clicks (id {GOOD}) stays as it is" in caplog.text
     world.clock.advance(FLUSH_RETRY_S)
-    await cut_all(world.storage)
+    await flush_all(world.storage)
     assert f"the storage of topic /default/clicks (id {GOOD}) is kept in order again" in caplog.text
     await world.close()
     world.disk.remove(name)
@@ -187,7 +187,7 @@ async def test_a_topic_in_trouble_is_called_by_its_name_where_that_is_known(
 async def test_a_topic_that_somebody_took_over_is_not_cut_any_more(
     world: StorageWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = await cut_topics(world)
+    records = await flush_topics(world)
     storage = world.storage
     records[BAD] += await fill(storage.topic(BAD, 1), 30, first=30)
     await storage._journal.rotate()
@@ -202,7 +202,7 @@ async def test_a_topic_that_somebody_took_over_is_not_cut_any_more(
 
 
 async def test_a_record_that_was_rewritten_by_nobody_else_is_looked_up_again(world: StorageWorld) -> None:
-    records = await cut_topics(world)
+    records = await flush_topics(world)
     storage = world.storage
     records[BAD] += await fill(storage.topic(BAD, 1), 30, first=30)
     record = await world.records.get(BAD)
@@ -210,6 +210,6 @@ async def test_a_record_that_was_rewritten_by_nobody_else_is_looked_up_again(wor
     await storage._journal.rotate()
     assert (await storage.flush()).failed == 1
     world.clock.advance(FLUSH_RETRY_S)
-    await cut_all(storage)
+    await flush_all(storage)
     assert await read_all(storage.topic(BAD, 1)) == records[BAD]
     assert storage.stats.quarantined_topics == 0

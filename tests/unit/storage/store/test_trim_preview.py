@@ -3,7 +3,7 @@
 import pytest
 
 from danube.storage.retention.rules import Retention, TrimPreview
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all, storage_settings
 
 TOPIC = 5
 SMALL = Retention(None, max_bytes=8_000)
@@ -15,7 +15,7 @@ async def test_what_is_told_to_go_at_once_is_what_goes(world: StorageWorld, unre
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
     await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     before = world.files(f"segments/{TOPIC}"), await read_all(log)
     told = storage.trim_preview(TOPIC, SMALL, unread)
     assert (world.files(f"segments/{TOPIC}"), await read_all(log)) == before
@@ -37,11 +37,11 @@ async def test_what_is_too_old_in_the_journal_is_told_to_follow(world: StorageWo
     assert storage.trim_preview(TOPIC, A_MINUTE, 25).later_messages == 25
 
 
-async def test_what_was_all_cut_is_told_though_nothing_is_left_in_the_journal(world: StorageWorld) -> None:
+async def test_what_was_all_flushed_is_told_though_nothing_is_left_in_the_journal(world: StorageWorld) -> None:
     storage = await world.open()
     log = storage.topic(TOPIC, 1)
     await fill(log, 100)
-    await cut_all(storage)
+    await flush_all(storage)
     storage = await world.reopen()
     log = storage.topic(TOPIC, 2)
     world.clock.advance(3_600)
