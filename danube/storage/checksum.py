@@ -30,5 +30,5 @@ def extended(crc: int, chunk: bytes) -> int:
 
 
 def is_intact(content_and_crc: bytes) -> bool:
-    """Whether the last 4 bytes are the checksum of all the others."""
+    """True if the last 4 bytes are the checksum of all the others."""
     return bool(google_crc32c.value(content_and_crc) == _RESIDUE)

@@ -83,7 +83,7 @@ class SpaceGate:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing is appended, or None."""
+        """The reason that appends are refused, or None."""
         return self._refusal
 
     def check(self, size: int) -> None:

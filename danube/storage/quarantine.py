@@ -43,7 +43,7 @@ class TopicQuarantine:
         return len(self._entries)
 
     def is_active(self, topic_id: int, now_s: float) -> bool:
-        """Whether it is not yet time to try the topic again."""
+        """True until it is time to try the topic again."""
         entry = self._entries.get(topic_id)
         return entry is not None and now_s < entry.retry_s
 

@@ -213,12 +213,12 @@ class Storage:
 
     @property
     def stopped(self) -> str | None:
-        """Why nothing more is written (file and cause), or None. Reads go on."""
+        """The reason that nothing more is written (file and cause), or None. Reads go on."""
         return self._journal.stopped
 
     @property
     def refuses(self) -> str | None:
-        """Why appends are refused for now, or None: too little room on the disk."""
+        """The reason that appends are refused for now, or None: too little room on the disk."""
         return self._gate.refusal
 
     @property
@@ -262,7 +262,7 @@ class Storage:
         self._flusher.release_files()
         self._retention_enforcer.forget(topic_id)
 
-    # Work, which goes on in the background and can be asked for
+    # Background work, which can be asked for
 
     def start(self) -> None:
         """Start the background work: sweeps, flushes, checks of the disk's space."""
@@ -293,7 +293,7 @@ class Storage:
         return dropped
 
     def trim_preview(self, topic_id: int, retention: Retention, oldest_unread: int | None) -> TrimPreview:
-        """What `retain` would trim of an open topic with this retention. Changes nothing."""
+        """Preview of `retain` for an open topic with this retention. Changes nothing."""
         return self._retention_enforcer.trim_preview(self._logs[topic_id], retention, oldest_unread)
 
     async def sweep_deleted(self) -> int:

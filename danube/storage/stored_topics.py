@@ -37,11 +37,11 @@ class StoredTopics:
         self.quarantine = TopicQuarantine(self.names)
 
     def is_owned(self, topic_id: int) -> bool:
-        """Whether this broker flushes the topic, and goes by its own manifest."""
+        """True if this broker flushes the topic, and goes by its own manifest."""
         return self.owned is None or topic_id in self.owned
 
     def are_owned(self, topic_ids: frozenset[int]) -> bool:
-        """Whether all of them are this broker's."""
+        """True if this broker owns all of them."""
         return self.owned is None or topic_ids <= self.owned
 
     def disown(self, topic_id: int) -> None:
@@ -51,7 +51,7 @@ class StoredTopics:
             self.owned.discard(topic_id)
 
     def is_dead(self, topic_id: int) -> bool:
-        """Whether the topic was deleted, now or before the storage was opened, so nothing of it is needed."""
+        """True if the topic was deleted, now or before the storage was opened, so nothing of it is needed."""
         if topic_id in self.deleted:
             return True
         return self.known is not None and topic_id not in self.known and topic_id not in self.opened
@@ -87,7 +87,7 @@ class StoredTopics:
 
 def changed_by_another() -> StorageChangedError:
     """The fault of a topic whose record another broker changed."""
-    return StorageChangedError("somebody else has changed its storage record")
+    return StorageChangedError("another broker has changed its storage record")
 
 
 class Readable(Container[int]):

@@ -45,7 +45,7 @@ class CheckedBody(bytes):
 
 @dataclass(slots=True)
 class BatchHeader:
-    """What a body says of itself. Never changed; frozen, it would cost five times as much to make."""
+    """Header of a body. Never changed; frozen, it would cost five times as much to make."""
 
     kind: RecordKind
     producer_id: int
@@ -118,7 +118,7 @@ def records(body: bytes, first: int, last: int) -> list[bytes]:
 
 
 class RecordView:
-    """A body that was checked, cut into its records on demand; the index is built at the first slice."""
+    """A body that was checked, sliced into its records on demand; the index is built at the first slice."""
 
     __slots__ = ("_body", "_ends", "header")
 

@@ -115,7 +115,7 @@ def is_data(envelope: bytes, body: bytes, says: Said) -> bool:
 
 
 def is_body_of(envelope: Envelope, body: bytes) -> bool:
-    """Whether `body` is, byte for byte, what the envelope was written around."""
+    """True if `body` is, byte for byte, what the envelope was written around."""
     if len(body) != envelope.body_bytes or not is_intact(body):
         return False
     return int.from_bytes(body[-CRC_BYTES:], "little") == envelope.body_crc

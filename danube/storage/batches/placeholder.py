@@ -24,7 +24,7 @@ PLACEHOLDER_ATTRIBUTE = "danube-lost"
 
 
 def is_marker(body: bytes) -> bool:
-    """Whether the batch with this body is a placeholder; in constant time."""
+    """True if the batch with this body is a placeholder; in constant time."""
     return body[_PRODUCER_ID] == _LOST
 
 

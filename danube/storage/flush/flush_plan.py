@@ -68,7 +68,7 @@ class Waiting:
 
 
 def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float, *, is_full: bool = False) -> bool:
-    """Whether these files, the first closed ones, should be flushed now, or wait for more bytes of each topic.
+    """True if these files, the first closed ones, should be flushed now, not wait for more bytes of each topic.
 
     `waited_s` is the waiting time of the first. On a full disk they do not wait.
     """
@@ -81,7 +81,7 @@ def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float, *, is_full: bo
 
 
 def is_worth_closing(dead_bytes: int, waited_s: float, *, is_full: bool = False) -> bool:
-    """Whether to close the journal's open file so that records of deleted topics in it can be removed.
+    """True if to close the journal's open file so that records of deleted topics in it can be removed.
 
     `waited_s` is the time since one was closed for that. On a full disk there is no wait.
     """
@@ -118,12 +118,12 @@ class Piece:
 
     @property
     def stays(self) -> bool:
-        """Whether it is sealed already."""
+        """True if it is sealed already."""
         return len(self.sources) == 1 and not self.fresh
 
     @property
     def merges(self) -> bool:
-        """Whether a sealed segment is written again in it."""
+        """True if a sealed segment is written again in it."""
         return bool(self.sources) and not self.stays
 
 

@@ -55,7 +55,7 @@ class TopicFlush:
     journal_id: int
     position: int
     merges: bool = True
-    """Whether small segments are merged, which needs room for them twice."""
+    """True if small segments are merged, which needs room for them twice."""
     cursors: Mapping[int, Cursor] = field(default_factory=dict)
     producer_states: ProducerStates = ()
     find_previous_owner_tails: Callable[[], Sequence["Run"]] = list
@@ -71,11 +71,11 @@ class Run:
     index: IndexRun
 
     def __len__(self) -> int:
-        """How many batches."""
+        """Number of batches."""
         return len(self.index)
 
     def part(self, numbers: range) -> "Run":
-        """Those of these numbers."""
+        """The batches of these numbers."""
         return Run(self.folder, self.files, self.index.part(numbers))
 
 
@@ -86,7 +86,7 @@ class ManifestVersion:
     history: TopicHistory
     manifest: Manifest
     orphans: Sequence[str]
-    """Files that nobody needs once it is named."""
+    """Files that are not needed once it is named."""
     written_bytes: int
     merged: int
     """Segments that are a part of larger ones now."""
@@ -140,7 +140,7 @@ class ManifestBuilder:
             return self._put_manifest(history, manifest, names)
 
     def orphans(self, manifest: Manifest) -> list[str]:
-        """The files of a topic that nobody needs. Raises OSError."""
+        """The files of a topic that are not needed. Raises OSError."""
         return orphans(self._tier.list(folder_of(manifest.topic_id)), manifest)
 
     def forget_journal_below(self, sequence: int) -> None:

@@ -115,7 +115,7 @@ def base_of(history: TopicHistory) -> TopicBase:
 
 
 def _is_whole(tier: SegmentTier, topic_id: int, manifest_version: int) -> bool:
-    """Whether the manifest can be read and all segments that it names are there."""
+    """True if the manifest can be read and all segments that it names are there."""
     try:
         segments = load_manifest(tier, topic_id, manifest_version).segments
         return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)

@@ -109,7 +109,7 @@ class SegmentFlusher:
 
     @property
     def is_due(self) -> bool:
-        """Whether there are files to remove, or enough bytes for a pass to be worth its syncs."""
+        """True if there are files to remove, or enough bytes for a pass to be worth its syncs."""
         if self._removal_due and self._journal.stopped is None:
             return True
         if self._is_others_turn_over() or any(self._is_previous_owner_tail_due(each) for each in self._with_tails):
@@ -120,7 +120,7 @@ class SegmentFlusher:
         return is_worth_a_pass(files, self._waited_s(files[0]) if files else 0.0, is_full=self._is_full())
 
     def wants_new_file(self) -> bool:
-        """Whether the journal should begin a new file now, so that records of deleted topics in the last one can go.
+        """True if the journal should begin a new file now, so that records of deleted topics in the last one can go.
 
         It is called often, checks now and then, and answers yes once.
         """
@@ -214,7 +214,7 @@ class SegmentFlusher:
                 continue
             if len(files) > 1 and self._is_room_short():
                 await self._commit(made, report)
-                return False  # another pass goes on with the first file only
+                return False  # another pass covers the first file only
             one = await self._try(topic_id, position)
             if one is None:
                 report.failed += 1
@@ -227,7 +227,7 @@ class SegmentFlusher:
         return True
 
     def _is_group(self, made: Sequence[ManifestVersion]) -> bool:
-        """Whether these are to be committed before more is written."""
+        """True if these are to be committed before more is written."""
         unnamed_bytes = sum(one.written_bytes for one in made)
         return len(made) >= FLUSH_TOPICS_MAX or unnamed_bytes >= FLUSH_UNNAMED_SEGMENTS * self._writer.segment_bytes_max
 
@@ -301,7 +301,7 @@ class SegmentFlusher:
                 self._journal.forget(topic_id)
 
     def _is_others_turn_over(self) -> bool:
-        """Whether it is time to check if other brokers have flushed their topics out of this journal."""
+        """True if it is time to check if other brokers have flushed their topics out of this journal."""
         return self._journal.stopped is None and self._clock.monotonic_s() >= self._others_until_s
 
     @property
@@ -322,7 +322,7 @@ class SegmentFlusher:
         return 0 if topic_id in named or topic_id in self._topics.in_transit else _FOR_GOOD
 
     def _is_cold(self, file: ClosedFile) -> bool:
-        """Whether readers close behind the end no longer read this file from memory."""
+        """True if readers close behind the end no longer read this file from memory."""
         if self._journal.end_position - file.end_position >= self._cache_bytes:
             return True
         return self._waited_s(file) >= FLUSH_DELAY_S
@@ -343,7 +343,7 @@ class SegmentFlusher:
         return self._is_own(topic_id) and self._covered_to(topic_id) < position
 
     def _is_own(self, topic_id: int) -> bool:
-        """Whether the topic is this broker's to flush."""
+        """True if the topic is this broker's to flush."""
         return topic_id not in self._topics.refused and self._topics.is_owned(topic_id)
 
     def _covered_to(self, topic_id: int) -> float:

@@ -63,7 +63,7 @@ class TopicHistories:
         return frozenset(self._with_older)
 
     def has_older_epochs(self, topic_id: int) -> bool:
-        """Whether a topic is one of these."""
+        """True if a topic has such records."""
         return topic_id in self._with_older
 
     def __iter__(self) -> Iterator[TopicHistory]:

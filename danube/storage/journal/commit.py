@@ -94,11 +94,11 @@ class GroupCommit:
         """Callbacks that wait for the sync of a stored batch: its topic, and its offset."""
         self._closing = self._sync_due = self._mark_due = self._mark_file_due = False
         self._failing = False
-        """Whether the last round failed: logged once, not once a round."""
+        """True if the last round failed: logged once, not once a round."""
         self._is_mark_failing = False
-        """Whether the last mark round or new file failed: logged once, too."""
+        """True if the last mark round or new file failed: logged once, too."""
         self._is_shared = False
-        """Whether several callers waited for the last round."""
+        """True if several callers waited for the last round."""
         self._last_round_s = clock.monotonic_s()
         self._cursor_alarm = Alarm(clock, self._hurry_cursors)
         self._mark_file_s = clock.monotonic_s()
@@ -297,7 +297,7 @@ class GroupCommit:
                 one.set_exception(error)
 
     def _is_confirmed(self, topic: TopicState) -> bool:
-        """Whether all stored batches of a topic are as durable as its durability says now."""
+        """True if all stored batches of a topic are as durable as its durability says now."""
         if topic.durability is not Durability.FSYNC or topic.index is None:
             return True
         return not topic.index.reaches(self._writer.end.synced_to)

@@ -46,7 +46,7 @@ class DurableTopics:
         """Behind the last durable round."""
         self.on_closed: FileClosed = lambda *_: None
         self.is_in_closed_file: Callable[[int], bool] = lambda _: False
-        """Whether a file before the last has a record of a topic."""
+        """True if a file before the last has a record of a topic."""
         self._contents = recovered.contents or FileContents(recovered.files.starts[-1])
         self._topics = {topic_id: TopicState(topic_id, index) for topic_id, index in recovered.topics.items()}
         for (topic_id, subscription_id), cursor in recovered.cursors.items():
@@ -220,7 +220,7 @@ class ClosedFiles:
         return list(self._closed)
 
     def has_topic(self, topic_id: int) -> bool:
-        """Whether a record of the topic is in one of them, or in one that is being closed."""
+        """True if a record of the topic is in one of them, or in one that is being closed."""
         if any(topic_id in file.topics for file in self._closed):
             return True
         return any(topic_id in contents.topics for contents, _ in self._waiting)

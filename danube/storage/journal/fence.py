@@ -41,7 +41,7 @@ class Fence:
 
     @property
     def refusal(self) -> str:
-        """Why a broker whose journal is fenced writes no more."""
+        """The reason that a broker with a fenced journal writes no more."""
         return (
             f"another broker has taken over the topics of {self._folder}, and nothing more is written to it. This "
             "broker goes on in a new journal once it is restarted"
@@ -58,7 +58,7 @@ class Fence:
         self._disk.sync_folder(self._folder)
 
     def is_up(self, *, counts_missing: bool = True) -> bool:
-        """Whether the journal is fenced, by the file as it is now, and whether a missing file counts as a fence."""
+        """True if the journal is fenced, by the file as it is now; `counts_missing` is for a missing file."""
         try:
             with contextlib.closing(self._disk.open_read(self._name)) as file:
                 return bool(file.read(0, 1))

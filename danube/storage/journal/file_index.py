@@ -69,7 +69,7 @@ def encode_index(index: FileIndex) -> bytes:
 
 
 def decode_index(encoded: bytes) -> FileIndex | None:
-    """What an index says, or None when it is not a valid one."""
+    """Content of an index, or None when it is not a valid one."""
     if len(encoded) < _HEADER.size + CRC_BYTES or not is_intact(encoded):
         return None
     magic, version, reserved, journal_id, *fields = _HEADER.unpack_from(encoded)

@@ -46,7 +46,7 @@ class JournalFolder:
         self.disk = disk
         self.name = name
         self._is_mark_failing = False
-        """Whether the last mark could not be written: logged once, not at every try."""
+        """True if the last mark could not be written: logged once, not at every try."""
 
     def path(self, sequence: int) -> str:
         """The name of a journal file within the data folder."""
@@ -89,7 +89,7 @@ class JournalFolder:
 
     @property
     def has_mark(self) -> bool:
-        """Whether there is a mark, sound or not."""
+        """True if there is a mark, sound or not."""
         return self.disk.exists(mark_path(self.name))
 
     def write_mark(self, mark: Mark) -> bool:

@@ -34,7 +34,7 @@ class IndexRun:
     """The offset after the last record."""
 
     def __len__(self) -> int:
-        """How many batches."""
+        """Number of batches."""
         return len(self.bases)
 
     @property
@@ -109,7 +109,7 @@ class TopicIndex:
 
     @property
     def start_position(self) -> int | None:
-        """Of the first batch in here."""
+        """Position of the first batch; None without batches."""
         return self._positions[0] if self._positions else None
 
     def append(self, batch: Located) -> None:
@@ -131,7 +131,7 @@ class TopicIndex:
         self.body_bytes += body_bytes
 
     def fits(self, run: IndexRun) -> bool:
-        """Whether `run` follows on the last batch."""
+        """True if `run` follows on the last batch."""
         return not run or (run.bases[0] == self.end_offset and run.times[0] >= self.last_append_time_ms)
 
     def extend(self, run: IndexRun) -> None:
@@ -181,7 +181,7 @@ class TopicIndex:
         del self._bases[:count], self._positions[:count], self._times[:count], self._lengths[:count]
 
     def reaches(self, position: int) -> bool:
-        """Whether there is a batch at `position` or behind it."""
+        """True if there is a batch at `position` or behind it."""
         return bool(self._positions) and self._positions[-1] >= position
 
     def body_bytes_from(self, position: int) -> int:
@@ -293,7 +293,7 @@ class FileTable:
 
     @property
     def base_position(self) -> int:
-        """Of the first file."""
+        """Base position of the first file."""
         return self._table[1][0]
 
     @property

@@ -127,7 +127,7 @@ class Journal(DurableTopics):
 
     @property
     def stopped(self) -> str | None:
-        """Why nothing more is written (file and cause), or None. Reads go on."""
+        """The reason that nothing more is written (file and cause), or None. Reads go on."""
         return self._commit.stopped
 
     @property

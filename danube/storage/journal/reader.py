@@ -116,7 +116,7 @@ class JournalReader:
                 found.append(StoredBatch(base, count, time_ms, body))
 
     def _add_together(self, found: list[StoredBatch], topic_id: int, sequence: int, rows: Sequence[_Row]) -> None:
-        """Batches read at once, each cut out."""
+        """Batches read at once, each copied out."""
         begin, content = self._stretch(sequence, rows)
         for base, end, at, length, time_ms in rows:
             count, start = end - base, at - begin
@@ -170,7 +170,7 @@ def _end(row: _Row) -> int:
 
 
 def _stretches(rows: Sequence[_Row], alone_bytes: int | None) -> Iterator[tuple[bool, Sequence[_Row]]]:
-    """Cut `rows` where one read cannot serve both sides, and where bodies of `alone_bytes` begin or end: those are
+    """Split `rows` where one read cannot serve both sides, and where bodies of `alone_bytes` begin or end: those are
     marked, and read one by one."""
     first, begin, end = 0, rows[0][_AT], rows[0][_AT]
     were_alone = False

@@ -49,7 +49,7 @@ class TopicState:
 
     @property
     def last_append_time_ms(self) -> int:
-        """Of the newest durable batch."""
+        """Append time of the newest durable batch."""
         return self.index.last_append_time_ms if self.index is not None else 0
 
     def save_cursor(self, subscription_id: int, cursor: Cursor) -> None:
@@ -196,12 +196,12 @@ class Round:
 
     @property
     def must_sync(self) -> bool:
-        """Whether something in it is stored only after a sync."""
+        """True if something in it is stored only after a sync."""
         return Durability.FSYNC in self.durabilities
 
     @property
     def has_become_strict(self) -> bool:
-        """Whether a topic in it was set to fsync since it was gathered, so that it has to be synced."""
+        """True if a topic in it was set to fsync since it was gathered, so that it has to be synced."""
         return Durability.FSYNC in durabilities_of(self.batches, self.cursors)
 
     def add(self, envelope: bytes, body: bytes) -> None:

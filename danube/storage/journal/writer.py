@@ -56,7 +56,7 @@ class JournalEnd:
 
     @property
     def start(self) -> FileStart:
-        """Where the last file begins."""
+        """Begin of the last file."""
         return FileStart(self.sequence, self.base_position, self.rounds_before)
 
     @property
@@ -66,12 +66,12 @@ class JournalEnd:
 
     @property
     def needs_mark(self) -> bool:
-        """Whether a header that says that all content is synced is missing."""
+        """True if no header says yet that all content is synced."""
         return self.claimed_to < self.content_end
 
     @property
     def is_mark_behind(self) -> bool:
-        """Whether the mark beside the files says less than is synced."""
+        """True if the mark beside the files says less than is synced."""
         return self.marked_to < self.synced_to
 
 
@@ -120,7 +120,7 @@ class RoundWriter:
         self.sync_watch = SyncWatch()
 
     def write(self, content: Sequence[Buffer], content_bytes: int, envelopes: int, *, sync: bool) -> Written:
-        """Append one round, and sync when told."""
+        """Append one round, with a sync if asked."""
         self._check_sound()
         if needs_new_file(self.end.file_bytes, HEADER_BYTES + content_bytes, self._file_bytes_max):
             self._rotate()
@@ -328,5 +328,5 @@ def _reason(error: OSError) -> str:
 
 
 def needs_new_file(file_bytes: int, round_bytes: int, file_bytes_max: int) -> bool:
-    """Whether a round goes into a new file: it would pass the bound, and the present file holds at least one."""
+    """True if a round needs a new file: it would pass the bound, and the present file has at least one."""
     return file_bytes > HEADER_BYTES and file_bytes + round_bytes > file_bytes_max

@@ -96,7 +96,7 @@ class PendingCursor:
     """Of the topic: when the cursor is saved."""
     waiting: list[Saved] = field(default_factory=list)
     is_gone: bool = False
-    """Whether its subscription was deleted while it was being written."""
+    """True if its subscription was deleted while it was being written."""
 
 
 CursorKey = tuple[int, int]
@@ -115,7 +115,7 @@ class PendingCursors:
 
     @property
     def urgent(self) -> bool:
-        """Whether a round should be started for them now."""
+        """True if a round should be started for them now."""
         return self._urgent and bool(self._pending)
 
     def put(

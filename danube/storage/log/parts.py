@@ -18,7 +18,7 @@ class LogPart(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """Of its first record; `end_offset` when it is empty."""
+        """The offset of its first record; `end_offset` when it is empty."""
 
     @property
     def end_offset(self) -> int:
@@ -26,7 +26,7 @@ class LogPart(Protocol):
 
     @property
     def body_bytes(self) -> int:
-        """Of the bodies of its batches."""
+        """Bytes of the bodies of its batches."""
 
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """From the batch that holds `offset`, which is within the part: at least one, and what fits of this part.

@@ -157,7 +157,7 @@ class TopicLog(BatchLog, Protocol):
         """
 
     async def append_time_ms(self, offset: int) -> int | None:
-        """When the durable record at this offset was appended; None when there is none. Raises as `offset_at`."""
+        """Append time of the durable record at this offset; None when there is none. Raises as `offset_at`."""
 
     def append_time_at_hand(self, offset: int) -> int | None:
         """The same, when memory knows it; None also when it does not."""

@@ -28,7 +28,7 @@ class FileRead(NamedTuple):
     ended_s: float
 
     def is_paced(self, used_s: float) -> bool:
-        """Whether a reader that had used all of it at `used_s` is the slower side."""
+        """True if a reader that had used all of it at `used_s` is the slower side."""
         using_s = used_s - self.ended_s
         return using_s > self.ended_s - self.began_s and self.body_bytes < using_s * READ_AHEAD_PACE
 
@@ -85,7 +85,7 @@ class ReadAhead:
 
 
 def _fitting(batches: list[StoredBatch], bytes_max: int) -> int:
-    """How many of them are one answer: one, and those after it that fit."""
+    """Number of batches in one answer: one, and those after it that fit."""
     room = bytes_max - len(batches[0].body)
     for number, batch in enumerate(batches[1:], 1):
         room -= len(batch.body)

@@ -84,7 +84,7 @@ class RetentionEnforcer:
         return dropped + await self._commit(made, wanted)
 
     def trim_preview(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> TrimPreview:
-        """What `retain` would trim of a topic with this retention, now and soon. Changes nothing."""
+        """Preview of `retain` for a topic with this retention, now and soon. Changes nothing."""
         history, now_ms = self._topics.histories.get(log.topic_id), self._time.now_ms()
         start = log.start_offset
         empty = Manifest(topic_id=log.topic_id, version=0, start_offset=start, end_offset=start)
@@ -100,7 +100,7 @@ class RetentionEnforcer:
         return trim_preview(manifest, retention, now_ms, oldest_unread, unsealed)
 
     async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies, file_begun_s: float) -> bool:
-        """Whether the journal should begin a new file, so that old records in it can be flushed and trimmed.
+        """True if the journal should begin a new file, so that old records in it can be flushed and trimmed.
 
         `file_begun_s` is the begin of its last file, in monotonic time.
         """

@@ -1,7 +1,8 @@
 """The clock of retention: wall time is not trusted after a jump until it has run evenly for long. Pure.
 
 What is deleted does not come back, so a jump of the clock alone must delete nothing, and time that really passes must.
-Monotonic time tells the two apart while a broker runs. For the time before its start the newest message tells.
+Monotonic time tells the two apart while a broker runs. For the time before its start the newest message is the
+evidence.
 
 A clock that was wrong for a minute may also have given a message an append time years ahead, and no append time of a
 topic goes back. Segments with such times are as old as the time at which they were seen first.
@@ -149,7 +150,7 @@ Marks = tuple[Seen, ...]
 
 
 def is_ahead(append_time_ms: int, now_ms: int) -> bool:
-    """Whether only a clock that was wrong can have given this append time by `now_ms`."""
+    """True if only a clock that was wrong can have given this append time by `now_ms`."""
     return append_time_ms > now_ms + _STEP_MAX_MS
 
 

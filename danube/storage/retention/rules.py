@@ -43,7 +43,7 @@ class Unsealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimPreview:
-    """What a retention trims of a topic: segments at once, and later messages as newer segments are made."""
+    """Effect of a retention on a topic: segments at once, and later messages as newer segments are made."""
 
     segments: int = 0
     messages: int = 0
@@ -62,7 +62,7 @@ class TrimPreview:
 def trim_preview(
     manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, unsealed: Unsealed
 ) -> TrimPreview:
-    """What would be trimmed; the arguments are those of `segments_to_drop`."""
+    """Preview of a trim; the arguments are those of `segments_to_drop`."""
     count = segments_to_drop(manifest, retention, now_ms, oldest_unread, unsealed.body_bytes)
     gone, left = manifest.segments[:count], manifest.segments[count:]
     stays_from = gone[-1].end_offset if gone else manifest.start_offset

@@ -51,7 +51,7 @@ class Content(NamedTuple):
 
 
 def is_described(topic_id: int, batch: EncodedBatch) -> bool:
-    """Whether the batch's envelope, whose checksum is not computed, says what `batch` says of it."""
+    """True if the batch's envelope, whose checksum is not computed, says what `batch` says of it."""
     if len(batch.encoded) != ENVELOPE_BYTES + batch.body_bytes:
         return False
     count = batch.end_offset - batch.base_offset
@@ -122,7 +122,7 @@ def batches_of(content: Content) -> list[StoredBatch]:
 
 
 def is_taken(entry: BlockEntry) -> bool:
-    """Whether a block is better read with `take_batches`: stored as it is, and its bodies are large."""
+    """True if a block is better read with `take_batches`: stored as it is, and its bodies are large."""
     is_plain = entry.file_bytes == HEADER_BYTES + entry.plain_bytes + CRC_BYTES  # else compression made it smaller
     return is_plain and entry.plain_bytes >= entry.batches * TAKEN_BYTES
 

@@ -26,7 +26,7 @@ class BlockCodec(Protocol):
         """`plain`, compressed."""
 
     def decompress(self, stored: bytes, plain_bytes: int) -> bytes:
-        """What was compressed, which has this length. Raises ValueError when it has not, before it takes up more."""
+        """The plain bytes, of this length. Raises ValueError for another length, before it uses more memory."""
 
 
 CodecSource = Callable[[Codec], BlockCodec]
@@ -34,7 +34,7 @@ CodecSource = Callable[[Codec], BlockCodec]
 
 
 def is_available(codec: Codec) -> bool:
-    """Whether this Python can compress so."""
+    """True if this Python can compress so."""
     return codec is Codec.NONE or _zstd_module() is not None
 
 

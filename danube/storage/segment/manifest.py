@@ -55,12 +55,12 @@ class Manifest:
 
     @property
     def body_bytes(self) -> int:
-        """Of all segments together."""
+        """Bytes of the bodies of all segments."""
         return sum(segment.body_bytes for segment in self.segments)
 
     @property
     def file_bytes(self) -> int:
-        """Of all segments together."""
+        """Bytes of the files of all segments."""
         return sum(segment.file_bytes for segment in self.segments)
 
     def validate(self) -> None:

@@ -58,7 +58,7 @@ class SegmentReader:
         """Batches from the one that holds `offset`: one, then as many as fit in `bytes_max`, of whatever segments.
 
         `segments` follow on each other, and one of them holds `offset`. What is sound before a fault is answered: the
-        fault is raised for who goes on. A reader that goes on where the last answer ended reads no block twice.
+        fault is raised by the next read. A reader that continues where the last answer ended reads no block twice.
         """
         found: list[StoredBatch] = []
         number, room = bisect_right(segments, offset, key=_base_offset) - 1, bytes_max
@@ -97,7 +97,7 @@ class SegmentReader:
         return next(one.base_offset for one in self._block(source, number) if one.append_time_ms >= append_time_ms)
 
     def append_time_ms(self, topic_id: int, segment: Segment, offset: int) -> int:
-        """When the batch that holds `offset`, which is in the segment, was appended."""
+        """Append time of the batch that holds `offset`, which is in the segment."""
         source = self._source(topic_id, segment)
         number = source.index.find(offset)
         entry = source.index[number]
@@ -120,7 +120,7 @@ class SegmentReader:
     ) -> int:
         """Add the batches of one segment, from `offset` on, that fit in `room`; answers what room is left.
 
-        It goes on in `following`, now or soon: the disk may begin to read that while the last of these are taken.
+        It continues in `following`, now or soon: the disk may start to read that while these are used.
         """
         number = 0 if found else source.index.find(offset)
         while number < len(source.index) and (room > 0 or not found):

@@ -72,7 +72,7 @@ def _checked(topic_id: int, batches: Iterable[EncodedBatch]) -> Iterator[Encoded
 
 
 def _blocks(batches: Iterable[EncodedBatch], bytes_max: int) -> Iterator[list[EncodedBatch]]:
-    """Cut `batches` before each one that would take its block past `bytes_max`."""
+    """Split `batches` before each one that would take its block past `bytes_max`."""
     block: list[EncodedBatch] = []
     block_bytes = 0
     for batch in batches:

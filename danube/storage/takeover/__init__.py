@@ -1,1 +1,1 @@
-"""How topics go from one broker to another over a folder that both can reach, so that nothing acknowledged is lost."""
+"""Takeover and release: topics change their owner in a shared folder, and nothing acknowledged is lost."""

@@ -112,8 +112,8 @@ class JournalRemover:
             return False
 
     def _remove_folder(self, folder: str) -> None:
-        """The fence goes last: whoever finds a part of the folder finds it fenced."""
-        with contextlib.suppress(FileNotFoundError):  # somebody else is at it, too
+        """The fence is removed last, so a part of the folder is always fenced."""
+        with contextlib.suppress(FileNotFoundError):  # another broker removes it, too
             for name in sorted(self._disk.list(folder), key=lambda one: one == NAME):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.remove(f"{folder}/{name}")

@@ -3,7 +3,7 @@
 Below the folder:
 
     journals/<journal id>/    a broker's journal, with its fence; other brokers only read it, and at last remove it
-    segments/<topic id>/      a topic's segments and manifests, whoever wrote them
+    segments/<topic id>/      a topic's segments and manifests, of any broker
 
 The metadata says which topics this broker owns, where they begin and end, and which journals there are.
 """
@@ -125,14 +125,13 @@ class SharedStorage(Storage):
         return frozenset(self._topics.owned or ())
 
     async def acquire(self, topic_ids: Iterable[int]) -> frozenset[int]:
-        """Own these topics; answers those that are this broker's now, by id. The others are somebody else's.
+        """Own these topics; answers the ids of those that are this broker's now. The others are another broker's.
 
-        New topics and those that were given are opened; those without a record (`add_storage_record`) were deleted, and
-        are nobody's. The others are taken by force: every broker whose journal one of them is in acknowledges nothing
-        more, with all its topics. Whoever takes some of a dead broker's topics should take all of them, or have others
-        do so.
+        New and released topics are opened; those without a record (`enter_topic`) were deleted. The others are taken
+        over by force: every broker that has one of them in its journal acknowledges nothing more, of any topic. So all
+        topics of a dead broker should be taken over.
 
-        Raises, after all that could be were begun (`owned` says which):
+        Raises, after all that could be were acquired (`owned` says which):
             DamagedDataError: a former owner's journal, or a manifest, is not what was written.
             StorageUnavailableError: a folder cannot be read, or this broker's own journal cannot be written.
             JournalFencedError: others have taken this broker's topics over.

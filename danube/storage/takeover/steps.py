@@ -1,6 +1,6 @@
 """The takeover protocol as one table: the steps of owner, taker, releaser and restart, in order. Pure.
 
-Every party takes its steps from here: the code (`takeover.py`, `release.py`, the journal's writer) and the model that
+All parties take their steps from here: the code (`takeover.py`, `release.py`, the journal's writer) and the model that
 explores every interleaving of them (`lab/takeover/model.py`). A step that is left out or swapped here is left out or
 swapped in both.
 
@@ -19,41 +19,41 @@ class Step(StrEnum):
     """One step; between any two of them a broker may be paused, killed, or lose its power."""
 
     WRITE = "write"
-    """Append a round to one's own journal."""
+    """Append a round to the broker's own journal."""
     SYNC = "sync"
-    """Have all that one wrote survive a power cut."""
+    """Sync all writes, so that they survive a power cut."""
     LOOK = "look at the fence"
-    """Open the fence of one's own journal afresh; go no further when there is one."""
+    """Open the fence of the own journal afresh; stop when there is one."""
     ACKNOWLEDGE = "acknowledge"
-    """Tell producers and consumers that it is stored, and show it."""
+    """Acknowledge to producers and consumers, and show the records."""
     FENCE = "fence"
     """Write the fence of the old owner's journal, and sync it."""
     READ = "read"
     """Read the old journal as far as it is sound, and up to where it is known to be synced: the mark."""
     APPEND_AGAIN = "append again"
-    """Write what is above the mark into one's own journal, at the same offsets: in the old one it may still vanish."""
+    """Write the records above the mark, which may still vanish, into the own journal at the same offsets."""
     COPY_CURSORS = "copy cursors"
-    """Write where the subscriptions stand into one's own journal."""
+    """Write the cursors into the own journal."""
     SEAL = "seal"
     """Compare and set: the old epoch ends at the mark, or where its owner stopped, and the new one begins there."""
     SERVE = "serve"
     """Show what is stored, and take appends."""
     STOP = "stop"
-    """Take no appends of the topic any more, and see those that were taken through."""
+    """Accept no appends of the topic any more, and finish those under way."""
     FLUSH = "flush cursors"
     """Write, sync and look at the fence once more for cursors that were not written yet."""
     READY = "ready"
-    """Let go of the topic: another broker may open it."""
+    """Drop the topic: another broker may open it."""
     BEGIN = "begin"
     """Compare and set: after a sealed epoch a new one begins."""
     TRUNCATE = "truncate"
-    """Cut the torn end of one's own journal."""
+    """Truncate the torn end of one's own journal."""
     NEW_FILE = "new file"
-    """Begin a new journal file: says by its existence that the one before is synced to its end."""
+    """Begin a new journal file: its existence means that the one before is synced to its end."""
     GATHER = "gather"
-    """Have what former owners left of a topic in segments, synced, with a manifest that names them."""
+    """Write the tails of a topic into segments, synced, with a manifest that names them."""
     POINT = "point"
-    """Compare and set: that manifest counts, and the epochs that are all in segments are told of no more."""
+    """Compare and set: the record names that manifest, and no longer the epochs that are all in segments."""
     STRIKE_OFF = "strike off"
     """Take a fenced journal off the metadata's list of those that topics may begin in: no epoch ever begins there."""
     ASK = "ask who needs it"
@@ -73,12 +73,12 @@ REMOVE_JOURNAL = (Step.LOOK, Step.STRIKE_OFF, Step.ASK, Step.REMOVE)
 
 
 class Part(StrEnum):
-    """Who does what."""
+    """A part of the protocol, by the broker that takes its steps."""
 
     OWN = "own"
     """An owner's round."""
     TAKEOVER = "takeover"
-    """Taking topics over from an owner that is dead, or is believed to be."""
+    """Takeover of topics from an owner that is dead, or believed to be."""
     RELEASE = "release"
     """The old owner's half of a planned move."""
     OPEN = "open"
@@ -86,11 +86,11 @@ class Part(StrEnum):
     RESTART = "restart"
     """A broker starts again on its own journal."""
     ROTATE = "rotate"
-    """A journal goes on in a new file."""
+    """A journal begins a new file."""
     FLUSH = "flush"
-    """An owner cuts what former owners left of a topic in their journals."""
+    """An owner flushes a topic's tails in former owners' journals."""
     REMOVE_JOURNAL = "remove journal"
-    """Anybody removes a journal that nobody needs any more."""
+    """Any broker removes a journal that is not needed any more."""
 
 
 def _steps() -> dict[Part, tuple[Step, ...]]:

@@ -159,7 +159,7 @@ class Takeover:
             raise StorageUnavailableError(self._fence.refusal)
 
     def _way(self, record: TopicStorage) -> tuple[Part, int]:
-        """Whether the topic is taken over by force or opened, and whose journal has its newest epoch (0 for none)."""
+        """The part that acquires the topic, and the journal with its newest epoch (0 for none)."""
         last = record.epochs[-1] if record.epochs else None
         if last is None or last.end_offset is not None:
             return Part.OPEN, last.journal_id if last else 0

@@ -1,4 +1,4 @@
-"""The protocol of a tier: immutable files, each written whole, found by name, gone when deleted.
+"""The protocol of a tier: immutable files, each written whole and found by name.
 
 A name is `folder/file`; folders need not be made. All calls block, and may be made from one thread at a time.
 """
@@ -34,7 +34,7 @@ class SegmentTier(Protocol):
         """
 
     def open_run(self, name: str, position: int, length: int) -> Take:
-        """The same where only what was read tells how long the next piece is: `length` bytes in all, taken in order.
+        """The same for pieces whose length depends on those before: `length` bytes in all, read in order.
 
         It is to be used up before another call. Raises as `read`, at once or when something is taken.
         """
