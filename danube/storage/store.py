@@ -77,64 +77,64 @@ class Storage:
     cannot be read is refused, one that cannot be flushed stays in the journal, and the others are served.
     """
 
-    def __init__(self, ground: StorageEnvironment) -> None:
-        self._ground = ground
-        self._journal = ground.journal
-        self._topics = ground.topics
+    def __init__(self, environment: StorageEnvironment) -> None:
+        self._environment = environment
+        self._journal = environment.journal
+        self._topics = environment.topics
         self._logs: dict[int, TieredLog] = {}
-        self._gate = SpaceGate(ground.settings.watermarks)
-        reader = SegmentReader(ground.reading_tier)
+        self._gate = SpaceGate(environment.settings.watermarks)
+        reader = SegmentReader(environment.reading_tier)
         self._cold = ColdStore(
             reader,
-            ground.read_runner,
-            ground.clock,
-            ground.topics.histories,
+            environment.read_runner,
+            environment.clock,
+            environment.topics.histories,
             self._gate,
-            synced_to=lambda: ground.journal.synced_to,
-            last_file_from=lambda: ground.journal.last_file_position,
-            throttle=ColdReadThrottle(ground.clock, ground.journal.sync_watch),
+            synced_to=lambda: environment.journal.synced_to,
+            last_file_from=lambda: environment.journal.last_file_position,
+            throttle=ColdReadThrottle(environment.clock, environment.journal.sync_watch),
         )
-        self._writer = _writer(ground)
+        self._writer = _writer(environment)
         self._committer = ManifestCommitter(
-            ground.records,
-            ground.topics.histories,
-            reading_tier=ground.reading_tier,
-            read_runner=ground.read_runner,
-            drop_flushed=ground.journal.drop_flushed,
+            environment.records,
+            environment.topics.histories,
+            reading_tier=environment.reading_tier,
+            read_runner=environment.read_runner,
+            drop_flushed=environment.journal.drop_flushed,
         )
         self._flusher = SegmentFlusher(
-            ground.journal,
-            ground.topics,
+            environment.journal,
+            environment.topics,
             self._writer,
             self._committer,
-            clock=ground.clock,
-            runner=ground.flush_runner,
-            cache_bytes=ground.settings.journal.cache_bytes_max,
+            clock=environment.clock,
+            runner=environment.flush_runner,
+            cache_bytes=environment.settings.journal.cache_bytes_max,
             is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
             is_full=lambda: self._gate.level is SpaceLevel.REFUSE,
-            named=ground.named,
+            named=environment.named,
         )
         self._retention_enforcer = RetentionEnforcer(
-            ground.topics,
+            environment.topics,
             self._writer,
             self._committer,
-            clock=ground.clock,
-            runner=ground.flush_runner,
-            newest_ms=ground.journal.newest_append_ms,
+            clock=environment.clock,
+            runner=environment.flush_runner,
+            newest_ms=environment.journal.newest_append_ms,
         )
         self._topic_deleter = TopicDeleter(
-            ground.records,
+            environment.records,
             self._drop,
             reader=reader,
-            reading_tier=ground.reading_tier,
-            read_runner=ground.read_runner,
+            reading_tier=environment.reading_tier,
+            read_runner=environment.read_runner,
         )
         self._turn = asyncio.Lock()
         """One at a time builds manifest versions: a flush, retention, a sweep."""
         self._tasks = TaskScope("storage")
         self._sweep_s = self._retry_s = 0.0
         """Time of the next sweep of deleted topics, and of the next work after a failure."""
-        self._file_begun_s = ground.clock.monotonic_s()
+        self._file_begun_s = environment.clock.monotonic_s()
         """Begin of the journal's last file, as far as this start of the broker knows."""
         self._journal.on_file_closed(self._note_new_file)
         self._totals = FlushReport()
@@ -302,19 +302,19 @@ class Storage:
             self._sweep_s = math.inf
             swept = await self._topic_deleter.sweep()
         if self._topic_deleter.left:
-            self._sweep_s = min(self._sweep_s, self._ground.clock.monotonic_s() + FLUSH_RETRY_S)
+            self._sweep_s = min(self._sweep_s, self._environment.clock.monotonic_s() + FLUSH_RETRY_S)
         return swept
 
     async def sweep_orphans(self) -> None:
         """Remove files of flushes that died, and removed files that a power cut brought back."""
         async with self._turn:
             manifests = [history.manifest for history in self._topics.histories]
-            await sweep_orphans(manifests, self._writer, self._committer, self._ground.flush_runner)
+            await sweep_orphans(manifests, self._writer, self._committer, self._environment.flush_runner)
 
     async def check_space(self) -> None:
         """Check the disk's free space, and refuse or accept appends accordingly."""
         backlog_bytes = self._journal.stats.backlog_bytes
-        await check_space(self._gate, self._ground.disk.room, self._ground.read_runner, backlog_bytes)
+        await check_space(self._gate, self._environment.disk.room, self._environment.read_runner, backlog_bytes)
 
     @property
     def stats(self) -> StorageStats:
@@ -342,14 +342,14 @@ class Storage:
         """End the background work, write what is pending, close the files. Never raises for the disk's faults."""
         await self._tasks.close()
         await self._journal.close()
-        await self._ground.read_runner.run(self._ground.reading_tier.close)
-        await self._ground.flush_runner.run(self._writer.close)
+        await self._environment.read_runner.run(self._environment.reading_tier.close)
+        await self._environment.flush_runner.run(self._writer.close)
 
     # Inside
 
     async def _work(self) -> None:
         """One round: each step fails alone. Steps that free room come first: on a full disk the others need it."""
-        if self._ground.clock.monotonic_s() < self._retry_s:
+        if self._environment.clock.monotonic_s() < self._retry_s:
             return
         steps: dict[str, _Step] = {
             "removing the files of deleted topics": self._sweep_if_due,
@@ -373,11 +373,11 @@ class Storage:
         return False
 
     async def _sweep_if_due(self) -> None:
-        if self._ground.clock.monotonic_s() >= self._sweep_s:
+        if self._environment.clock.monotonic_s() >= self._sweep_s:
             await self.sweep_deleted()
 
     async def _sweep_orphans_once(self) -> None:
-        clock = self._ground.clock
+        clock = self._environment.clock
         while not await self._try("removing files that flushes left behind", self.sweep_orphans):
             await clock.sleep_until(clock.monotonic_s() + FLUSH_RETRY_S)
 
@@ -389,24 +389,24 @@ class Storage:
         """Further periodic work. Raises DanubeError, OSError."""
 
     def _work_later(self) -> None:
-        self._retry_s = self._ground.clock.monotonic_s() + FLUSH_RETRY_S
+        self._retry_s = self._environment.clock.monotonic_s() + FLUSH_RETRY_S
         self._sweep_s = 0.0
 
     async def _end_old_file(self) -> None:
-        age_s = self._ground.settings.journal_file_age_s
-        is_old = age_s and self._ground.clock.monotonic_s() >= self._file_begun_s + age_s
+        age_s = self._environment.settings.journal_file_age_s
+        is_old = age_s and self._environment.clock.monotonic_s() >= self._file_begun_s + age_s
         if self.stopped is None and (is_old or self._flusher.wants_new_file()):
             await self._journal.rotate()
             self._note_new_file()  # also where nothing was in the last one
 
     def _note_new_file(self) -> None:
-        self._file_begun_s = self._ground.clock.monotonic_s()
+        self._file_begun_s = self._environment.clock.monotonic_s()
 
     async def _every_interval(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        clock = self._ground.clock
+        clock = self._environment.clock
         while True:
             await work()
-            await clock.sleep_until(clock.monotonic_s() + self._ground.settings.check_interval_s)
+            await clock.sleep_until(clock.monotonic_s() + self._environment.settings.check_interval_s)
 
 
 def _find(
@@ -417,12 +417,12 @@ def _find(
     return found, find_newer(tier, found, known_topics) if known_topics is not None else ()
 
 
-def _writer(ground: StorageEnvironment) -> ManifestBuilder:
+def _writer(environment: StorageEnvironment) -> ManifestBuilder:
     return ManifestBuilder(
-        ground.writing_tier,
-        lambda folder: JournalReader(ground.disk, folder),
-        ground.folder,
-        segment_bytes_max=ground.settings.segment_bytes_max,
-        codec=ground.settings.codec,
-        rest=ground.flush_runner.rest,
+        environment.writing_tier,
+        lambda folder: JournalReader(environment.disk, folder),
+        environment.folder,
+        segment_bytes_max=environment.settings.segment_bytes_max,
+        codec=environment.settings.codec,
+        rest=environment.flush_runner.rest,
     )

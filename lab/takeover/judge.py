@@ -156,7 +156,7 @@ async def done_with(tasks: Sequence["asyncio.Task[None]"]) -> None:
 
 async def settle_whole(storage: SharedStorage) -> None:
     """Have everything done that is to be done; what failed is left alone for a while."""
-    clock, topics = storage._ground.clock, storage._topics  # noqa: SLF001 - as above
+    clock, topics = storage._environment.clock, storage._topics  # noqa: SLF001 - as above
     for _ in range(_ROUNDS_MAX):
         with contextlib.suppress(DanubeError):  # metadata has not answered
             await storage.sweep_deleted()

@@ -56,29 +56,29 @@ class OwnJournal:
     """Histories of the topics that it owns."""
 
 
-async def open_own_journal(ground: SharedEnvironment) -> OwnJournal:
+async def open_own_journal(environment: SharedEnvironment) -> OwnJournal:
     """Reopen the broker's journal, or create one when it has none or others have taken its topics over.
 
     Raises DamagedDataError, DataFolderError, MetadataError, StorageUnavailableError; also for a folder that lacks a
     journal with topics in it: it is not the broker's folder.
     """
-    entered = (await ground.journals.all()).values()
-    mine = sorted((one for one in entered if one.broker_id == ground.broker_id), key=lambda one: -one.revision)
+    entered = (await environment.journals.all()).values()
+    mine = sorted((one for one in entered if one.broker_id == environment.broker_id), key=lambda one: -one.revision)
     own: OwnJournal | None = None
     try:
         for entry in mine:
-            own = own or await _go_on(ground, entry)
+            own = own or await _go_on(environment, entry)
             if own is None or own.entry.journal_id != entry.journal_id:
-                await ground.journals.strike_off(entry.journal_id)
+                await environment.journals.strike_off(entry.journal_id)
     except BaseException:  # the next start must not meet a writer of the journal
         if own is not None:
             await own.journal.close()
         raise
-    return own or await _begin(ground, await ground.journals.enter(ground.broker_id))
+    return own or await _begin(environment, await environment.journals.enter(environment.broker_id))
 
 
 async def load_newest(
-    ground: SharedEnvironment, wanted: Sequence[TopicStorage]
+    environment: SharedEnvironment, wanted: Sequence[TopicStorage]
 ) -> tuple[dict[int, TopicStorage], FoundHistories]:
     """The histories of topics, and the records that they are of. Raises MetadataError.
 
@@ -91,10 +91,10 @@ async def load_newest(
     left = list(wanted)
     for _ in range(TAKEOVER_ATTEMPTS_MAX):
         asked = list(left)
-        found = await ground.read_runner.run(lambda: find_histories(ground.tier, asked))  # noqa: B023 - awaited in its turn
+        found = await environment.read_runner.run(lambda: find_histories(environment.tier, asked))  # noqa: B023 - awaited in its turn
         histories.update((history.record.topic_id, history) for history in found.histories)
         refused = {**{each: error for each, error in refused.items() if each not in histories}, **found.refused}
-        newest = [await ground.records.get(topic_id, linearizable=True) for topic_id in found.refused]
+        newest = [await environment.records.get(topic_id, linearizable=True) for topic_id in found.refused]
         left = [one for one in newest if one.revision not in {0, records[one.topic_id].revision}]
         records.update((record.topic_id, record) for record in left)
         if not left:
@@ -106,22 +106,24 @@ async def load_newest(
     return records, FoundHistories(list(histories.values()), refused)
 
 
-async def _go_on(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal | None:
+async def _go_on(environment: SharedEnvironment, entry: JournalEntry) -> OwnJournal | None:
     """Reopen the journal; None when it is fenced, was only entered, or was removed."""
     folder = journal_folder(entry.journal_id)
-    fence = Fence(ground.disk, folder, made=True)
+    fence = Fence(environment.disk, folder, made=True)
     try:
-        if await ground.runner.run(fence.is_up):
-            await _check_not_missing(ground, entry, folder)
+        if await environment.runner.run(fence.is_up):
+            await _check_not_missing(environment, entry, folder)
             return None
-        renewed = await ground.journals.renew(entry.journal_id)  # before the records are read: none changes late then
+        renewed = await environment.journals.renew(
+            entry.journal_id
+        )  # before the records are read: none changes late then
         if renewed is None:
             return None
-        everything = (await ground.records.all()).values()
+        everything = (await environment.records.all()).values()
         mine = [record for record in everything if _is_open_in(record, entry.journal_id)]
-        records, found = await load_newest(ground, mine)
-        restarted = await _read_older(ground, records, entry.journal_id, found)
-        journal = await _open(ground, renewed, fence, restarted)
+        records, found = await load_newest(environment, mine)
+        restarted = await _read_older(environment, records, entry.journal_id, found)
+        journal = await _open(environment, renewed, fence, restarted)
     except JournalFencedError:
         return None
     except OSError as error:
@@ -133,32 +135,32 @@ async def _go_on(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal |
     return OwnJournal(journal, renewed, fence, folder, found)
 
 
-async def _check_not_missing(ground: SharedEnvironment, entry: JournalEntry, folder: str) -> None:
+async def _check_not_missing(environment: SharedEnvironment, entry: JournalEntry, folder: str) -> None:
     """Raises DataFolderError when a journal with topics in it is not there."""
-    is_there = await ground.runner.run(lambda: ground.disk.exists(folder))
-    if not is_there and entry.journal_id in named_journals((await ground.records.all()).values()):
+    is_there = await environment.runner.run(lambda: environment.disk.exists(folder))
+    if not is_there and entry.journal_id in named_journals((await environment.records.all()).values()):
         raise DataFolderError(
             f"{folder} is not in the shared folder, and topics of this broker are in it: is this the folder that all "
             f"brokers use, and is it mounted? If it is, restore {folder} from a backup"
         )
 
 
-async def _begin(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal:
+async def _begin(environment: SharedEnvironment, entry: JournalEntry) -> OwnJournal:
     folder = journal_folder(entry.journal_id)
-    fence = Fence(ground.disk, folder)
-    journal = await _open(ground, entry, fence, Restarted({}, {}))
+    fence = Fence(environment.disk, folder)
+    journal = await _open(environment, entry, fence, Restarted({}, {}))
     return OwnJournal(journal, entry, fence, folder, FoundHistories())
 
 
-async def _open(ground: SharedEnvironment, entry: JournalEntry, fence: Fence, restarted: Restarted) -> Journal:
+async def _open(environment: SharedEnvironment, entry: JournalEntry, fence: Fence, restarted: Restarted) -> Journal:
     journal = await Journal.open(
-        ground.disk,
-        ground.clock,
-        rng=ground.rng,
-        runner=ground.runner,
-        read_runner=ground.read_runner,
-        settings=ground.settings,
-        broker_id=ground.broker_id,
+        environment.disk,
+        environment.clock,
+        rng=environment.rng,
+        runner=environment.runner,
+        read_runner=environment.read_runner,
+        settings=environment.settings,
+        broker_id=environment.broker_id,
         known_topics=restarted.bases,
         bases=restarted.bases,
         folder=journal_folder(entry.journal_id),
@@ -175,14 +177,14 @@ async def _open(ground: SharedEnvironment, entry: JournalEntry, fence: Fence, re
 
 
 async def _read_older(
-    ground: SharedEnvironment, records: Mapping[int, TopicStorage], journal_id: int, found: FoundHistories
+    environment: SharedEnvironment, records: Mapping[int, TopicStorage], journal_id: int, found: FoundHistories
 ) -> Restarted:
     """The topics' epochs in other journals; a topic whose former owner's journal cannot be read is refused alone."""
     bases = {history.record.topic_id: base_of(history) for history in found.histories}
 
     async def read(topic_ids: Sequence[int]) -> Restarted:
         mine = [records[topic_id] for topic_id in topic_ids]
-        return await read_for_restart(ground.disk, mine, journal_id, bases, ground.read_runner)
+        return await read_for_restart(environment.disk, mine, journal_id, bases, environment.read_runner)
 
     try:
         return await read([*bases])

@@ -23,20 +23,20 @@ _log = logging.getLogger(__name__)
 class Ownership:
     """Topics that one broker owns, in `topics.owned`."""
 
-    def __init__(self, ground: SharedEnvironment, own: OwnJournal, topics: StoredTopics) -> None:
-        self._ground = ground
+    def __init__(self, environment: SharedEnvironment, own: OwnJournal, topics: StoredTopics) -> None:
+        self._environment = environment
         self._journal = own.journal
         self._topics = topics
         self._takeover = Takeover(
-            ground.disk,
-            ground.records,
+            environment.disk,
+            environment.records,
             own.journal,
-            ground.read_runner,
-            broker_id=ground.broker_id,
+            environment.read_runner,
+            broker_id=environment.broker_id,
             fence=own.fence,
             entry=own.entry,
         )
-        self._release = Release(ground.records, own.journal, entry=own.entry)
+        self._release = Release(environment.records, own.journal, entry=own.entry)
         self._turn = asyncio.Lock()
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """By topic: one call at a time releases it, or finds out whether it was released."""
@@ -59,7 +59,7 @@ class Ownership:
         """Topics whose records name this broker's journal, unknown acquisitions settled first. Raises MetadataError."""
         await self._rule_out(self._unsure.keys())
         own = self._journal.journal_id
-        records = (await self._ground.records.all()).values()
+        records = (await self._environment.records.all()).values()
         return frozenset(one.topic_id for one in records if any(epoch.journal_id == own for epoch in one.epochs))
 
     async def acquire(self, topic_ids: Iterable[int]) -> frozenset[int]:
@@ -143,16 +143,16 @@ class Ownership:
     async def _try(self, topic_ids: Collection[int]) -> tuple[frozenset[int], dict[int, DanubeError]]:
         """Acquire topics; answers those to be tried again, and the faults of the others."""
         there = [
-            record for record in await records_of(self._ground.records, topic_ids) if record.revision
+            record for record in await records_of(self._environment.records, topic_ids) if record.revision
         ]  # the others are deleted
-        records, found = await load_newest(self._ground, there)
+        records, found = await load_newest(self._environment, there)
         histories = {history.record.topic_id: history for history in found.histories}
         errors = dict(found.refused)
         for group in _groups([records[topic_id] for topic_id in histories]):
             errors |= await self._acquire_possible(group, histories)
         again: set[int] = set()
         for record in [one for one in records.values() if one.topic_id not in self._acquired]:
-            newest = await self._ground.records.get(record.topic_id)
+            newest = await self._environment.records.get(record.topic_id)
             begun = [epoch for epoch in newest.epochs[-1:] if epoch not in record.epochs[-1:]]
             is_own = any(epoch.journal_id == self._journal.journal_id for epoch in begun)
             if not newest.revision or (not is_own and any(epoch.end_offset is None for epoch in begun)):
@@ -209,7 +209,7 @@ class Ownership:
         while left:
             decided = dict([*left.items()][:STORAGE_POINTERS_MAX])
             try:
-                await self._ground.records.seal_all([(record, record.epochs) for record in decided.values()])
+                await self._environment.records.seal_all([(record, record.epochs) for record in decided.values()])
             except StorageChangedError as error:
                 if not error.topic_ids:
                     raise

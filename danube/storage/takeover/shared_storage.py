@@ -55,8 +55,8 @@ class SharedStorage(Storage):
     on in a new journal, with no topics.
     """
 
-    def __init__(self, ground: StorageEnvironment, ownership: Ownership, remover: JournalRemover) -> None:
-        super().__init__(ground)
+    def __init__(self, environment: StorageEnvironment, ownership: Ownership, remover: JournalRemover) -> None:
+        super().__init__(environment)
         self._ownership = ownership
         self._journal_remover = remover
         self._look_s = 0.0
@@ -98,7 +98,7 @@ class SharedStorage(Storage):
         own = await open_own_journal(shared)
         topics = StoredTopics(None, TopicHistories(own.found.histories), own.found.refused)
         ownership = Ownership(shared, own, topics)
-        ground = StorageEnvironment(
+        environment = StorageEnvironment(
             disk=place.disk,
             clock=clock,
             records=place.records,
@@ -113,7 +113,7 @@ class SharedStorage(Storage):
             named=ownership.named_in_own,
         )
         remover = JournalRemover(place.disk, place.records, place.journals, flush_runner, own_id=own.journal.journal_id)
-        storage = cls(ground, ownership, remover)
+        storage = cls(environment, ownership, remover)
         await storage.check_space()
         return storage
 
@@ -162,7 +162,7 @@ class SharedStorage(Storage):
             if not self._topics.is_owned(topic_id):
                 self._logs.pop(topic_id, None)
                 # Files that the next owner removes take up room as long as they are open here.
-                await self._ground.read_runner.run(lambda: self._cold.reader.forget(topic_id))
+                await self._environment.read_runner.run(lambda: self._cold.reader.forget(topic_id))
 
     def topic(
         self,
@@ -190,17 +190,17 @@ class SharedStorage(Storage):
     async def sweep_orphans(self) -> None:
         """As `Storage.sweep_orphans`, and files that late owners wrote of deleted topics."""
         await super().sweep_orphans()
-        ground = self._ground
+        environment = self._environment
         async with self._turn:
             await sweep_unknown_folders(
-                ground.records,
-                ground.writing_tier,
-                ground.flush_runner,
-                folders=lambda: _topic_folders(ground.disk),
+                environment.records,
+                environment.writing_tier,
+                environment.flush_runner,
+                folders=lambda: _topic_folders(environment.disk),
             )
 
     async def _tidy(self) -> None:
-        now_s = self._ground.clock.monotonic_s()
+        now_s = self._environment.clock.monotonic_s()
         if now_s >= self._look_s:
             self._look_s = now_s + JOURNALS_LOOK_S
             await self.remove_journals()
