@@ -5,7 +5,7 @@ beyond it, or when it is not in the last file (the next one is created only afte
 was being written when the power went, and is cut together with what follows. A crash in here changes nothing of that:
 each step can be done again.
 
-What is sound has to reach the position that the file `mark` names (`mark.py`), or its end is missing: that is damage.
+What is sound has to reach the position that the file `mark` names (`format.py`), or its end is missing: that is damage.
 
 The last file is read whole. Of a closed one that has a sound index beside it, the index is enough: its records are
 checked when they are read.
