@@ -61,7 +61,7 @@ async def check_upkeep(life: StorageLife, world: World) -> None:
 
 def _check_background(life: StorageLife) -> None:
     running = {task.get_name() for task in asyncio.all_tasks()}
-    for name in ("storage/space", "storage/cutting"):
+    for name in ("storage/space", "storage/flush"):
         if name not in running:
             life.note(Failed("", f"the task {name} has ended"))
 
