@@ -73,7 +73,7 @@ def pass_over_lost_messages_one_by_one(patch: pytest.MonkeyPatch) -> None:
             if is_marker(batch.body):
                 self.handle(SkipRange(batch.base_offset, batch.end_offset))
 
-    patch.setattr(DispatchDriver, "_skip_lost", skip_lost)
+    patch.setattr(DispatchDriver, "_skip_placeholders", skip_lost)
 
 
 def give_ids_out_again(patch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ async def test_how_old_unread_messages_in_segments_are_is_read_once_for_each_pla
 
 
 def test_the_document_names_settings_that_there_are() -> None:
-    table = DOCUMENT.split("## Settings")[1].split("## What it tells")[0]
+    table = DOCUMENT.split("## Settings")[1].split("## Metrics")[0]
     named = [name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
     assert set(named) <= BrokerSettings.model_fields.keys()
     assert len(named) > 10
