@@ -1,8 +1,7 @@
 """Every call and every answer of the admin port: encoded by one side, decoded by the other, the same value."""
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,18 +18,22 @@ from danube.model.calls.admin import (
     JournalDescription,
     NamespacePolicies,
     ReliableState,
+    StorageDescription,
     SubscriptionDescription,
     TopicDescription,
     TopicDetails,
     TopicInfo,
     TopicsPage,
+    TopicStorageDescription,
     Unsubscribe,
 )
 from danube.model.errors import InvalidNameError, InvalidRequestError
 from danube.model.limits.broker import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
+from danube.model.plans.durability import Durability
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.wire import admin_messages, control_messages
+from danube.wire.codec import Codec
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 
 UINT64, FLOATS = st.integers(0, 2**64 - 1), st.floats(0, 1e12)
@@ -66,6 +69,20 @@ STATES = st.builds(
 CONSUMERS = st.builds(
     ConsumerDescription, name=MEMBERS, consumer_id=UINT64, is_connected=st.booleans(), in_flight=UINT64
 )
+TOPIC_STORAGES = st.builds(
+    TopicStorageDescription,
+    **numbers(TopicStorageDescription, "stored_bytes", "segments", "segment_file_bytes", "unsynced_bytes"),
+    **dict.fromkeys(("oldest_ms", "newest_ms"), st.none() | UINT64),
+    durability=st.none() | st.sampled_from(Durability),
+)
+STORAGES = st.builds(
+    StorageDescription,
+    **numbers(StorageDescription, "segments", "segment_file_bytes", "flush_passes", "merged_segments"),
+    **numbers(StorageDescription, "dropped_segments", "freed_bytes", "quarantined_topics", "refused_topics"),
+    disk_free_bytes=st.none() | UINT64,
+    disk_is_low=st.booleans(),
+    refused_reason=st.none() | st.text(),
+)
 SUBSCRIPTIONS = st.builds(
     SubscriptionDescription,
     name=MEMBERS,
@@ -83,6 +100,8 @@ DESCRIPTIONS = st.builds(
     **numbers(TopicDescription, "topic_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in"),
     **numbers(TopicDescription, "producers", "subscription_count", "messages_expired"),
     subscriptions=st.lists(SUBSCRIPTIONS, max_size=2).map(tuple),
+    storage=st.none() | TOPIC_STORAGES,
+    pending_policies=st.lists(MEMBERS, max_size=2).map(tuple),
 )
 JOURNALS = st.builds(
     JournalDescription,
@@ -93,107 +112,64 @@ JOURNALS = st.builds(
 )
 
 
-class Call(NamedTuple):
-    values: st.SearchStrategy[Any]
-    encode: Callable[[Any], bytes]
-    decode: Callable[[bytes], Any]
-
-
-CALLS = {
-    "CreateTopic": Call(
-        st.builds(CreateTopic, topic=TOPICS, strategy=STRATEGIES, schema_subject=st.none() | MEMBERS),
-        admin_messages.CREATE_TOPIC.encode,
-        admin_messages.CREATE_TOPIC.decode,
+CALLS: dict[Codec[Any], st.SearchStrategy[Any]] = {
+    admin_messages.CREATE_TOPIC: st.builds(
+        CreateTopic, topic=TOPICS, strategy=STRATEGIES, schema_subject=st.none() | MEMBERS
     ),
-    "CreatePartitionedTopic": Call(
-        st.builds(
-            CreatePartitionedTopic,
-            base=TOPICS,
-            partitions=st.integers(1, PARTITIONS_MAX),
-            strategy=STRATEGIES,
-            schema_subject=st.none() | MEMBERS,
-        ),
-        admin_messages.CREATE_PARTITIONED_TOPIC.encode,
-        admin_messages.CREATE_PARTITIONED_TOPIC.decode,
+    admin_messages.CREATE_PARTITIONED_TOPIC: st.builds(
+        CreatePartitionedTopic,
+        base=TOPICS,
+        partitions=st.integers(1, PARTITIONS_MAX),
+        strategy=STRATEGIES,
+        schema_subject=st.none() | MEMBERS,
     ),
-    "topic": Call(TOPICS, admin_messages.TOPIC.encode, admin_messages.TOPIC.decode),
-    "Unsubscribe": Call(
-        st.builds(Unsubscribe, topic=TOPICS, subscription=MEMBERS),
-        admin_messages.UNSUBSCRIBE.encode,
-        admin_messages.UNSUBSCRIBE.decode,
+    admin_messages.TOPIC: TOPICS,
+    admin_messages.UNSUBSCRIBE: st.builds(Unsubscribe, topic=TOPICS, subscription=MEMBERS),
+    admin_messages.NAMESPACE: PARTS,
+    admin_messages.BROKER: UINT64.map(str),
+    admin_messages.TOPICS: st.lists(INFOS, max_size=3).map(tuple),
+    admin_messages.TOPIC_DETAILS: st.builds(
+        TopicDetails,
+        info=INFOS,
+        subscriptions=st.lists(MEMBERS, max_size=3).map(tuple),
+        schema_subject=st.none() | MEMBERS,
     ),
-    "namespace": Call(PARTS, admin_messages.NAMESPACE.encode, admin_messages.NAMESPACE.decode),
-    "broker": Call(UINT64.map(str), admin_messages.BROKER.encode, admin_messages.BROKER.decode),
-    "topics": Call(st.lists(INFOS, max_size=3).map(tuple), admin_messages.TOPICS.encode, admin_messages.TOPICS.decode),
-    "TopicDetails": Call(
-        st.builds(
-            TopicDetails,
-            info=INFOS,
-            subscriptions=st.lists(MEMBERS, max_size=3).map(tuple),
-            schema_subject=st.none() | MEMBERS,
-        ),
-        admin_messages.TOPIC_DETAILS.encode,
-        admin_messages.TOPIC_DETAILS.decode,
+    admin_messages.SUBSCRIPTIONS: st.lists(MEMBERS, max_size=5).map(tuple),
+    admin_messages.NAMESPACES: st.lists(PARTS, max_size=5).map(tuple),
+    admin_messages.NAMESPACE_TOPICS: st.lists(TOPICS, max_size=5).map(tuple),
+    admin_messages.POLICIES: st.builds(
+        NamespacePolicies, **dict.fromkeys(NamespacePolicies.__dataclass_fields__, st.integers(0, 2**32))
     ),
-    "subscriptions": Call(
-        st.lists(MEMBERS, max_size=5).map(tuple),
-        admin_messages.SUBSCRIPTIONS.encode,
-        admin_messages.SUBSCRIPTIONS.decode,
+    admin_messages.BROKERS: st.lists(BROKERS, max_size=3).map(tuple),
+    admin_messages.LEADER: st.none() | UINT64.map(str),
+    control_messages.DESCRIBE_TOPICS: st.builds(
+        DescribeTopics,
+        namespace=st.none() | PARTS,
+        topics=st.lists(TOPICS, max_size=3).map(tuple),
+        page_size=st.integers(1, DESCRIBE_TOPICS_MAX),
+        after=st.none() | CURSORS,
     ),
-    "namespaces": Call(
-        st.lists(PARTS, max_size=5).map(tuple), admin_messages.NAMESPACES.encode, admin_messages.NAMESPACES.decode
+    control_messages.TOPICS_PAGE: st.builds(
+        TopicsPage, topics=st.lists(DESCRIPTIONS, max_size=2).map(tuple), next=st.none() | CURSORS
     ),
-    "namespace_topics": Call(
-        st.lists(TOPICS, max_size=5).map(tuple),
-        admin_messages.NAMESPACE_TOPICS.encode,
-        admin_messages.NAMESPACE_TOPICS.decode,
-    ),
-    "NamespacePolicies": Call(
-        st.builds(NamespacePolicies, **dict.fromkeys(NamespacePolicies.__dataclass_fields__, st.integers(0, 2**32))),
-        admin_messages.POLICIES.encode,
-        admin_messages.POLICIES.decode,
-    ),
-    "brokers": Call(
-        st.lists(BROKERS, max_size=3).map(tuple), admin_messages.BROKERS.encode, admin_messages.BROKERS.decode
-    ),
-    "leader": Call(st.none() | UINT64.map(str), admin_messages.LEADER.encode, admin_messages.LEADER.decode),
-    "DescribeTopics": Call(
-        st.builds(
-            DescribeTopics,
-            namespace=st.none() | PARTS,
-            topics=st.lists(TOPICS, max_size=3).map(tuple),
-            page_size=st.integers(1, DESCRIBE_TOPICS_MAX),
-            after=st.none() | CURSORS,
-        ),
-        control_messages.DESCRIBE_TOPICS.encode,
-        control_messages.DESCRIBE_TOPICS.decode,
-    ),
-    "TopicsPage": Call(
-        st.builds(TopicsPage, topics=st.lists(DESCRIPTIONS, max_size=2).map(tuple), next=st.none() | CURSORS),
-        control_messages.TOPICS_PAGE.encode,
-        control_messages.TOPICS_PAGE.decode,
-    ),
-    "BrokerDescription": Call(
-        st.builds(
-            BrokerDescription,
-            info=BROKERS,
-            **dict.fromkeys(("connect_url", "cluster_name", "mode", "version"), st.text()),
-            uptime_s=FLOATS,
-            **numbers(BrokerDescription, "topics", "subscriptions", "producers", "consumers"),
-            journal=JOURNALS,
-            blocked_subscriptions=st.none() | UINT64,
-        ),
-        control_messages.BROKER_DESCRIPTION.encode,
-        control_messages.BROKER_DESCRIPTION.decode,
+    control_messages.BROKER_DESCRIPTION: st.builds(
+        BrokerDescription,
+        info=BROKERS,
+        **dict.fromkeys(("connect_url", "cluster_name", "mode", "version"), st.text()),
+        uptime_s=FLOATS,
+        **numbers(BrokerDescription, "topics", "subscriptions", "producers", "consumers"),
+        journal=JOURNALS,
+        storage=st.none() | STORAGES,
+        blocked_subscriptions=st.none() | UINT64,
     ),
 }
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.parametrize("codec", CALLS, ids=lambda codec: codec.kind.DESCRIPTOR.name)
 @given(data=st.data())
-def test_what_one_side_encodes_the_other_decodes(name: str, data: st.DataObject) -> None:
-    value = data.draw(CALLS[name].values)
-    assert CALLS[name].decode(CALLS[name].encode(value)) == value
+def test_what_one_side_encodes_the_other_decodes(codec: Codec[Any], data: st.DataObject) -> None:
+    value = data.draw(CALLS[codec])
+    assert codec.decode(codec.encode(value)) == value
 
 
 def test_what_was_done_says_so_in_all_three_answers_of_one_layout() -> None:

@@ -92,10 +92,7 @@ CALLS: dict[Codec[Any], st.SearchStrategy[Any]] = {
     ),
     plan_messages.GET_PLAN: TEXTS,
     plan_messages.LIST_PLANS: st.builds(
-        ListPlans,
-        page_size=st.integers(1, PLANS_PAGE_MAX),
-        open_only=st.booleans(),
-        after=st.none() | CURSORS,
+        ListPlans, page_size=st.integers(1, PLANS_PAGE_MAX), open_only=st.booleans(), after=st.none() | CURSORS
     ),
     plan_messages.DECIDE_PLAN: st.builds(Decision, plan_id=TEXTS, approve=st.booleans(), caller=CALLERS),
     plan_messages.APPLY_PLAN: st.builds(

@@ -32,6 +32,7 @@ from danube.model.calls.client import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.wire import client_messages, decode, encode
+from danube.wire.codec import Codec
 
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 PARTS = st.from_regex(r"[\w-]{1,20}", fullmatch=True)
@@ -66,8 +67,12 @@ class Call(NamedTuple):
     decode: Callable[[bytes], Any]
 
 
+def of(values: st.SearchStrategy[Any], codec: Codec[Any]) -> Call:
+    return Call(values, codec.encode, codec.decode)
+
+
 CALLS = {
-    "CreateProducer": Call(
+    "CreateProducer": of(
         st.builds(
             CreateProducer,
             request_id=UINT64,
@@ -77,15 +82,13 @@ CALLS = {
             access_mode=st.sampled_from(AccessMode),
             schema=st.none() | SCHEMAS,
         ),
-        client_messages.CREATE_PRODUCER.encode,
-        client_messages.CREATE_PRODUCER.decode,
+        client_messages.CREATE_PRODUCER,
     ),
-    "ProducerCreated": Call(
+    "ProducerCreated": of(
         st.builds(ProducerCreated, request_id=UINT64, producer_id=UINT64, producer_name=st.text()),
-        client_messages.PRODUCER_CREATED.encode,
-        client_messages.PRODUCER_CREATED.decode,
+        client_messages.PRODUCER_CREATED,
     ),
-    "Subscribe": Call(
+    "Subscribe": of(
         st.builds(
             Subscribe,
             request_id=UINT64,
@@ -95,19 +98,13 @@ CALLS = {
             type=st.sampled_from(SubscriptionType),
             key_filters=st.lists(st.text(), max_size=3).map(tuple),
         ),
-        client_messages.SUBSCRIBE.encode,
-        client_messages.SUBSCRIBE.decode,
+        client_messages.SUBSCRIBE,
     ),
-    "Subscribed": Call(
+    "Subscribed": of(
         st.builds(Subscribed, request_id=UINT64, consumer_id=UINT64, consumer_name=st.text()),
-        client_messages.SUBSCRIBED.encode,
-        client_messages.SUBSCRIBED.decode,
+        client_messages.SUBSCRIBED,
     ),
-    "Receive": Call(
-        st.builds(Receive, request_id=UINT64, consumer_id=UINT64),
-        client_messages.RECEIVE.encode,
-        client_messages.RECEIVE.decode,
-    ),
+    "Receive": of(st.builds(Receive, request_id=UINT64, consumer_id=UINT64), client_messages.RECEIVE),
     "Acknowledge": Call(
         st.builds(Acknowledge, request_id=UINT64, topic=TOPICS, subscription=MEMBERS, offset=UINT64),
         encode.acknowledge,
@@ -127,10 +124,8 @@ CALLS = {
         decode.negative_acknowledge,
     ),
     "echo": Call(UINT64, encode.echo, decode.echo),
-    "Lookup": Call(
-        st.builds(Lookup, request_id=UINT64, topic=TOPICS), client_messages.LOOKUP.encode, client_messages.LOOKUP.decode
-    ),
-    "LookupAnswer": Call(
+    "Lookup": of(st.builds(Lookup, request_id=UINT64, topic=TOPICS), client_messages.LOOKUP),
+    "LookupAnswer": of(
         st.builds(
             LookupAnswer,
             request_id=UINT64,
@@ -139,28 +134,19 @@ CALLS = {
             broker_url=URLS,
             proxy=st.booleans(),
         ),
-        client_messages.LOOKUP_ANSWER.encode,
-        client_messages.LOOKUP_ANSWER.decode,
+        client_messages.LOOKUP_ANSWER,
     ),
-    "PartitionsAnswer": Call(
+    "PartitionsAnswer": of(
         st.builds(PartitionsAnswer, request_id=UINT64, partitions=st.lists(TOPICS, max_size=5).map(tuple)),
-        client_messages.PARTITIONS_ANSWER.encode,
-        client_messages.PARTITIONS_ANSWER.decode,
+        client_messages.PARTITIONS_ANSWER,
     ),
-    "HealthCheck": Call(
+    "HealthCheck": of(
         st.builds(HealthCheck, request_id=UINT64, client=st.sampled_from(ClientKind), id=UINT64),
-        client_messages.HEALTH_CHECK.encode,
-        client_messages.HEALTH_CHECK.decode,
+        client_messages.HEALTH_CHECK,
     ),
-    "HealthStatus": Call(
-        st.sampled_from(HealthStatus), client_messages.HEALTH_STATUS.encode, client_messages.HEALTH_STATUS.decode
-    ),
-    "Authenticate": Call(
-        st.builds(Authenticate, api_key=st.text()),
-        client_messages.AUTHENTICATE.encode,
-        client_messages.AUTHENTICATE.decode,
-    ),
-    "token": Call(st.text(), client_messages.TOKEN.encode, client_messages.TOKEN.decode),
+    "HealthStatus": of(st.sampled_from(HealthStatus), client_messages.HEALTH_STATUS),
+    "Authenticate": of(st.builds(Authenticate, api_key=st.text()), client_messages.AUTHENTICATE),
+    "token": of(st.text(), client_messages.TOKEN),
 }
 
 
