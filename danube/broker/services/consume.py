@@ -61,7 +61,7 @@ def negative_acknowledge(context: ServiceContext) -> UnaryHandler:
 
 
 def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
-    """The topic, or None of one that has moved: what is acknowledged too late comes again, and that is no failure.
+    """The topic; None for one that has moved. A late acknowledgement is no failure: the message is sent again.
 
     An error would be raised in the application, which can do nothing about it.
     """
@@ -74,7 +74,7 @@ def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
 class ReceiveStream:
     """One ReceiveMessages stream.
 
-    One that fails is answered late: official clients open it again at once, without a pause.
+    A stream that fails is answered late: official clients open it again at once, without a pause.
     """
 
     def __init__(self, context: ServiceContext, stream: ServerStream) -> None:
@@ -82,25 +82,25 @@ class ReceiveStream:
         self._stream = stream
         self._member: Membership | None = None
         self._paced: PacedStream | None = None
-        self._later: TimerHandle | None = None
+        self._timer: TimerHandle | None = None
 
     def on_message(self, message: bytes) -> None:
         try:
             self._open(client_messages.RECEIVE.decode(message).consumer_id)
         except DanubeError as error:
             # A traceback would hold this object.
-            self._do_in(RECEIVE_FAILURE_DELAY_S, partial(self._stream.fail, error.with_traceback(None)))
+            self._schedule(RECEIVE_FAILURE_DELAY_S, partial(self._stream.fail, error.with_traceback(None)))
 
     def _open(self, consumer_id: int) -> None:
         member = self._context.consumers.get(consumer_id)
         wait_s = member.subscription.hold_off_s(member.consumer, self._stream.caller.address)
         if wait_s:
-            self._do_in(wait_s, partial(self._open_late, consumer_id))
+            self._schedule(wait_s, partial(self._open_late, consumer_id))
         else:
             self._attach(member)
 
     def _open_late(self, consumer_id: int) -> None:
-        self._later = None
+        self._timer = None
         try:
             self._attach(self._context.consumers.get(consumer_id))
         except DanubeError as error:
@@ -113,19 +113,19 @@ class ReceiveStream:
         self._context.consumers.attach(member, self._paced)
 
     def on_half_close(self) -> None:
-        """The request is all that comes."""
+        """Nothing follows the request."""
 
     def on_ready(self) -> None:
         if self._member is not None and self._member.consumer.stream is self._paced:
             self._member.subscription.ready(self._member.consumer)
 
     def on_cancel(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._member is not None and self._paced is not None:
             self._paced.cancel()
             self._member.subscription.detach(self._member.consumer, self._paced, is_lost=True)
 
-    def _do_in(self, seconds: float, callback: Callable[[], None]) -> None:
+    def _schedule(self, seconds: float, callback: Callable[[], None]) -> None:
         clock = self._context.clock
-        self._later = clock.call_at(clock.monotonic_s() + seconds, callback)
+        self._timer = clock.call_at(clock.monotonic_s() + seconds, callback)

@@ -24,10 +24,10 @@ def topic_lookup(context: ServiceContext) -> UnaryHandler:
     def handle(request: bytes, call: UnaryCall) -> bytes | None:
         wanted = LOOKUP.decode(request)
         if context.topics.find(str(wanted.topic)) is not None:
-            return _here(context, wanted)
+            return _connect(context, wanted)
         record = context.topics.find_remote(wanted.topic)
         if record is not None:
-            return _there(context, wanted, record)
+            return _redirect(context, wanted, record)
         context.topics.refuse_remote(wanted.topic)
         if not context.topics.is_of_cluster:
             raise _unknown(wanted)
@@ -38,7 +38,7 @@ def topic_lookup(context: ServiceContext) -> UnaryHandler:
             )
             if found is None:
                 raise _unknown(wanted)
-            return _there(context, wanted, found)
+            return _redirect(context, wanted, found)
 
         context.answer_later(call, "lookup", ask)
         return None
@@ -84,15 +84,15 @@ def health_check(context: ServiceContext) -> Callable[[HealthCheck], HealthStatu
     return check
 
 
-def _here(context: ServiceContext, wanted: Lookup) -> bytes:
+def _connect(context: ServiceContext, wanted: Lookup) -> bytes:
     return _answer(wanted, LookupKind.CONNECT, context.connect_url, context.broker_url)
 
 
-def _there(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> bytes:
+def _redirect(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> bytes:
     """Raises TopicNotServedError while the broker that serves it does not run."""
     server = context.topics.server_of(record)
     if server is None:
-        return _here(context, wanted)
+        return _connect(context, wanted)
     return _answer(wanted, LookupKind.REDIRECT, server.connect_url, server.broker_url)
 
 

@@ -71,7 +71,7 @@ class PublishStream:
         self._stream = stream
         self._session: PublishSession | None = None
         self._producer_id = 0
-        self._opening = self._half_closed = self._gone = False
+        self._opening = self._half_closed = self._is_cancelled = False
 
     def on_message(self, message: bytes) -> None:
         try:
@@ -79,7 +79,7 @@ class PublishStream:
             if isinstance(request, PublishOpen):
                 self._open(request)
             else:
-                self._take(request)
+                self._append(request)
         except DanubeError:
             self.on_cancel()
             raise
@@ -96,11 +96,11 @@ class PublishStream:
             self._session.ready()
 
     def on_cancel(self) -> None:
-        self._gone = True
+        self._is_cancelled = True
         if self._session is not None:
             self._session.cancel()
 
-    def _take(self, batch: PublishBatch) -> None:
+    def _append(self, batch: PublishBatch) -> None:
         if self._session is None:
             raise InvalidRequestError("a batch came before the stream was opened: open it with the first message")
         self._context.producers.is_attached(self._producer_id)  # a sign of life
@@ -126,7 +126,7 @@ class PublishStream:
 
     def _begin(self, wanted: PublishOpen, attached: ProducerStream) -> None:
         closing = self._context.closing
-        if closing is not None or self._gone:
+        if closing is not None or self._is_cancelled:
             attached.close()
             if closing is not None:
                 raise closing
@@ -158,7 +158,7 @@ class PublishStream:
 
 
 class _PublishAnswers:
-    """A session's answers, as bytes on its stream."""
+    """Answers of a publish session, as bytes on its stream."""
 
     def __init__(self, stream: ServerStream) -> None:
         self._stream = stream
@@ -202,7 +202,7 @@ class FetchStream:
             raise
 
     def on_half_close(self) -> None:
-        """The request is all that comes."""
+        """Nothing follows the request."""
 
     def on_ready(self) -> None:
         if self._session is not None:
@@ -214,7 +214,7 @@ class FetchStream:
 
 
 class _FetchAnswers:
-    """A reader's batches, as bytes on its stream."""
+    """Batches for a reader, as bytes on its stream."""
 
     def __init__(self, stream: ServerStream) -> None:
         self._stream = stream
