@@ -8,7 +8,6 @@ from danube.metadata.state import State, apply
 from danube.metadata.store import Entry, Watch
 from danube.metadata.watch import Begin, WatchHub
 from danube.metadata.writing import CommandWriter
-from danube.model.errors import MetadataError
 from danube.model.limits.metadata import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.clock import Clock
 
@@ -20,7 +19,6 @@ class MemoryStore(CommandWriter):
         self._state = State()
         self._hub = WatchHub(self._take_snapshot, events_max=watch_events_max)
         self._leases = LeaseTimers(clock, self._expire)
-        self._closed = False
 
     async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:  # noqa: ARG002 - always is
         self._freshen()
@@ -60,7 +58,3 @@ class MemoryStore(CommandWriter):
         self._hub.publish(effects.changes)
         self._leases.follow(effects)
         return effects.outcome
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MetadataError("the metadata store is closed: this broker is going down")

@@ -18,15 +18,21 @@ from danube.metadata.commands import (
     check_command,
 )
 from danube.metadata.store import Condition, Delete, Put, Transaction, Write
-from danube.model.errors import InternalError, LimitReachedError, NotFoundError, VersionConflictError
+from danube.model.errors import InternalError, LimitReachedError, MetadataError, NotFoundError, VersionConflictError
 
 
 class CommandWriter(ABC):
     """Says every write of the `MetadataStore` protocol as one command."""
 
+    _closed = False
+
     @abstractmethod
     async def _submit(self, command: Command) -> Outcome:
         """Have the command applied, once. Raises MetadataError, UnknownOutcomeError."""
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MetadataError("the metadata store is closed: this broker is going down")
 
     def _command_id(self) -> str:
         """The id of a command that the caller gave none; "" where no command's outcome is ever unknown."""

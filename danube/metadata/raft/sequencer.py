@@ -25,6 +25,7 @@ from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
 from danube.metadata.raft.thread import RaftThread, Report, Submission
 from danube.metadata.replication.sequencer import Follower, NotOrderedError
+from danube.metadata.replication.shared_rounds import SharedRounds
 from danube.model.errors import DanubeError, MetadataError
 from danube.model.limits.metadata import (
     METADATA_ATTEMPT_TIMEOUT_S,
@@ -82,8 +83,7 @@ class RaftSequencer:
         """Done when nothing will be agreed on here any more: it is closed, or `_failure` says why."""
         self._failure: BaseException | None = None
         self._barriers: dict[int, asyncio.Future[None]] = {}
-        self._round: asyncio.Task[MetadataError | None] | None = None
-        self._next_round: asyncio.Task[MetadataError | None] | None = None
+        self._readers = SharedRounds(partial(self._agree_within, RAFT_BARRIER_TIMEOUT_S))
 
     @classmethod
     async def open(cls, settings: RaftSettings, disk: Disk, clock: Clock, rng: Rng) -> "RaftSequencer":
@@ -117,6 +117,7 @@ class RaftSequencer:
         )
         self._started = True
         self._thread.start()
+        self._tasks.spawn(self._readers.run(), "barriers")
         try:
             await self._agree_within(self._settings.start_timeout_s)
         except MetadataError as error:
@@ -134,16 +135,7 @@ class RaftSequencer:
 
     async def barrier(self) -> None:
         self._check()
-        if self._round is None:
-            self._round = self._tasks.spawn(self._run_round(), "barrier")
-            mine = self._round
-        else:
-            if self._next_round is None:
-                self._next_round = self._tasks.spawn(self._run_round_after(self._round), "barrier")
-            mine = self._next_round
-        error = await asyncio.shield(mine)
-        if error is not None:
-            raise MetadataError(str(error)) from error
+        await self._readers.join()
 
     async def close(self) -> None:
         if self._is_closed:
@@ -159,6 +151,7 @@ class RaftSequencer:
         else:
             await self._runner.run(self._local_node.close)
         await self._tasks.close()
+        self._readers.fail(MetadataError(_CLOSED))
         await self._runner.aclose()
 
     # As the membership
@@ -233,20 +226,6 @@ class RaftSequencer:
         """Return when it is done, or when nothing will be done any more."""
         both: list[asyncio.Future[Any]] = [awaited, self._ended]
         await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-
-    async def _run_round(self) -> MetadataError | None:
-        try:
-            await self._agree_within(RAFT_BARRIER_TIMEOUT_S)
-        except MetadataError as error:
-            return error  # each reader's to raise: they may all have gone
-        finally:
-            self._round, self._next_round = self._next_round, None
-        return None
-
-    async def _run_round_after(self, before: "asyncio.Task[Any]") -> MetadataError | None:
-        """Serves readers that came while a round was under way: that round may be older than they are."""
-        await asyncio.wait([before])
-        return await self._run_round()
 
     def _check(self) -> None:
         if self._failure is not None:

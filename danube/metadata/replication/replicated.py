@@ -44,7 +44,6 @@ class ReplicatedStore(CommandWriter):
         self._expiring: dict[ExpireLease, asyncio.Task[Outcome | DanubeError]] = {}
         self._unsettled: OrderedDict[str, str] = OrderedDict()
         """Requests whose outcome this process does not know yet, by the id of their command."""
-        self._closed = False
 
     @property
     def position(self) -> int:
@@ -171,10 +170,6 @@ class ReplicatedStore(CommandWriter):
         if not self._closed:
             for command in self._replica.due():
                 self._expire(command)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MetadataError("the metadata store is closed: this broker is going down")
 
 
 class _Attempt:

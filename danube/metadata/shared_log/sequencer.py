@@ -11,9 +11,10 @@ from contextlib import suppress
 
 from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.replication.sequencer import Follower, NotOrderedError
+from danube.metadata.replication.shared_rounds import SharedRounds
 from danube.metadata.shared_log.appender import Appender
 from danube.metadata.shared_log.backend import LogBackend, Pause
-from danube.metadata.shared_log.requests import SharedRounds, WaitingRequests
+from danube.metadata.shared_log.requests import WaitingRequests
 from danube.metadata.shared_log.snapshots import SnapshotRule, take_snapshot
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError

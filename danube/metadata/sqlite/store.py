@@ -44,7 +44,6 @@ class SqliteStore(CommandWriter):
         self._hub = WatchHub(self._take_snapshot, events_max=watch_events_max)
         self._leases = LeaseTimers(clock, self._sweep_soon)
         self._tasks = TaskScope("metadata")
-        self._closed = False
 
     @classmethod
     async def open(
@@ -152,10 +151,6 @@ class SqliteStore(CommandWriter):
     def _sweep_soon(self) -> None:
         if not self._closed:
             self._tasks.spawn(self._run(lambda: None), "expire leases")
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MetadataError("the metadata store is closed: this broker is going down")
 
 
 def _close_all(files: Sequence[SqliteFile]) -> None:

@@ -21,28 +21,16 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
         host, colon, port = address.rpartition(":")
         if not (separator and colon and host and _is_number(number) and _is_number(port) and 0 < int(port) < 65_536):
             raise InvalidRequestError(f"{id[:80]!r} names no member: it must look like 17@10.0.0.5:7650")
-        self._member = int(number), host.strip("[]"), int(port)
+        self.node_id, self.host, self.port = int(number), host.strip("[]"), int(port)
 
     def __hash__(self) -> int:
         """Of the number alone: the same in every process, so sets of nodes have the same order in each."""
-        return hash(self._member[0])
+        return hash(self.node_id)
 
     @classmethod
     def of(cls, node_id: int, address: str) -> "RaftNode":
         """The member with this id at this address, `host:port`."""
         return cls(f"{node_id}@{address}")
-
-    @property
-    def node_id(self) -> int:
-        return self._member[0]
-
-    @property
-    def host(self) -> str:
-        return self._member[1]
-
-    @property
-    def port(self) -> int:
-        return self._member[2]
 
     @property
     def address(self) -> str:

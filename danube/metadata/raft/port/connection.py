@@ -37,9 +37,18 @@ class Connection:
     """
 
     def __init__(
-        self, endpoint: socket.socket, session: Session, poller: Poller, clock: Callable[[], float], where: str
+        self,
+        endpoint: socket.socket,
+        session: Session,
+        poller: Poller,
+        clock: Callable[[], float],
+        where: str,
+        *,
+        target: Target | None,
     ) -> None:
+        """`target` is what to dial; None on the side that accepted."""
         self._socket = endpoint
+        self._target = target
         self._fileno = endpoint.fileno()
         self._session = session
         self.where = where
@@ -61,14 +70,13 @@ class Connection:
         """The other side, once it has authenticated."""
         return self._session.peer
 
-    def accepted(self) -> None:
-        """Begin on the side that accepted."""
-        self._flush()  # which has the poller watch it
-
-    def connect(self, target: Target) -> None:
-        """Begin on the side that dials. Whatever goes wrong, here too, is told by `on_end`."""
+    def begin(self) -> None:
+        """Begin, once the callbacks are set: connect on the side that dials. All errors, here too, go to `on_end`."""
+        if self._target is None:
+            self._flush()  # which has the poller watch it
+            return
         self._connecting = True
-        error = self._socket.connect_ex(target.address)
+        error = self._socket.connect_ex(self._target.address)
         if error in (0, errno.EINPROGRESS):
             self._watch(READ | WRITE)
         else:

@@ -67,7 +67,7 @@ class Dialer:
         """Nonces of recent dials: by them this member recognizes itself."""
         self._open: set[Connection] = set()
 
-    def dial(self, address: str, purpose: Purpose, expected: RaftNode | None = None) -> "Dialed | None":
+    def dial(self, address: str, purpose: Purpose, expected: RaftNode | None = None) -> Connection | None:
         """A connection to whoever listens there, to be begun; None while its host name is looked up.
 
         Raises OSError or SettingsError when there is nothing to connect to, RefusedError when this must not be.
@@ -91,7 +91,7 @@ class Dialer:
             purpose=purpose,
             expected=expected,
         )
-        return Dialed(self._connection(endpoint, handshake, Side.DIALER, address), target)
+        return self._connection(endpoint, handshake, Side.DIALER, address, target)
 
     def accept(self, accepted: socket.socket, host: str, admit: Callable[[Peer], None]) -> Connection:
         """A connection of somebody who dialed, to be begun."""
@@ -117,22 +117,12 @@ class Dialer:
         self._open.clear()
         self._names.close()
 
-    def _connection(self, endpoint: socket.socket, handshake: Handshake, side: Side, where: str) -> Connection:
+    def _connection(
+        self, endpoint: socket.socket, handshake: Handshake, side: Side, where: str, target: Target | None = None
+    ) -> Connection:
         tls = self._tls.pipe(side) if self._tls else None
         now_s = self._clock.monotonic_s()
         session = Session(handshake, tls, now_s, silence_s_max=self._settings.silence_s_max)
-        connection = Connection(endpoint, session, self._poller, self._clock.monotonic_s, where)
+        connection = Connection(endpoint, session, self._poller, self._clock.monotonic_s, where, target=target)
         self._open.add(connection)
         return connection
-
-
-@dataclass(frozen=True, slots=True)
-class Dialed:
-    """A connection that is not begun yet, and where it goes."""
-
-    connection: Connection
-    _target: Target
-
-    def begin(self) -> None:
-        """Begin, once the connection's callbacks are set."""
-        self.connection.connect(self._target)

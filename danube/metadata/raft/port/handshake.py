@@ -184,7 +184,8 @@ class Handshake:
         self._admit = admit
         self._own = make_hello(own, purpose, nonce, has_secret=secret is not None)
         self._other: Hello | None = None
-        self._is_proof_said = False
+        self.is_proof_sent = False
+        """True once the other side may have this side's proof: what it gets then should be frames."""
         self._proofs = {Side.DIALER: b"", Side.ACCEPTOR: b""}
         self._received = bytearray()
         self._output: list[bytes] = []
@@ -192,7 +193,7 @@ class Handshake:
         """None without a secret."""
         self.peer: Peer | None = None
         if side is Side.DIALER:
-            self._say(self._own.packed)
+            self._send(self._own.packed)
 
     def receive(self, data: bytes) -> None:
         """Take in what came. Raises RefusedError."""
@@ -201,20 +202,15 @@ class Handshake:
             if message[0] == _REFUSAL:
                 raise refused_by_peer(message[1:])
             if self._other is None:
-                self._take_hello(read_hello(message))
+                self._accept_hello(read_hello(message))
             else:
-                self._take_proof(message, self._other)
+                self._accept_proof(message, self._other)
 
     def take_output(self) -> bytes:
         """Bytes to send now."""
         output = b"".join(self._output)
         self._output.clear()
         return output
-
-    @property
-    def is_proof_said(self) -> bool:
-        """True if the other side may have this side's proof: what it gets then should be frames."""
-        return self._is_proof_said
 
     @property
     def rest(self) -> bytes:
@@ -233,18 +229,18 @@ class Handshake:
         del self._received[: _LENGTH.size + length]
         return message
 
-    def _take_hello(self, other: Hello) -> None:
+    def _accept_hello(self, other: Hello) -> None:
         self._check_secret(other)
         self._check_identity(other)
         self._other = other
         if self._secret is not None:
             self._derive(self._secret, other)
         if self._side is Side.ACCEPTOR:
-            self._say(self._own.packed)
+            self._send(self._own.packed)
         else:
-            self._say_proof()
+            self._send_proof()
 
-    def _take_proof(self, message: bytes, other: Hello) -> None:
+    def _accept_proof(self, message: bytes, other: Hello) -> None:
         if message[0] != _PROOF:
             raise garbage()
         if not hmac.compare_digest(message[1:], self._proofs[self._side.other]):
@@ -253,7 +249,7 @@ class Handshake:
             )
         if self._side is Side.ACCEPTOR:
             self._admit(other.peer)
-            self._say_proof()
+            self._send_proof()
         self.peer = other.peer
 
     def _check_secret(self, other: Hello) -> None:
@@ -299,12 +295,12 @@ class Handshake:
             self._proofs[side] = hmac.digest(key, transcript, "sha256")
         self.keys = SessionKeys(frames[self._side], frames[self._side.other])
 
-    def _say(self, message: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         self._output.append(_framed(message))
 
-    def _say_proof(self) -> None:
-        self._is_proof_said = True
-        self._say(bytes((_PROOF,)) + self._proofs[self._side])
+    def _send_proof(self) -> None:
+        self.is_proof_sent = True
+        self._send(bytes((_PROOF,)) + self._proofs[self._side])
 
 
 def refusal(reason: Reason) -> bytes:

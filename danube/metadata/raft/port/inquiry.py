@@ -144,13 +144,13 @@ class Inquiries:
 
     def _dial(self, inquiry: _Inquiry) -> None:
         try:
-            dialed = self._dialer.dial(inquiry.address, Purpose.ASK)
+            connection = self._dialer.dial(inquiry.address, Purpose.ASK)
         except (OSError, SettingsError, RefusedError) as error:
             self._fail(inquiry, error)
             return
-        if dialed is None:
+        if connection is None:
             return
-        connection = inquiry.connection = dialed.connection
+        inquiry.connection = connection
 
         def ask(_peer: Peer) -> None:
             connection.send(inquiry.question)
@@ -158,7 +158,7 @@ class Inquiries:
         connection.on_authenticated = ask
         connection.on_message = lambda answer: self._end(inquiry, answer)
         connection.on_end = lambda error: self._fail(inquiry, error)
-        dialed.begin()
+        connection.begin()
 
     def _fail(self, inquiry: _Inquiry, error: Exception) -> None:
         told = f"{inquiry.address} cannot be asked: {error}"

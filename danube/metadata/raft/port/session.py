@@ -121,7 +121,7 @@ class Session:
 
     def refuse(self, error: RefusedError) -> Refused:
         """End the connection, and tell the peer why if it is still in the handshake."""
-        if not (error.by_peer or self._handshake.is_proof_said):
+        if not (error.by_peer or self._handshake.is_proof_sent):
             self._pass_on(refusal(error.reason))
         self.ended = True
         return Refused(error)

@@ -200,15 +200,15 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
     def _dial(self, link: "_Link", now_s: float) -> None:
         link.dial_at_s = now_s + self._settings.dial_retry_s
         try:
-            dialed = self._dialer.dial(link.node.address, Purpose.MEMBER, link.node)
+            connection = self._dialer.dial(link.node.address, Purpose.MEMBER, link.node)
         except (OSError, SettingsError, RefusedError) as error:
             self._log_unreachable(link, error)
             return
-        if dialed is not None:
-            link.dialing = connection = dialed.connection
+        if connection is not None:
+            link.dialing = connection
             connection.on_authenticated = partial(self._on_dialed, link, connection)
             connection.on_end = partial(self._on_dial_failed, link)
-            dialed.begin()
+            connection.begin()
 
     def _on_dialed(self, link: "_Link", connection: Connection, _peer: Peer) -> None:
         link.dialing = None
@@ -222,7 +222,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         connection = self._dialer.accept(accepted, host, self._admit)
         connection.on_authenticated = partial(self._on_entered, connection)
         connection.on_end = partial(self._on_not_entered, host)
-        connection.accepted()
+        connection.begin()
         return connection
 
     def _admit(self, peer: Peer) -> None:

@@ -111,10 +111,6 @@ class EtcdBackend:
         raise MetadataError("the snapshot of the shared log is replaced faster than it can be read")
 
     async def plant(self, snapshot: Snapshot) -> bool:
-        """Have a log to which nothing was ever added begin after this snapshot, all at once.
-
-        False when something was added. Safe to be cut off anywhere, and to be done again. Raises MetadataError.
-        """
         number = snapshot.number
         if await self.head() != 0:
             return False

@@ -135,10 +135,6 @@ class ZookeeperBackend:
         raise MetadataError("the snapshot of the shared log is replaced faster than it can be read")
 
     async def plant(self, snapshot: Snapshot) -> bool:
-        """Have a log to which nothing was ever added begin after this snapshot, all at once.
-
-        False when something was added. Safe to be cut off anywhere, and to be done again. Raises MetadataError.
-        """
         number, above = snapshot.number, self._keys.snapshot(snapshot.number)
         (_, head), (_, current) = await self._get(self._keys.head), await self._get(self._keys.current)
         if await self.head() != 0 or await self.snapshot_number() != 0:
