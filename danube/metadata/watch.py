@@ -93,13 +93,13 @@ class HubWatch:
         if len(self._changes) < self._events_max:
             self._changes.append(change)
         else:
-            self._forget()
+            self._drop_changes()
         self._wake.set()
 
     def lose(self) -> None:
         """Have the reader told that changes were lost; one that has not begun yet has lost nothing."""
         if self._live:
-            self._forget()
+            self._drop_changes()
             self._wake.set()
 
     async def close(self) -> None:
@@ -122,17 +122,17 @@ class HubWatch:
     def _begin(self, entries: Sequence[Entry], revision: int) -> None:
         if self._closed or self._live:
             return
-        self._snapshot = _told(entries, revision)
+        self._snapshot = _snapshot_events(entries, revision)
         self._live = True
         self._wake.set()
 
-    def _forget(self) -> None:
+    def _drop_changes(self) -> None:
         self._live = False
         self._lost = True
         self._snapshot = iter(())
         self._changes.clear()
 
 
-def _told(entries: Sequence[Entry], revision: int) -> Iterator[WatchEvent]:
+def _snapshot_events(entries: Sequence[Entry], revision: int) -> Iterator[WatchEvent]:
     yield from map(Changed, entries)
     yield SnapshotEnd(revision)

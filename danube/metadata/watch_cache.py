@@ -48,10 +48,10 @@ class WatchCache:
     async def run(self) -> None:
         """Follow the store until it is closed."""
         while not await self._followed():
-            self.take(Resync())
+            self.apply(Resync())
             await sleep_for(self._clock, CLUSTER_RETRY_S)
 
-    def take(self, event: WatchEvent) -> None:
+    def apply(self, event: WatchEvent) -> None:
         """Apply one event of the watch."""
         match event:
             case Resync():
@@ -71,7 +71,7 @@ class WatchCache:
             watch = self._store.watch(self._prefix)
             try:
                 async for event in watch:
-                    self.take(event)
+                    self.apply(event)
             finally:
                 await watch.close()
         except DanubeError as error:

@@ -264,7 +264,7 @@ class RaftWorld:
             life.member.propose(pack_batch(life.transport.own.node_id, self._number, [request]))
 
     def _receive(self, life: Life) -> None:
-        for found in life.member.take():
+        for found in life.member.take_events():
             match found:
                 case Ordered(position, origin, number):
                     self._apply(life, position, (origin, number))

@@ -217,7 +217,7 @@ class Siege:
         assert self.target.tells("connected") == [self.neighbour.node]
         assert self.target.tells("learner connected") == []
         assert len(self.target.transport._dialer._open) <= RAFT_UNPROVED_MAX + 2
-        assert len(self.target.transport._log_suppressor._told) <= RAFT_LOG_LINES_MAX
+        assert len(self.target.transport._log_suppressor._last) <= RAFT_LOG_LINES_MAX
 
     def lift(self) -> None:
         for peer in self.loiterers:

@@ -39,7 +39,7 @@ def test_a_blind_retry_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         batch.not_tried(0)
         return False
 
-    monkeypatch.setattr(appender.Appender, "_look", add_anew)
+    monkeypatch.setattr(appender.Appender, "_check_outcome", add_anew)
     assert noticed(lambda seed: SharedLogWorld(seed).run(), "a request stands in the log 2 times", first=5)
 
 

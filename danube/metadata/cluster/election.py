@@ -39,7 +39,7 @@ class Election:
         self._watch_cache = WatchCache(store, keys.CLUSTER, clock, self._follow)
         self._leader: _Leader | None = None
         self._is_candidate = False
-        self._standing = Reconciler(clock, self._stand, "this broker cannot stand for leader")
+        self._standing = Reconciler(clock, self._stand_for_election, "this broker cannot stand for leader")
         self._listeners: list[Callable[[], None]] = []
         self._leads_told = False
         keeper.on_change(self._changed)
@@ -78,7 +78,7 @@ class Election:
         await self._watch_cache.ready()
         await self._standing.run()
 
-    async def _stand(self) -> None:
+    async def _stand_for_election(self) -> None:
         """Take the key that nobody has, or that is this broker's own from a lease of before."""
         lease_id, leader = self._keeper.lease_id, self._leader
         is_taken = leader is not None and (leader.broker_id != self._broker_id or leader.lease_id == lease_id)

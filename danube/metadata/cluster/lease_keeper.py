@@ -80,7 +80,7 @@ class LeaseKeeper:
         try:
             lease_id = await self._store.grant_lease(self._ttl_s)
         except DanubeError as error:
-            self._tell_failure("a lease could not be had", error)
+            self._log_failure("a lease could not be had", error)
             return False
         self._hold_until(sent_s + self._ttl_s, lease_id)
         await self._renew_until_lost(lease_id, sent_s)
@@ -110,7 +110,7 @@ class LeaseKeeper:
             _log.warning("lease %d ran out before it was renewed", lease_id)
             raise
         except DanubeError as error:
-            self._tell_failure(f"lease {lease_id} could not be renewed", error)
+            self._log_failure(f"lease {lease_id} could not be renewed", error)
             return False
         self._failing = False
         return True
@@ -122,7 +122,7 @@ class LeaseKeeper:
         if self._timer is None:
             self._timer = self._clock.call_at(until_s, self._check)
         if is_new:
-            self._tell()
+            self._notify()
 
     def _check(self) -> None:
         """The time is up, unless the lease was renewed meanwhile."""
@@ -138,13 +138,13 @@ class LeaseKeeper:
             self._timer = None
         if lease_id and self._lease_id == lease_id:
             self._lease_id, self._until_s = 0, 0.0
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 
-    def _tell_failure(self, what: str, error: DanubeError) -> None:
+    def _log_failure(self, what: str, error: DanubeError) -> None:
         if not self._failing:
             _log.warning("%s, and is tried again: %s", what, error)
         self._failing = True

@@ -148,14 +148,14 @@ class BrokerRegistry:
 
     def _follow(self, key: str, entry: Entry | None) -> None:
         try:
-            self._take(keys.parse_registered_broker(key), entry)
+            self._update(keys.parse_registered_broker(key), entry)
         except MetadataError as error:
             _log.warning("a broker's registration cannot be read, and is left out: %s", error)
         self._registering.wake()
         for listener in self._listeners:
             listener()
 
-    def _take(self, broker_id: int, entry: Entry | None) -> None:
+    def _update(self, broker_id: int, entry: Entry | None) -> None:
         before = self._seen.pop(broker_id, None)
         if entry is not None and len(self._seen) < CLUSTER_BROKERS_MAX:
             self._seen[broker_id] = _Seen(decode_registration(entry), entry.lease_id, entry.revision)

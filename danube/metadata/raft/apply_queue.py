@@ -61,28 +61,28 @@ class ApplyQueue:
         """Position that the follower received last."""
         self._closed = False
 
-    def take(self, found: Sequence[MemberEvent]) -> None:
+    def enqueue(self, found: Sequence[MemberEvent]) -> None:
         """Queue these events behind all before them."""
         self._waiting.extend(found)
         if not self._is_scheduled:
-            self._go_on()
+            self._run()
 
     def close(self) -> None:
         self._closed = True
         self._waiting.clear()
 
-    def _go_on(self) -> None:
+    def _run(self) -> None:
         self._is_scheduled = False
         for _ in range(RAFT_APPLY_BATCHES_MAX):
             if not self._waiting or self._is_resetting or self._closed:
                 return
-            self._hand_on(self._waiting.popleft())
+            self._process(self._waiting.popleft())
         self._is_scheduled = True
-        asyncio.get_running_loop().call_soon(self._go_on)
+        asyncio.get_running_loop().call_soon(self._run)
 
-    def _hand_on(self, found: MemberEvent) -> None:
+    def _process(self, found: MemberEvent) -> None:
         if self._awaits_snapshot and not isinstance(found, Installed):
-            self._pass_over(found)
+            self._skip(found)
             return
         match found:
             case Ordered():
@@ -120,13 +120,13 @@ class ApplyQueue:
             self.position = held.index
         self._is_resetting = False
         if not self._is_scheduled:
-            self._go_on()
+            self._run()
 
     def _has_newer(self, held: HeldSnapshot) -> bool:
         """True if a newer snapshot is kept: the files of this one are gone then, and the newer one is told of next."""
         return self.source is not None and self.source.newest_snapshot_index() > held.index
 
-    def _pass_over(self, found: Ordered | SnapshotRequest) -> None:
+    def _skip(self, found: Ordered | SnapshotRequest) -> None:
         """Skip what the next snapshot has already."""
         if self.source is None:
             return

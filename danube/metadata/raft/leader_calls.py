@@ -93,7 +93,7 @@ class LeaderCalls:
             raise UnavailableError(_UNREADABLE)
         return as_leader_knows(view, told)
 
-    def take(self, node: Node, message: Message) -> None:
+    def receive(self, node: Node, message: Message) -> None:
         """In Raft's thread: another member asks, answers, or sends this one away."""
         match message:
             case {"type": "ask", "number": int(number), "what": "look"}:

@@ -90,7 +90,7 @@ class LocalNode:
             self._poller.poll(self._settings.timing.tick_s)
         else:
             self.member.tick(self._settings.timing.tick_s)
-            self._look_for_the_missing(self.member)
+            self._probe_missing(self.member)
 
     def propose(self, command: bytes) -> bool:
         return self.member is not None and self.member.propose(command)
@@ -226,7 +226,7 @@ class LocalNode:
 
     # Looking after the others
 
-    def _look_for_the_missing(self, member: Member) -> None:
+    def _probe_missing(self, member: Member) -> None:
         now_s = self._clock.monotonic_s()
         if now_s < self._ask_at_s:
             return
@@ -242,9 +242,9 @@ class LocalNode:
             invitation = Invitation(cluster_id=self.cluster_id, members=snapshot.members, role=MemberRole.VOTER)
             self.transport.invite(node.address, invitation, RAFT_PROBE_TIMEOUT_S, _ignore)
         elif answer.cluster_id == self.cluster_id and member.role is MemberRole.VOTER:
-            self._tell_whether_it_takes_part(member, answer)
+            self._report_membership(member, answer)
 
-    def _tell_whether_it_takes_part(self, member: Member, answer: Probe) -> None:
+    def _report_membership(self, member: Member, answer: Probe) -> None:
         match takes_part(self.own.node_id, answer):
             case True:
                 member.not_removed()

@@ -165,7 +165,7 @@ class Member:
         if self._vote_changed:
             self._vote_changed = False
             self._follow_own_vote()
-        self._see_to_removal()
+        self._check_removal()
 
     def propose(self, command: bytes) -> bool:
         """Have a batch put in the sequence; False when it surely is not: nobody leads."""
@@ -174,7 +174,7 @@ class Member:
         self._core._applyCommand(command, None)  # noqa: SLF001 - the core's only way in
         return True
 
-    def take(self) -> list[MemberEvent]:
+    def take_events(self) -> list[MemberEvent]:
         """Events since the last call, in order."""
         found, self._found[:] = list(self._found), []
         return found
@@ -359,7 +359,7 @@ class Member:
             self._message_filter.destroy()
             self._build()
 
-    def _see_to_removal(self) -> None:
+    def _check_removal(self) -> None:
         if self._core.leader() is not None:
             self._removal = None
         removal = self._removal

@@ -67,7 +67,7 @@ class RaftSequencer:
             self._local_node,
             poller,
             self._origin,
-            on_report=self._take,
+            on_report=self._on_report,
             on_failed=self._fail,
             view_s=settings.timing.heartbeat_s,
         )
@@ -130,7 +130,7 @@ class RaftSequencer:
             ) from None
 
     async def submit(self, request: bytes) -> None:
-        if not await self._hand_on(request):
+        if not await self._submit_batch(request):
             raise NotOrderedError(NO_LEADER)
 
     async def barrier(self) -> None:
@@ -187,7 +187,7 @@ class RaftSequencer:
 
     # Submitting
 
-    async def _hand_on(self, request: bytes | None) -> int:
+    async def _submit_batch(self, request: bytes | None) -> int:
         """The number of the batch that it went with; 0 if it surely did not. Raises MetadataError."""
         self._check()
         handed_on: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -211,7 +211,7 @@ class RaftSequencer:
             await asyncio.sleep(METADATA_RETRY_DELAY_S)
 
     async def _agree_once(self) -> bool:
-        number = await self._hand_on(None)
+        number = await self._submit_batch(None)
         if not number:
             return False
         applied = self._barriers.setdefault(number, asyncio.get_running_loop().create_future())
@@ -235,7 +235,7 @@ class RaftSequencer:
 
     # What the thread reports
 
-    def _take(self, report: Report) -> None:
+    def _on_report(self, report: Report) -> None:
         if report.view is not None:
             self._show(report.view)
         for batch, number in report.handed:
@@ -245,7 +245,7 @@ class RaftSequencer:
                 if not submission.handed_on.done():
                     submission.handed_on.set_result(number)
         if self._apply_queue is not None:
-            self._apply_queue.take(report.found)
+            self._apply_queue.enqueue(report.found)
 
     def _show(self, view: MembershipStatus) -> None:
         if view.leader_id != self._view.leader_id:
@@ -260,7 +260,7 @@ class RaftSequencer:
 
     def _became_member(self, member: Member) -> None:
         """In Raft's thread, before anything is found."""
-        member.on_own = self._calls.take
+        member.on_own = self._calls.receive
         if self._apply_queue is not None:
             self._apply_queue.source = member
 

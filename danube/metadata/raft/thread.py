@@ -174,7 +174,7 @@ class RaftThread:
         """Tell the loop what there is to tell: before waiting for peers, and after a tick that waited elsewhere."""
         handed, self._handed = self._handed, []
         member = self._local_node.member
-        found = member.take() if member is not None else []
+        found = member.take_events() if member is not None else []
         view = self._view()
         if handed or found or view is not None:
             self._thread.call_back(self._on_report, Report(handed, found, view))

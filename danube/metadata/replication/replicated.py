@@ -82,7 +82,7 @@ class ReplicatedStore(CommandWriter):
         # A task of its own: a caller that is cancelled must not leave a change half agreed on.
         task = self._tasks.spawn(self._settle(self._identified(command)), "submit")
         try:
-            return _told(await asyncio.shield(task))
+            return _raised(await asyncio.shield(task))
         except asyncio.CancelledError:
             if task.cancelled() and not _is_cancelled():
                 raise UnknownOutcomeError("the metadata store was closed, and the change may still be made") from None
@@ -223,7 +223,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _told(result: Outcome | DanubeError) -> Outcome:
+def _raised(result: Outcome | DanubeError) -> Outcome:
     if isinstance(result, DanubeError):
         raise result
     return result

@@ -30,13 +30,13 @@ class SharedRounds:
             await self._wanted.wait()
             self._wanted.clear()
             self._under_way, self._next = self._next, None
-            _tell(self._under_way, await self._round())
+            _settle(self._under_way, await self._round())
             self._under_way = None
 
     def fail(self, error: DanubeError) -> None:
         """Tell all who wait that there will be no more rounds."""
         for waiting in (self._under_way, self._next):
-            _tell(waiting, error)
+            _settle(waiting, error)
         self._next = self._under_way = None
 
     async def _round(self) -> DanubeError | None:
@@ -47,6 +47,6 @@ class SharedRounds:
         return None
 
 
-def _tell(waiting: "asyncio.Future[DanubeError | None] | None", error: DanubeError | None) -> None:
+def _settle(waiting: "asyncio.Future[DanubeError | None] | None", error: DanubeError | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(error)

@@ -57,18 +57,18 @@ class Appender:
     async def run(self) -> None:
         """Add what waits, until cancelled. Raises MetadataError when the log cannot be followed any more."""
         while True:
-            batch = _Batch(await self._requests.take(self._backend.entry_bytes_max))
+            batch = _Batch(await self._requests.next_batch(self._backend.entry_bytes_max))
             try:
                 async with asyncio.timeout(METADATA_SUBMIT_TIMEOUT_S):
-                    await self._place(batch)
+                    await self._append(batch)
                 self._requests.done(batch.requests, None)
             except TimeoutError:
                 self._requests.done(batch.requests, batch.given_up())
             except InvalidRequestError as error:
                 self._requests.done(batch.requests, error)
-            await self._give_way(batch)
+            await self._yield_turn(batch)
 
-    async def _place(self, batch: "_Batch") -> None:
+    async def _append(self, batch: "_Batch") -> None:
         """Add the batch; returns when it is in the log, or when that cannot be told any more."""
         pause = Pause(self._rng)
         while True:
@@ -78,7 +78,7 @@ class Appender:
                 return
             before = self._tail.position
             try:
-                if await self._attempt(batch) or await self._look(batch):
+                if await self._attempt(batch) or await self._check_outcome(batch):
                     return
                 if self._tail.position > before:
                     pause.over()
@@ -113,12 +113,12 @@ class Appender:
         batch.round_s = asyncio.get_running_loop().time() - started_s
         self._in_a_row = self._in_a_row + 1 if added else 0
         if added:
-            self._tail.take_in(number, entry)
+            self._tail.apply(number, entry)
         elif before == 0:
             batch.not_tried(0)  # and no earlier attempt can still come
         return added
 
-    async def _look(self, batch: "_Batch") -> bool:
+    async def _check_outcome(self, batch: "_Batch") -> bool:
         """True if the batch is in the log, or it cannot be told any more; if it surely is not, it may be added anew."""
         await self._tail.catch_up()
         if batch.tried_at == 0 or self._tail.position < batch.tried_at:
@@ -141,7 +141,7 @@ class Appender:
         batch.body = body
         return body
 
-    async def _give_way(self, batch: "_Batch") -> None:
+    async def _yield_turn(self, batch: "_Batch") -> None:
         """After some entries in a row wait for as long as others need to add one."""
         if self._in_a_row >= METADATA_LOG_TURN_ENTRIES:
             self._in_a_row = 0

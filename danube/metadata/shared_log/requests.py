@@ -60,7 +60,7 @@ class WaitingRequests:
             del self._queue[waiting.request]
             self.done([waiting], None)
 
-    async def take(self, bytes_max: int) -> Sequence[WaitingRequest]:
+    async def next_batch(self, bytes_max: int) -> Sequence[WaitingRequest]:
         """The next ones, as many as fit an entry of `bytes_max` uncompressed, and at least one."""
         while not self._queue:
             self._arrived.clear()

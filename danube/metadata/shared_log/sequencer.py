@@ -81,7 +81,7 @@ class SharedLogSequencer:
         self._stopped = self._stopped or MetadataError("the metadata log is closed: this broker is going down")
         await self._snapshots.close()
         await self._tasks.close()
-        self._tell_all(self._stopped)
+        self._fail_waiting(self._stopped)
         await self._backend.close()
         await self._runner.aclose()
 
@@ -146,9 +146,9 @@ class SharedLogSequencer:
         if self._stopped is None:
             _log.error("the metadata log cannot be followed any more: %s", error)
             self._stopped = error
-        self._tell_all(error)
+        self._fail_waiting(error)
 
-    def _tell_all(self, error: DanubeError) -> None:
+    def _fail_waiting(self, error: DanubeError) -> None:
         self._requests.fail(error, UnknownOutcomeError(f"the change may still be made: {error}"))
         self._readers.fail(error)
 

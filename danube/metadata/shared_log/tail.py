@@ -99,7 +99,7 @@ class LogTail:
         if self.position == first:
             await self.catch_up()  # nothing new; or it is gone already, or the log was set back
 
-    def take_in(self, number: int, entry: bytes) -> None:
+    def apply(self, number: int, entry: bytes) -> None:
         """Apply this entry, unless it was before. Raises MetadataError when it does not follow."""
         if number <= self.position:
             return
@@ -129,7 +129,7 @@ class LogTail:
         first = self.position + 1
         entries = await self._backend.read(first, min(last, first + METADATA_LOG_RUN_MAX - 1))
         for number, entry in enumerate(entries or (), first):
-            self.take_in(number, entry)
+            self.apply(number, entry)
         return len(entries or ())
 
     async def _leap(self) -> bool:

@@ -14,7 +14,7 @@ from danube.testing.simulated.clock import SimClock, settle
 
 
 class Seen:
-    """What a mirror has told."""
+    """What a cache has told."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, bytes | None]] = []
@@ -34,7 +34,7 @@ def seen() -> Seen:
 
 
 @pytest.fixture
-def mirror(seen: Seen) -> Iterator[WatchCache]:
+def cache(seen: Seen) -> Iterator[WatchCache]:
     clock = SimClock()
     yield WatchCache(MemoryStore(clock), "/a", clock, seen)
 
@@ -43,45 +43,45 @@ def entry(key: str, value: bytes, revision: int) -> Entry:
     return Entry(key, value, 1, revision)
 
 
-def test_nothing_is_told_before_the_first_snapshot_is_whole(mirror: WatchCache, seen: Seen) -> None:
-    mirror.take(Changed(entry("/a/1", b"x", 1)))
+def test_nothing_is_told_before_the_first_snapshot_is_whole(cache: WatchCache, seen: Seen) -> None:
+    cache.apply(Changed(entry("/a/1", b"x", 1)))
     assert seen.take() == []
-    mirror.take(SnapshotEnd(1))
+    cache.apply(SnapshotEnd(1))
     assert seen.take() == [("/a/1", b"x")]
 
 
-def test_after_the_snapshot_each_change_is_told_once(mirror: WatchCache, seen: Seen) -> None:
-    mirror.take(SnapshotEnd(0))
-    mirror.take(Changed(entry("/a/1", b"x", 1)))
-    mirror.take(Changed(entry("/a/1", b"y", 2)))
-    mirror.take(Removed("/a/1", 3))
-    mirror.take(Removed("/a/1", 4))
+def test_after_the_snapshot_each_change_is_told_once(cache: WatchCache, seen: Seen) -> None:
+    cache.apply(SnapshotEnd(0))
+    cache.apply(Changed(entry("/a/1", b"x", 1)))
+    cache.apply(Changed(entry("/a/1", b"y", 2)))
+    cache.apply(Removed("/a/1", 3))
+    cache.apply(Removed("/a/1", 4))
     assert seen.take() == [("/a/1", b"x"), ("/a/1", b"y"), ("/a/1", None)]
 
 
-def test_after_a_break_only_what_differs_is_told_and_no_reader_sees_half(mirror: WatchCache, seen: Seen) -> None:
+def test_after_a_break_only_what_differs_is_told_and_no_reader_sees_half(cache: WatchCache, seen: Seen) -> None:
     for key in ("/a/kept", "/a/gone", "/a/changed"):
-        mirror.take(Changed(entry(key, b"before", 1)))
-    mirror.take(SnapshotEnd(1))
+        cache.apply(Changed(entry(key, b"before", 1)))
+    cache.apply(SnapshotEnd(1))
     seen.take()
-    mirror.take(Resync())
-    mirror.take(Changed(entry("/a/kept", b"before", 1)))
-    assert sorted(mirror.entries) == ["/a/changed", "/a/gone", "/a/kept"]
-    mirror.take(Changed(entry("/a/changed", b"after", 5)))
-    mirror.take(SnapshotEnd(5))
+    cache.apply(Resync())
+    cache.apply(Changed(entry("/a/kept", b"before", 1)))
+    assert sorted(cache.entries) == ["/a/changed", "/a/gone", "/a/kept"]
+    cache.apply(Changed(entry("/a/changed", b"after", 5)))
+    cache.apply(SnapshotEnd(5))
     assert seen.take() == [("/a/gone", None), ("/a/changed", b"after")]
-    assert sorted(mirror.entries) == ["/a/changed", "/a/kept"]
+    assert sorted(cache.entries) == ["/a/changed", "/a/kept"]
 
 
 async def test_it_follows_a_store_until_that_is_closed(seen: Seen) -> None:
     clock = SimClock()
     store, tasks = MemoryStore(clock), TaskScope("test")
-    mirror = WatchCache(store, "/a", clock, seen)
-    running = tasks.spawn(mirror.run(), "mirror")
+    cache = WatchCache(store, "/a", clock, seen)
+    running = tasks.spawn(cache.run(), "cache")
     await store.put("/a/1", b"x")
     await store.put("/b/1", b"x")
     async with asyncio.timeout(PATIENCE_S):
-        await mirror.ready()
+        await cache.ready()
     await store.delete("/a/1")
     await settle()
     assert seen.take() == [("/a/1", b"x"), ("/a/1", None)]

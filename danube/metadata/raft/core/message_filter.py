@@ -269,7 +269,7 @@ class MessageFilter:
     def _append(self, node: Node, message: Message) -> None:
         view = self._checked_view()
         if "prevLogIdx" not in message:
-            self._take_piece(node, message)
+            self._receive_piece(node, message)
             return
         trim = trimmed(message, self._log, view.commit_index())
         if trim.narrow_to is None:
@@ -281,7 +281,7 @@ class MessageFilter:
         finally:
             self._log.widen()
 
-    def _take_piece(self, node: Node, message: Message) -> None:
+    def _receive_piece(self, node: Node, message: Message) -> None:
         """Answer a piece of a snapshot, or a sign of life while the leader makes one: the core would not."""
         view = self._checked_view()
         agreed = self._pieces.agreed_index(message.get("serialized"))

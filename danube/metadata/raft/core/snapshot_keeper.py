@@ -239,12 +239,12 @@ class SnapshotKeeper:
     def setTransmissionData(self, data: Any) -> bool:  # noqa: N802, ANN401 - pysyncobj's name
         """Take a piece; True when the snapshot is whole, and on the disk. Raises OSError when it cannot be kept."""
         try:
-            return self._take(data)
+            return self._add_piece(data)
         except (ValueError, TypeError, KeyError, InvalidRequestError):
             self._coming = None
             return False
 
-    def _take(self, data: Any) -> bool:  # noqa: ANN401 - read from a peer
+    def _add_piece(self, data: Any) -> bool:  # noqa: ANN401 - read from a peer
         if data is None:
             return False
         piece, is_first, _ = data

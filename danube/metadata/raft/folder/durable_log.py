@@ -74,7 +74,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             return
         del self._entries[entryFrom:]
         self.size_bytes -= sum(map(_size_of, cut))
-        self._forget_unsynced(len(cut))
+        self._drop_unsynced(len(cut))
         index = cut[0][1]
         if index <= self._synced[0]:
             self._cut_at = index
@@ -224,7 +224,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         with self._writing():
             self._votes.write(replace(vote, synced_index=self._synced[0], synced_term=self._synced[1]))
 
-    def _forget_unsynced(self, count: int) -> None:
+    def _drop_unsynced(self, count: int) -> None:
         """Forget the newest of what is not synced, as many as are cut."""
         kept = max(0, len(self._unsynced) - count)
         self._unsynced_bytes -= sum(map(_size_of, self._unsynced[kept:]))

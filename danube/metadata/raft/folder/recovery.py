@@ -191,7 +191,7 @@ class LogRecovery:
         if not scan.is_whole and (not is_last or scan.claimed_beyond is not None):
             known = f"byte {scan.claimed_beyond} says that it was synced" if is_last else "there is a newer file"
             raise damaged(self._path(sequence), scan.end, f"a record is not what was written, and {known}")
-        self._take(scan)
+        self._add(scan)
         self._found.last = scan
 
     def _check_end(self) -> None:
@@ -224,7 +224,7 @@ class LogRecovery:
             raise damaged(name, 0, "it belongs to another cluster than the file identity")
         return header
 
-    def _take(self, scan: Scan) -> None:
+    def _add(self, scan: Scan) -> None:
         """Go on with a file: it may say that the end of what was before does not count."""
         found, header = self._found, scan.header
         if header.voids or not found.headers or header.first_index < found.first_index:

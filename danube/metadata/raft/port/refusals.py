@@ -91,34 +91,34 @@ class LogSuppressor:
     """
 
     def __init__(self) -> None:
-        self._told: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        self._last: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     def due(self, who: str, what: str, now_s: float) -> str | None:
         """Suffix of the line ("" or the number of suppressed ones), or None when none is due."""
-        self._forget(now_s)
+        self._drop_old(now_s)
         key = (who, what)
-        told = self._told.get(key)
+        told = self._last.get(key)
         if told is None:
-            if len(self._told) >= RAFT_LOG_LINES_MAX:
+            if len(self._last) >= RAFT_LOG_LINES_MAX:
                 return None
-            self._told[key] = (now_s, 0)
+            self._last[key] = (now_s, 0)
             return ""
         at_s, untold = told
         if now_s - at_s < RAFT_LOG_LINE_S:
-            self._told[key] = (at_s, untold + 1)
+            self._last[key] = (at_s, untold + 1)
             return None
-        self._told[key] = (now_s, 0)
-        self._told.move_to_end(key)
+        self._last[key] = (now_s, 0)
+        self._last.move_to_end(key)
         return f" ({untold} more times since the last such line)" if untold else ""
 
     def over(self, who: str) -> None:
         """All is well with this peer: its next line is due at once."""
-        for key in [key for key in self._told if key[0] == who]:
-            del self._told[key]
+        for key in [key for key in self._last if key[0] == who]:
+            del self._last[key]
 
-    def _forget(self, now_s: float) -> None:
+    def _drop_old(self, now_s: float) -> None:
         """Forget what is old; what came again and was not told is kept as long once more, to be told next time."""
         kept_s = RAFT_LOG_LINE_S
-        old = [key for key, (at_s, untold) in self._told.items() if now_s - at_s >= (2 * kept_s if untold else kept_s)]
+        old = [key for key, (at_s, untold) in self._last.items() if now_s - at_s >= (2 * kept_s if untold else kept_s)]
         for key in old:
-            del self._told[key]
+            del self._last[key]

@@ -94,7 +94,7 @@ class Session:
         self._suspected = self._suspected and self.peer is None
         events: list[Event] = []
         try:
-            self._take(self._opened(self._tls, data) if self._tls else data, events)
+            self._receive(self._opened(self._tls, data) if self._tls else data, events)
         except RefusedError as error:
             events.append(self.refuse(error.with_traceback(None)))  # which would hold what was received
         self._pass_on(b"")
@@ -113,7 +113,7 @@ class Session:
             return None
         if self._is_late(now_s):
             if self._suspected:
-                return self.refuse(RefusedError(Reason.TIMEOUT, self._told_late()))
+                return self.refuse(RefusedError(Reason.TIMEOUT, self._late_text()))
             self._suspected = True
         elif self._frames is not None and now_s - self._times.sent_s > RAFT_PING_S:
             self._send_frame(b"", now_s)
@@ -138,7 +138,7 @@ class Session:
                 raise garbage()
         return tls.receive(records)
 
-    def _take(self, data: bytes, events: list[Event]) -> None:
+    def _receive(self, data: bytes, events: list[Event]) -> None:
         if self._frames is None:
             self._handshake.receive(data)
             self._pass_on(self._handshake.take_output())
@@ -170,7 +170,7 @@ class Session:
             return now_s - self._times.started_s > RAFT_HANDSHAKE_TIMEOUT_S
         return now_s - self._times.received_s > self._silence_s_max
 
-    def _told_late(self) -> str:
+    def _late_text(self) -> str:
         if self.peer is None:
             return f"it has not proved who it is within {RAFT_HANDSHAKE_TIMEOUT_S:g} s"
         return f"nothing came from it for {self._silence_s_max:g} s"

@@ -107,7 +107,7 @@ class EtcdClient:
         try:
             return await connection.call(getattr(connection.key_values, method), request)
         except self.rpc.AioRpcError as error:
-            raise self._told(connection, error) from None
+            raise self._error_of(connection, error) from None
         except (asyncio.CancelledError, self.rpc.BaseError):
             _raise_if_cancelled()
             raise UnknownOutcomeError(f"etcd at {connection.endpoint} does not answer: the call was cut off") from None
@@ -132,7 +132,7 @@ class EtcdClient:
                     raise MetadataError(f"etcd ended the watch: {response.cancel_reason[:_CHARS_MAX]!r}")
                 on_event([event.kv.value for event in response.events])
         except self.rpc.AioRpcError as error:
-            raise self._told(connection, error) from None
+            raise self._error_of(connection, error) from None
         except (asyncio.CancelledError, self.rpc.BaseError):
             _raise_if_cancelled()
             raise MetadataError(f"the watch of etcd at {connection.endpoint} was cut off") from None
@@ -157,12 +157,12 @@ class EtcdClient:
         try:
             await connection.sign_in()
         except self.rpc.AioRpcError as error:
-            told = self._told(connection, error)
+            told = self._error_of(connection, error)
             kind = _NotAskedError if isinstance(told, UnknownOutcomeError) else MetadataError
             raise kind(str(told)) from None
         return connection
 
-    def _told(self, connection: "_Connection", error: Any) -> MetadataError:  # noqa: ANN401 - as above
+    def _error_of(self, connection: "_Connection", error: Any) -> MetadataError:  # noqa: ANN401 - as above
         """Error for a gRPC error; if etcd did not answer, the next endpoint is tried."""
         status, details = error.code().name, str(error.details())[:_CHARS_MAX]
         if status in _REFUSED:

@@ -36,7 +36,7 @@ class EtcdBackend:
         self._pause = partial(Pause, rng)
         self._tasks = TaskScope("etcd watch")
         self._seen = 0
-        self._look = False
+        self._wakes = False
         """True if `moved` returns for no reason: the watch begins anew, and something may have been missed."""
         self._news = asyncio.Event()
         self._closed = False
@@ -71,11 +71,11 @@ class EtcdBackend:
         return entries or None
 
     async def moved(self, beyond: int) -> None:
-        while self._seen <= beyond and not self._look:
+        while self._seen <= beyond and not self._wakes:
             self._check_open()
             self._news.clear()
             await self._news.wait()
-        self._look = False
+        self._wakes = False
         self._check_open()
 
     async def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -133,12 +133,12 @@ class EtcdBackend:
         pause = self._pause()
         while True:
             with suppress(MetadataError):  # it is said by whoever calls etcd next
-                await self._client.watch(self._keys.head.encode(), partial(self._told, pause))
+                await self._client.watch(self._keys.head.encode(), partial(self._on_values, pause))
             await pause()
 
-    def _told(self, pause: Pause, values: Sequence[bytes]) -> None:
+    def _on_values(self, pause: Pause, values: Sequence[bytes]) -> None:
         pause.over()
-        self._look = self._look or not values
+        self._wakes = self._wakes or not values
         for value in values:
             self._saw(number_of(value, "etcd"))
         self._news.set()

@@ -63,7 +63,7 @@ class ZookeeperBackend:
 
     async def add(self, number: int, entry: bytes) -> bool:
         if self._version[0] != number - 1:
-            await _certainly(self._look_at_head)
+            await _certainly(self._read_head)
         if self._version[0] != number - 1:
             return False
         version = self._version[1]
@@ -171,7 +171,7 @@ class ZookeeperBackend:
             raise self._gone(self._keys.head) from checked
         return self._saw(number_of(value, "ZooKeeper"), stat.version)
 
-    async def _look_at_head(self) -> None:
+    async def _read_head(self) -> None:
         value, stat = await self._get(self._keys.head)
         self._saw(number_of(value, "ZooKeeper"), stat.version)
 

@@ -50,7 +50,7 @@ class One:
             except Exception as error:  # what ends a member is what some tests look for
                 self.error = error
                 self.transport.destroy()
-        for found in self.member.take():
+        for found in self.member.take_events():
             self.found.append(found)
             if isinstance(found, SnapshotRequest):
                 self.member.keeper.snapshot_made(found, [b"the state"])

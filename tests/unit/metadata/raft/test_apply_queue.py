@@ -80,14 +80,14 @@ class Fed:
         self.follower, self.source = Follower(), Source()
         self.batches: list[int] = []
         self.failures: list[Exception] = []
-        self.feed = ApplyQueue(
+        self.queue = ApplyQueue(
             self.follower,
             InlineRunner(),
             tasks,
             on_batch=lambda _origin, number: self.batches.append(number),
             on_failed=self.failures.append,
         )
-        self.feed.source = self.source
+        self.queue.source = self.source
 
 
 @pytest.fixture
@@ -109,22 +109,22 @@ def _snapshot(index: int, payload: bytes | None = None) -> Installed:
 
 
 async def test_batches_are_applied_in_order_and_their_makers_told(fed: Fed) -> None:
-    fed.feed.take([_batch(3), _batch(4)])
+    fed.queue.enqueue([_batch(3), _batch(4)])
     assert fed.follower.told == [3, 4]
     assert fed.batches == [103, 104]
     assert fed.source.bytes == 20
 
 
 async def test_a_batch_without_requests_is_a_question_and_reaches_no_follower(fed: Fed) -> None:
-    fed.feed.take([Ordered(3, 1, 5, (), 10)])
+    fed.queue.enqueue([Ordered(3, 1, 5, (), 10)])
     assert fed.follower.told == []
     assert fed.batches == [5]
 
 
 async def test_what_comes_behind_an_image_waits_for_it(fed: Fed) -> None:
-    fed.feed.take([_snapshot(9), _batch(10)])
+    fed.queue.enqueue([_snapshot(9), _batch(10)])
     assert fed.follower.told == []
-    fed.feed.take([_batch(11)])
+    fed.queue.enqueue([_batch(11)])
     for _ in range(3):
         await asyncio.sleep(0)
     assert fed.follower.told == [("reset", 9, 7), 10, 11]
@@ -132,7 +132,7 @@ async def test_what_comes_behind_an_image_waits_for_it(fed: Fed) -> None:
 
 async def test_an_image_is_of_its_very_place_in_the_sequence(fed: Fed) -> None:
     wanted = SnapshotRequest((NO_OP, 3, 1), (NO_OP, 4, 1), ("1@a:1",))
-    fed.feed.take([_batch(4), wanted, _batch(5)])
+    fed.queue.enqueue([_batch(4), wanted, _batch(5)])
     assert fed.follower.told == [4, "image", 5]
     await asyncio.sleep(0)
     assert fed.source.snapshots == [list(encode_state(STATE))]
@@ -140,9 +140,9 @@ async def test_an_image_is_of_its_very_place_in_the_sequence(fed: Fed) -> None:
 
 async def test_a_long_run_lets_others_have_their_turn(fed: Fed) -> None:
     count = 3 * RAFT_APPLY_BATCHES_MAX
-    fed.feed.take([_batch(position) for position in range(1, count + 1)])
+    fed.queue.enqueue([_batch(position) for position in range(1, count + 1)])
     assert len(fed.follower.told) == RAFT_APPLY_BATCHES_MAX
-    fed.feed.take([_batch(count + 1)])
+    fed.queue.enqueue([_batch(count + 1)])
     for _ in range(4):
         await asyncio.sleep(0)
     assert fed.follower.told == list(range(1, count + 2))
@@ -151,15 +151,15 @@ async def test_a_long_run_lets_others_have_their_turn(fed: Fed) -> None:
 @pytest.mark.parametrize("error", [UnsupportedError("newer rules"), KeyError("a fault of ours")])
 async def test_after_an_error_nothing_more_is_applied(fed: Fed, error: Exception) -> None:
     fed.follower.error = error
-    fed.feed.take([_batch(3), _batch(4)])
+    fed.queue.enqueue([_batch(3), _batch(4)])
     fed.follower.error = None
-    fed.feed.take([_batch(5)])
+    fed.queue.enqueue([_batch(5)])
     assert fed.follower.told == []
     assert fed.failures == [error]
 
 
 async def test_an_image_that_cannot_be_read_ends_it(fed: Fed) -> None:
-    fed.feed.take([_snapshot(9, b"nonsense"), _batch(10)])
+    fed.queue.enqueue([_snapshot(9, b"nonsense"), _batch(10)])
     for _ in range(3):
         await asyncio.sleep(0)
     assert fed.follower.told == []
@@ -173,10 +173,10 @@ def _missed(index: int) -> Installed:
 async def test_an_image_that_a_newer_one_replaced_is_passed_over(fed: Fed) -> None:
     wanted = SnapshotRequest((NO_OP, 9, 1), (NO_OP, 10, 1), ("1@a:1",))
     fed.source.newest = 20
-    fed.feed.take([_missed(9), _batch(10), wanted])
+    fed.queue.enqueue([_missed(9), _batch(10), wanted])
     await _settle()
     assert not fed.failures
-    fed.feed.take([_snapshot(20), _batch(21)])
+    fed.queue.enqueue([_snapshot(20), _batch(21)])
     await _settle()
     assert fed.follower.told == [("reset", 20, 7), 21]
     assert fed.source.bytes == 20  # those that were passed over count as applied
@@ -185,7 +185,7 @@ async def test_an_image_that_a_newer_one_replaced_is_passed_over(fed: Fed) -> No
 
 async def test_an_image_that_is_gone_without_a_newer_one_ends_it(fed: Fed) -> None:
     fed.source.newest = 9
-    fed.feed.take([_missed(9), _batch(10)])
+    fed.queue.enqueue([_missed(9), _batch(10)])
     await _settle()
     assert fed.follower.told == []
     assert len(fed.failures) == 1

@@ -219,7 +219,7 @@ def test_strangers_from_ever_new_addresses_do_not_fill_the_log() -> None:
     troubles = LogSuppressor()
     told = [troubles.due(f"10.0.{number}.1", "secret", 0.0) for number in range(10_000)]
     assert len([line for line in told if line is not None]) == RAFT_LOG_LINES_MAX
-    assert len(troubles._told) == RAFT_LOG_LINES_MAX
+    assert len(troubles._last) == RAFT_LOG_LINES_MAX
     assert troubles.due("10.9.9.9", "secret", RAFT_LOG_LINE_S) == ""
 
 
@@ -228,4 +228,4 @@ def test_a_trouble_that_does_not_come_back_is_forgotten() -> None:
     for second in (0.0, 1.0):
         troubles.due("10.0.0.1", "secret", second)
     assert troubles.due("10.0.0.2", "secret", 2 * RAFT_LOG_LINE_S) == ""
-    assert list(troubles._told) == [("10.0.0.2", "secret")]
+    assert list(troubles._last) == [("10.0.0.2", "secret")]
