@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from danube.metadata.store import Changed, Delete, Entry, Put, Removed, SnapshotEnd
 from lab.kernel.judge import Violation
@@ -51,10 +51,6 @@ class Told:
         known = self.values.setdefault((key, revision), value)
         if known != value:
             self.contradictions.append(f"revision {revision} of {key} was {known!r} to one and {value!r} to another")
-
-    def revisions(self, key: str) -> list[int]:
-        """All that are known of a key, sorted."""
-        return sorted(revision for name, revision in self.values if name == key)
 
 
 def judge(history: History, *, ended_s: Mapping[str, float] | None = None, steps_max: int = STEPS_MAX) -> Judgement:
@@ -167,11 +163,7 @@ def _newest_told(call: Call) -> int:
 
 
 def _running_max(returns: Sequence[tuple[float, int]]) -> list[int]:
-    highest, result = 0, list[int]()
-    for _, revision in returns:
-        highest = max(highest, revision)
-        result.append(highest)
-    return result
+    return list(accumulate((revision for _, revision in returns), max))
 
 
 def _backwards(reads: Sequence[LocalRead], operations: Sequence[Operation]) -> Iterator[str]:

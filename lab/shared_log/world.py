@@ -99,8 +99,9 @@ class SharedLogWorld:
         rng = SystemRng(seed=self._seed * 1_000 + self._starts)
         backend = SimulatedBackend(self.log)
         rule = SnapshotRule(rng, entries_max=8)
-        sequencer = self._wrap(SharedLogSequencer(backend, InlineRunner(), rng, snapshots=rule))
-        store = ReplicatedStore(_Witnessed(sequencer, self.seen), LoopClock(), rng)
+        sequencer = _Witnessed(backend, InlineRunner(), rng, snapshots=rule)
+        sequencer.seen = self.seen
+        store = ReplicatedStore(self._wrap(sequencer), LoopClock(), rng)
         try:
             await store.start()
         except MetadataError:
@@ -235,24 +236,13 @@ class SharedLogWorld:
             self.seen.violated(f"a request stands in the log {max(times.values())} times")
 
 
-class _Witnessed:
-    """Passes a sequencer on, and looks at what its follower is told."""
+class _Witnessed(SharedLogSequencer):
+    """A sequencer whose follower is compared with those of the other members."""
 
-    def __init__(self, sequencer: Sequencer, seen: Seen) -> None:
-        self._sequencer = sequencer
-        self._seen = seen
+    seen: Seen
 
     async def start(self, follower: Follower) -> None:
-        await self._sequencer.start(_Witness(follower, self._seen))
-
-    async def submit(self, request: bytes) -> None:
-        await self._sequencer.submit(request)
-
-    async def barrier(self) -> None:
-        await self._sequencer.barrier()
-
-    async def close(self) -> None:
-        await self._sequencer.close()
+        await super().start(_Witness(follower, self.seen))
 
 
 class _Witness:
