@@ -39,8 +39,7 @@ _NAMED = re.compile(r"journal/[\w./-]*|segments/[\w./-]+|metadata\.sqlite3|broke
 _MEMORY = Path("/dev/shm")  # noqa: S108 - syncs cost nothing there; elsewhere it works as well
 _QUIET = {"telemetry_interval_s": 0.0}
 
-Content = dict[int, bytes]
-"""Payloads by offset, but for what is said to be lost."""
+Content = dict[int, bytes]  # payloads by offset, but for what is said to be lost
 
 
 @dataclass(slots=True)

@@ -24,8 +24,7 @@ STAGING = "staging"
 BILLING = "billing"
 AUDIT = "audit"
 MESSAGES = 5
-ACKNOWLEDGED = 2
-"""Of those, by `billing`; `audit` has acknowledged none."""
+ACKNOWLEDGED = 2  # of those, by `billing`; `audit` has acknowledged none
 PAYLOAD = b"an order of 20 bytes"
 PARTITIONS = 3
 PLAN_ID = "plan-seeded"

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-STUCK_S = 36_000.0
-"""Of simulated time, or nothing to wait for at all: then the program will never end."""
+STUCK_S = 36_000.0  # of simulated time, or nothing to wait for at all: then the program will never end
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):

@@ -22,12 +22,9 @@ from enum import Enum
 
 from lab.linearizability.history import MODEL, Operation, Register
 
-STEPS_MAX = 200_000
-"""Configurations looked into for one group of keys: some seconds."""
-SHRINK_CHECKS_MAX = 400
-"""Attempts to leave operations out of what cannot be ordered."""
-SHOWN_MAX = 24
-"""Operations that a refusal is printed with: the last ones."""
+STEPS_MAX = 200_000  # configurations looked into for one group of keys: some seconds
+SHRINK_CHECKS_MAX = 400  # attempts to leave operations out of what cannot be ordered
+SHOWN_MAX = 24  # operations that a refusal is printed with: the last ones
 
 
 Configuration = tuple[int, Register, frozenset[int]]

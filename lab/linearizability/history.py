@@ -12,10 +12,8 @@ from typing import TypeAlias
 
 from danube.metadata.store import Condition, Delete, Entry, Put
 
-UNSEEN = -1
-"""The revision of a change that nobody was told of: no condition holds on it."""
-ANY = -2
-"""A creation that is not looked at."""
+UNSEEN = -1  # the revision of a change that nobody was told of: no condition holds on it
+ANY = -2  # a creation that is not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,7 @@ class Expiry:
 
 
 Call: TypeAlias = Read | Change | Refused | Expiry
-Cell: TypeAlias = tuple[bytes, int, int, int]
-"""Of a key: value, created revision, revision, lease."""
+Cell: TypeAlias = tuple[bytes, int, int, int]  # of a key: value, created revision, revision, lease
 Register: TypeAlias = tuple[int, tuple[tuple[str, Cell], ...]]
 """The newest revision that was told, and the keys that are there, sorted."""
 

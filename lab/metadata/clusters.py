@@ -28,8 +28,7 @@ KEY_FILE = "secret"
 _POLL_S = 0.01
 _SUFFIX = ".pid"
 TRANSFER_TIMEOUT_S = 5.0
-LOG_ENTRIES = 150
-"""Small, so that snapshots are taken, sent and started from in every round."""
+LOG_ENTRIES = 150  # small, so that snapshots are taken, sent and started from in every round
 
 
 class ProcessCluster(Cluster):

@@ -17,8 +17,7 @@ from danube.runtime.tasks import TaskScope
 LOST_AFTER_S = 1.0
 CHUNK_BYTES = 64 * 1024
 
-Dialer = Callable[[int], int | None]
-"""Which node dials from a local port; None when that is not known."""
+Dialer = Callable[[int], int | None]  # which node dials from a local port; None when that is not known
 
 
 class Links:

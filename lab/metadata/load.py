@@ -18,14 +18,10 @@ from lab.kernel.rounds import pause
 from lab.linearizability.recorder import History, RecordedStore
 
 LEASE_TTL_S = 1.5
-PACE_S = 0.02
-"""Between two calls of one client, at most."""
-DEAD_WAIT_S = 0.05
-"""Before a client whose call failed tries again."""
-OPERATIONS_MAX = 1_500
-"""Of one client in one round: what a checker has to look through."""
-RENEWALS_MAX = 12
-"""Of one lease; then another one is taken."""
+PACE_S = 0.02  # between two calls of one client, at most
+DEAD_WAIT_S = 0.05  # before a client whose call failed tries again
+OPERATIONS_MAX = 1_500  # of one client in one round: what a checker has to look through
+RENEWALS_MAX = 12  # of one lease; then another one is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +37,7 @@ class Life:
         return f"{self.member}.{self.number}"
 
 
-Lives = Callable[[int], Life | None]
-"""The present life of a member; None while it is dead."""
+Lives = Callable[[int], Life | None]  # the present life of a member; None while it is dead
 
 
 @dataclass(frozen=True, slots=True)

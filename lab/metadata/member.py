@@ -47,8 +47,7 @@ from lab.metadata.wire import LINE_BYTES_MAX, OPEN, READS, SERVES, CalledStore, 
 
 MEMBER_PROGRAM = "lab.metadata.member"
 START_TIMEOUT_S = PATIENCE_S
-WATCH_EVENTS_MAX = 65_536
-"""That wait for a reader in the judging process."""
+WATCH_EVENTS_MAX = 65_536  # that wait for a reader in the judging process
 
 
 class MemberProcess(CalledStore):

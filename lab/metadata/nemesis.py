@@ -14,12 +14,9 @@ from lab.kernel.chance import seeded
 from lab.kernel.rounds import pause
 from lab.metadata.load import Life
 
-GAP_S = (0.4, 1.6)
-"""Between two faults."""
-SPAN_S = (0.3, 2.5)
-"""Time for which a node is paused, cut off, slow or dead."""
-SLOW_S = (0.005, 0.15)
-"""Added to each piece of what a slow link carries."""
+GAP_S = (0.4, 1.6)  # between two faults
+SPAN_S = (0.3, 2.5)  # time for which a node is paused, cut off, slow or dead
+SLOW_S = (0.005, 0.15)  # added to each piece of what a slow link carries
 
 
 class FaultKind(StrEnum):
@@ -35,8 +32,7 @@ class FaultKind(StrEnum):
 
 
 OF_LINKS = {FaultKind.CUT, FaultKind.ISOLATE, FaultKind.SLOW}
-TOGETHER = 0.3
-"""So many of the faults of links come together with one of a node."""
+TOGETHER = 0.3  # so many of the faults of links come together with one of a node
 
 
 class Cluster:

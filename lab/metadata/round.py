@@ -25,11 +25,9 @@ WELL_TIMEOUT_S = PATIENCE_S
 """Until every member answers again, after the last fault: elections, new sessions, a busy machine."""
 WATCH_TIMEOUT_S = 3.0
 """Until every watch has what was changed last, without any read that could wake its member."""
-LEASE_TIMEOUT_S = LEASE_TTL_S + 15.0
-"""Until the keys of leases that nobody renews are gone."""
+LEASE_TIMEOUT_S = LEASE_TTL_S + 15.0  # until the keys of leases that nobody renews are gone
 POLL_S = 0.05
-SHOWN_MAX = 5
-"""Violations that a line of the ledger spells out."""
+SHOWN_MAX = 5  # violations that a line of the ledger spells out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,16 +30,14 @@ from danube.testing.simulated.disk import MachineOffError, SimDisk
 from lab.kernel.chance import seeded, weighted
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 
-Batch = tuple[int, int]
-"""Its origin, and its number there."""
+Batch = tuple[int, int]  # its origin, and its number there
 
 _TICK_S = 0.02
 _FIRST = FIRST_ENTRIES[1][1]
 _PAYLOAD_BYTES = 60
 _PIECE_BYTES = 400
 _WINDOW_BYTES = 2_000
-_BEHIND_MAX = 40
-"""Entries that a member may lack in the end: those that are on their way."""
+_BEHIND_MAX = 40  # entries that a member may lack in the end: those that are on their way
 
 
 @dataclass(frozen=True, slots=True)

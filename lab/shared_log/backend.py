@@ -18,8 +18,7 @@ from danube.model.limits.metadata import (
 )
 from lab.kernel.chance import seeded
 
-_LATE_S = 8.0
-"""So much later than it was given up, a call may still be carried out."""
+_LATE_S = 8.0  # so much later than it was given up, a call may still be carried out
 
 
 @dataclass(frozen=True, slots=True)

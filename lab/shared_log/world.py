@@ -31,8 +31,7 @@ _STEPS = 12  # of each client
 _FAULTS = 12
 _COUNTER, _LEASED = "/counter", "/leased"
 _LEASE_S = 5.0
-_QUIET_S = 30.0
-"""In the end: whatever was under way has arrived by then, or never will."""
+_QUIET_S = 30.0  # in the end: whatever was under way has arrived by then, or never will
 
 Wrap = Callable[[Sequencer], Sequencer]
 

@@ -19,10 +19,8 @@ producer's messages or a subscription's first deliveries are out of order; what 
 a subscription never got a message; one is there twice in spite of de-duplication; something failed without a cause."""
 
 Identity = tuple[str, int]
-Span = tuple[float, float]
-"""From and to, in monotonic seconds."""
-SHOWN = 5
-"""Offsets named in a sentence."""
+Span = tuple[float, float]  # from and to, in monotonic seconds
+SHOWN = 5  # offsets named in a sentence
 
 
 @dataclass(slots=True)

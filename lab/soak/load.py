@@ -21,14 +21,10 @@ from typing import Any, TypeVar
 
 from danube import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
 
-REPORT_S = 0.05
-"""Between two lines of the report."""
-PAUSE_S = {"single": 0.002, "keyed": 0.002, "many": 0.05}
-"""Between two sends: consumers have to keep up."""
-RETRY_S = 0.1
-"""After a send that was given up."""
-MANY = 50
-"""Messages of one `send_many`."""
+REPORT_S = 0.05  # between two lines of the report
+PAUSE_S = {"single": 0.002, "keyed": 0.002, "many": 0.05}  # between two sends: consumers have to keep up
+RETRY_S = 0.1  # after a send that was given up
+MANY = 50  # messages of one `send_many`
 ACKS_AT_ONCE = 32
 FILLER_BYTES_MAX = 2_000
 KEYS = 7

@@ -11,19 +11,15 @@ from lab.kernel.chance import seeded
 CONFIRMED_S = 2.0
 """A broker that dies may forget acknowledgements of its last moments: cursors are durable 0.2 s after they moved, and
 a busy machine takes its time. What was confirmed earlier than this must not come again."""
-REPORTED_S = 1.0
-"""Until a program has written down what it was told."""
-GAP_S = (0.6, 2.2)
-"""Between two faults."""
+REPORTED_S = 1.0  # until a program has written down what it was told
+GAP_S = (0.6, 2.2)  # between two faults
 LONG_GAP_S = (SWEEP_INTERVAL_S, SWEEP_INTERVAL_S + 1.5)
 """The same before the last fault of one round in `LONG_ROUNDS`: a broker looks at retention for the first time then."""
 LONG_ROUNDS = 4
 PAUSE_S = (0.3, 2.5)
 STARTUP_S = (0.05, 0.6)
-UNDER_LOAD = 0.7
-"""So many of the faults wait for all clients."""
-FAULTS_MAX = 3
-"""In a round; two at least."""
+UNDER_LOAD = 0.7  # so many of the faults wait for all clients
+FAULTS_MAX = 3  # in a round; two at least
 
 
 @dataclass(frozen=True, slots=True)

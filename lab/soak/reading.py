@@ -17,10 +17,8 @@ from lab.soak.judge import Found, Identity
 from lab.soak.load import Report, identity_of, payload_of, waiting_in
 from lab.soak.plan import LoadedSubscription, LoadedTopic
 
-QUIET_S = 0.3
-"""After the last message that is owed: time for one that should not come."""
-FETCH_ATTEMPTS_MAX = 5
-"""Retention lets go of what is being read."""
+QUIET_S = 0.3  # after the last message that is owed: time for one that should not come
+FETCH_ATTEMPTS_MAX = 5  # retention lets go of what is being read
 
 
 async def make_topics(endpoints: Endpoints, topics: Sequence[LoadedTopic]) -> None:

@@ -43,14 +43,12 @@ from lab.soak.plan import (
     published_topics,
 )
 
-VERIFY_TIMEOUT_S = 120.0
-"""For reading one topic back, and for giving each subscription what it is owed."""
+VERIFY_TIMEOUT_S = 120.0  # for reading one topic back, and for giving each subscription what it is owed
 GO_ON_S = 6.0
 """Until a program stores again behind a restart: a channel waits a second or more before it connects once more."""
 _POLL_S = 0.05
 _DRAINED = "drained"
-_SHOWN = 20
-"""Violations of a round that its line of the ledger spells out."""
+_SHOWN = 20  # violations of a round that its line of the ledger spells out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

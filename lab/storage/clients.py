@@ -102,8 +102,7 @@ class ServedSubscription:
             self.driver.handle(SkipRange(position, start_offset))
 
 
-READER = "reader"
-"""The subscription of readers in the history."""
+READER = "reader"  # the subscription of readers in the history
 _TRIMMED_MAX = 20  # how often retention may move the start while a reader is at it
 
 

@@ -15,11 +15,9 @@ from lab.storage.life import StorageLife
 from lab.storage.workload import drain, take_step
 from lab.storage.world import World
 
-LIVES = 5
-"""Of the broker, with faults; two more follow without, to judge by."""
+LIVES = 5  # of the broker, with faults; two more follow without, to judge by
 _SLOW = 0.05  # of the lives: a sync may take a second
-STEPS_MAX = 60
-"""Most steps of one life."""
+STEPS_MAX = 60  # most steps of one life
 _IDLE = 0.15  # of the lives: they end right after the start, so that nothing else syncs what they found
 
 _FAILING = [

@@ -20,8 +20,7 @@ from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 
 BROKER_ID = 7
-METADATA = "metadata"
-"""Name of the store in faults of the disk, as if it were a file."""
+METADATA = "metadata"  # name of the store in faults of the disk, as if it were a file
 
 _LONGEST_S = 0.005
 _TICK_S = 0.01

@@ -258,8 +258,7 @@ def _choose_offset(life: StorageLife, world: World) -> tuple[ServedTopic, int] |
     return (topic, world.chance.randrange(end)) if end else None
 
 
-_RARE = 0.01
-"""Of the steps: a topic is deleted."""
+_RARE = 0.01  # of the steps: a topic is deleted
 
 _STEPS: dict[Callable[[StorageLife, World], None], float] = {
     _send: 30,

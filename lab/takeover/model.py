@@ -49,8 +49,7 @@ from lab.takeover.state import (
 _PARTS = tuple(Part)
 _TELLING = (Step.ACKNOWLEDGE, Step.SERVE)
 
-Next = tuple[str, State | str]
-"""An event, and the state after it or the promise that it broke."""
+Next = tuple[str, State | str]  # an event, and the state after it or the promise that it broke
 
 
 @dataclass(slots=True)

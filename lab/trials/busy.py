@@ -28,8 +28,7 @@ from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from lab.kernel.programs import Program, end_programs
 
-CPU_PERCENT_MIN = 90.0
-"""Of one processor: with less the broker was not busy, and nothing is proved."""
+CPU_PERCENT_MIN = 90.0  # of one processor: with less the broker was not busy, and nothing is proved
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -119,15 +118,11 @@ class BusyReport:
         return moved / max(self._seconds(), 1e-9)
 
 
-NICENESS = 10
-"""So that clients do not take the processor from the brokers; the brokers have 0."""
-CLIENTS_MAX = 4
-"""Client processes; on two processors more of them would only take time from each other."""
+NICENESS = 10  # so that clients do not take the processor from the brokers; the brokers have 0
+CLIENTS_MAX = 4  # client processes; on two processors more of them would only take time from each other
 _ENOUGH_PERCENT = 98.0
-_RAMP_S = 3.0
-"""For which each number of clients is tried."""
-_RAMP_SAMPLES = 2
-"""Of them, the newest, say whether it is enough: a client takes a moment to get going."""
+_RAMP_S = 3.0  # for which each number of clients is tried
+_RAMP_SAMPLES = 2  # of them, the newest, say whether it is enough: a client takes a moment to get going
 _SAMPLE_S = 1.0
 _POLL_S = 0.05
 _AGREED_S_MAX = 30.0

@@ -21,8 +21,7 @@ from danube.model.errors import DanubeError, UnavailableError, UnknownOutcomeErr
 from danube.runtime.tasks import TaskScope
 from lab.metadata.clusters import RaftCluster
 
-MEDIAN_S_MAX = 5.0
-"""The cluster must be back sooner in half of the rounds."""
+MEDIAN_S_MAX = 5.0  # the cluster must be back sooner in half of the rounds
 _SHOWN_MAX = 20
 
 
@@ -94,13 +93,10 @@ class KillAllReport:
 
 
 MEMBERS = range(3)
-CLIENTS = 2
-"""Of each member."""
+CLIENTS = 2  # of each member
 _FIRST_WRITE_S_MAX = 60.0
-_WRITING_S = (0.5, 1.5)
-"""Between the first write of a round and the kill that ends it, at random."""
-_PAUSE_S = 0.01
-"""Of a client, between two writes."""
+_WRITING_S = (0.5, 1.5)  # between the first write of a round and the kill that ends it, at random
+_PAUSE_S = 0.01  # of a client, between two writes
 
 Tell = Callable[[str], None]
 

@@ -19,15 +19,11 @@ from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, P
 from danube.model.errors import DanubeError
 
 _PAYLOAD = bytes(100)
-_BATCH = 20
-"""Messages of one `send_many`: small, since a broker's work is for each batch."""
-_BATCH_PAUSE_S = 0.01
-"""Between two of them: the disk has to hold what is sent."""
-_SINGLE_SENDERS = 64
-"""Each has one message under way."""
+_BATCH = 20  # messages of one `send_many`: small, since a broker's work is for each batch
+_BATCH_PAUSE_S = 0.01  # between two of them: the disk has to hold what is sent
+_SINGLE_SENDERS = 64  # each has one message under way
 _READERS = 2
-_READ_MESSAGES = 20_000
-"""Of the newest that a reader reads at a time, so that they come from memory."""
+_READ_MESSAGES = 20_000  # of the newest that a reader reads at a time, so that they come from memory
 _RETRY_S = 0.1
 _TELL_S = 1.0
 
