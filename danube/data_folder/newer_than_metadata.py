@@ -8,7 +8,7 @@ matter whether it was named before, as a cut that died has left what it covers i
 from dataclasses import dataclass, field
 
 from danube.data_folder.history_scan import topic_ids
-from danube.data_folder.journal_scan import Broken, JournalScan, SoundRound
+from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView
 from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DamagedDataError
@@ -20,6 +20,7 @@ from danube.storage.flush.manifest_lookup import (
     manifest_versions_there,
     newest_whole,
 )
+from danube.storage.journal.walker import Damage, SoundRound
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 
@@ -93,8 +94,8 @@ def _journal_extents(disk: Disk) -> dict[int, _Extent]:
 def _envelopes(seen: object) -> list[Envelope]:
     """Also of what is damaged: who mends it finds the messages."""
     if isinstance(seen, SoundRound):
-        return [envelope for envelope, *_ in seen.round.entries]
-    if isinstance(seen, Broken):
+        return [envelope for envelope, *_ in seen.entries]
+    if isinstance(seen, Damage):
         return [*(envelope for envelope, *_ in seen.kept), *(envelope for envelope, _ in seen.lost)]
     return []
 

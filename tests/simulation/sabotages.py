@@ -28,8 +28,8 @@ from danube.storage.journal.folder import FOLDER, JournalFolder, first_path, pat
 from danube.storage.journal.format import FirstFile, encode_first
 from danube.storage.journal.index import ClosedFile
 from danube.storage.journal.recovery import Recovery
-from danube.storage.journal.scan import FileScan
 from danube.storage.journal.topic_log import JournalReads
+from danube.storage.journal.walker import RoundReader
 from danube.storage.journal.writer import JournalEnd, RoundWriter
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.log.tiered_log import TieredLog
@@ -134,10 +134,10 @@ def keep_torn_ends(patch: pytest.MonkeyPatch) -> None:
 def take_damage_for_a_torn_end(patch: pytest.MonkeyPatch) -> None:
     """Cut the journal where a round is wrong, whatever is known to be synced behind it."""
 
-    def claimed_beyond(self: FileScan) -> None:
+    def claimed_beyond(self: RoundReader) -> None:
         return None
 
-    patch.setattr(FileScan, "claimed_beyond", claimed_beyond)
+    patch.setattr(RoundReader, "claimed_beyond", claimed_beyond)
     miss_no_end(patch)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from danube.data_folder.journal_scan import Broken, FileBegun, JournalScan, SoundRound, Torn
+from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import NotFoundError
 from danube.offline.storage.scan.segment_scan import SegmentScan
@@ -20,6 +20,7 @@ from danube.storage.journal.format import (
     file_sequence,
     index_sequence,
 )
+from danube.storage.journal.walker import Damage, FileBegun, SoundRound, Torn
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.tiers.directory import DirectoryTier
 
@@ -89,7 +90,7 @@ def _journal_file(disk: Disk, name: str, known: MetadataView) -> FileContent:
                 facts |= _header(seen.header._asdict()) if seen.header is not None else {"header": "damaged"}
             case SoundRound():
                 rows.append(_round(seen, known))
-            case Broken():
+            case Damage():
                 rows.append({"state": "damaged", "at": seen.at, "bytes": seen.end - seen.at, "what": seen.what})
             case Torn():
                 rows.append({"state": "torn", "at": seen.at, "bytes": seen.end - seen.at, "what": "was never synced"})
@@ -102,7 +103,7 @@ def _header(fields: Row) -> Row:
 
 
 def _round(seen: SoundRound, known: MetadataView) -> Row:
-    header = seen.round.header
+    header = seen.header
     records = [
         {
             "topic": known.name(envelope.topic_id),
@@ -112,12 +113,12 @@ def _round(seen: SoundRound, known: MetadataView) -> Row:
             "bytes": envelope.total_bytes,
             "append_time_ms": envelope.append_time_ms,
         }
-        for envelope, _, _ in seen.round.entries
+        for envelope, _, _ in seen.entries
     ]
     return {
         "state": "sound",
         "at": seen.at,
-        "bytes": header.end_position - header.position,
+        "bytes": seen.size_bytes,
         "round": header.number,
         "synced_to": header.synced_to,
         "records": records,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from danube.data_folder.findings import Finding, Level
 from danube.data_folder.history_scan import SEGMENTS, TopicHistory, scan_history, topic_ids, unlisted_segments
-from danube.data_folder.journal_scan import FileBegun, JournalScan, SoundRound
+from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.offline.storage.scan.journal_contents import JournalContents, JournalTopic
@@ -19,6 +19,7 @@ from danube.storage.flush.manifest_lookup import unnamed_history
 from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.format import index_sequence
+from danube.storage.journal.walker import FileBegun, SoundRound
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
@@ -100,10 +101,8 @@ def _verify_journal(found: Verification, progress: Progress) -> None:
         if isinstance(seen, FileBegun):
             found.files += 1
             continue
-        if isinstance(seen, SoundRound):
-            size = seen.round.header.end_position - seen.round.header.position
-        else:  # damaged or torn, it was read all the same
-            size = seen.end - seen.at
+        # damaged or torn, it was read all the same
+        size = seen.size_bytes if isinstance(seen, SoundRound) else seen.end - seen.at
         found.bytes_read += size
         progress(size)
     found.findings += found.ledger.findings

@@ -1,12 +1,6 @@
-"""Opening a journal: read it, tell a torn end from damage, cut the one and refuse the other. All of it blocks.
+"""Recovery of the journal when it is opened: read it, refuse damage, cut a torn end. All of it blocks.
 
-A round that fails its checks is *damaged* when a sound header after it says that the journal was known to be synced
-beyond it, or when it is not in the last file (the next one is created only after a sync). Otherwise it is *torn*: it
-was being written when the power went, and is cut together with what follows. A crash in here changes nothing of that:
-each step can be done again.
-
-What is sound has to reach the position that the file `mark` names (`format.py`), or its end is missing: that is damage.
-
+Torn and damaged are told apart by `walker.py`. A crash in here changes nothing of that: each step can be done again.
 The last file is read whole. Of a closed one that has a sound index beside it, the index is enough: its records are
 checked when they are read.
 """
@@ -15,38 +9,25 @@ import contextlib
 import logging
 from collections.abc import Callable, Container, Mapping
 
-from danube.model.errors import DamagedDataError, DataFolderError, JournalFencedError
+from danube.model.errors import DataFolderError, JournalFencedError
 from danube.runtime.disk import Disk, File
 from danube.storage.damage import fault_of
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.file_index import FileIndex
 from danube.storage.journal.folder import (
-    ALL_GONE,
-    FILE_GONE,
     FOLDER,
     FOLDER_GONE,
     JournalFolder,
     create_file,
     damaged,
-    first_gone,
-    first_path,
     folder_path,
     mark_path,
-    next_step_in,
 )
-from danube.storage.journal.format import (
-    FIRST_SEQUENCE,
-    HEADER_BYTES,
-    FileHeader,
-    FirstFile,
-    Mark,
-    decode_file_header,
-    newer_version,
-)
+from danube.storage.journal.format import FIRST_SEQUENCE, HEADER_BYTES, FileHeader
 from danube.storage.journal.index import FileStart, TopicBase
 from danube.storage.journal.recovered import Recovered
-from danube.storage.journal.scan import FileScan, Round
+from danube.storage.journal.walker import FileBegun, JournalWalker, SoundRound, Torn
 from danube.storage.journal.writer import JournalEnd
 
 _log = logging.getLogger(__name__)
@@ -72,11 +53,10 @@ class Recovery:
         self._broker_id = broker_id
         self._new_id = new_id
         self._has_begun = has_begun
+        self._walker = JournalWalker(self._folder, has_begun=has_begun, broker_id=broker_id)
         self._end: JournalEnd | None = None
-        self._first: FirstFile | None = None
-        self._mark: Mark | None = None
-        self._is_mark_unknown = False
-        """Whether there is a mark that cannot be read, at least not now."""
+        self._is_indexed = False
+        """Whether the file at hand was added by its index."""
         self.recovered = Recovered(known_topics, bases or {})
 
     def run(self) -> tuple[File, JournalEnd]:
@@ -90,133 +70,70 @@ class Recovery:
             raise DataFolderError(f"the journal cannot be opened: {fault_of(error)}") from error
 
     def _run(self) -> tuple[File, JournalEnd]:
-        if self._has_begun and not self._disk.exists(self._folder.name):  # a disk that is not mounted stays as it is
-            raise self._gone(folder_path(self._folder.name), FOLDER_GONE, "folder")
-        self._disk.make_folder(self._folder.name)
-        self._disk.sync_folder(self._folder.name)  # who named or removed what is seen may have died before doing so
-        self._first, self._mark = self._folder.read_first(), self._read_mark()
+        folder, walker = self._folder, self._walker
+        if self._has_begun and not self._disk.exists(folder.name):  # a disk that is not mounted stays as it is
+            raise walker.gone(folder_path(folder.name), FOLDER_GONE, "folder")
+        self._disk.make_folder(folder.name)
+        self._disk.sync_folder(folder.name)  # who named or removed what is seen may have died before doing so
+        walker.list_files()
+        if walker.is_mark_unknown:
+            name = mark_path(folder.name)
+            _log.warning("%s is not what was written: this once, a missing end of the journal may go unnoticed", name)
+        folder.remove_leftovers(walker.first_sequence)
         self.recovered.begin()
-        sequences = self._sequences()
-        last = sequences[-1] if sequences else 0
-        begun = self._start_of_begun(last) if sequences else None
-        whole = sequences if begun is None else sequences[:-1]
-        for sequence in whole:
-            self._read_file(sequence, is_last=sequence == last, will_grow=sequence == whole[-1])
-        self._check_mark(sequences)
-        if whole:
-            self._folder.remove_index(whole[-1])  # durably, before the next file may go: a closed one has a next one
-        if begun is not None:
-            if decode_file_header(begun) is not None:
-                self._check_header(last, begun)
-            self._disk.remove(self._folder.path(last))  # made durable by what follows
+        bare = None
+        for event in walker.events():
+            if isinstance(event, SoundRound):
+                self._add_round(event)
+            elif isinstance(event, FileBegun):
+                self._enter(event)
+            elif isinstance(event, Torn) and not event.at:
+                bare = event
+        if self._end is not None:
+            self._end.file_bytes = walker.end_position - self._end.base_position
+            folder.remove_index(self._end.sequence)  # durably, before the next file may go: a closed one has a next one
+        if bare is not None:
+            self._disk.remove(bare.file)  # made durable by what follows
         file, end = self._begin() if self._end is None else (self._settle_end(self._end), self._end)
-        if end.mark == self._mark or self._folder.write_mark(end.mark):
+        if end.mark == walker.mark or folder.write_mark(end.mark):
             end.marked_to = end.synced_to
         self.recovered.finish()
         return file, end
 
-    def _read_mark(self) -> Mark | None:
-        mark = self._folder.read_mark()
-        self._is_mark_unknown = mark is None and self._folder.has_mark
-        if self._is_mark_unknown:
-            name = mark_path(self._folder.name)
-            _log.warning("%s is not what was written: this once, a missing end of the journal may go unnoticed", name)
-        return mark
+    def _enter(self, begun: FileBegun) -> None:
+        """Go on with a file: the one before it is closed."""
+        before, recovered, start = self._end, self.recovered, begun.start
+        if before is not None and recovered.contents is not None:
+            before.file_bytes = begun.base_position - before.base_position
+            recovered.closed.append(recovered.contents.closed(begun.base_position))
+            if not self._is_indexed:
+                self._write_index(before)
+        assert begun.header is not None  # noqa: S101 - it was checked
+        self._end = JournalEnd(
+            journal_id=begun.header.journal_id,
+            broker_id=self._broker_id,
+            sequence=begun.sequence,
+            base_position=begun.base_position,
+            file_bytes=HEADER_BYTES,
+            synced_to=begun.header.synced_to,
+            round_number=begun.rounds_before,
+            claimed_to=begun.header.synced_to,
+            content_end=before.content_end if before else 0,
+            rounds_before=begun.rounds_before,
+        )
+        recovered.journal_id = begun.header.journal_id
+        recovered.contents = FileContents(start)
+        recovered.files.add(start)
+        self._is_indexed = not begun.is_last and self._add_index(self._end, begun.file_bytes)
 
-    def _sequences(self) -> list[int]:
-        """The journal's files; those that were about to be removed are."""
-        first = self._first.sequence if self._first is not None else FIRST_SEQUENCE
-        found = [sequence for sequence in self._folder.sequences() if sequence >= first]
-        self._check_begin(found)
-        for expected, sequence in enumerate(found, first):
-            if sequence != expected:
-                raise self._damaged(expected, 0, FILE_GONE)
-        self._check_last(found[-1] if found else first - 1)
-        self._folder.remove_leftovers(first)
-        return found
-
-    def _check_begin(self, found: list[int]) -> None:
-        """Raise DamagedDataError when there should be files, or one that says which was the first."""
-        if self._first is not None:
-            if not found:
-                raise self._damaged(self._first.sequence, 0, FILE_GONE)
-            return
-        spoken_of = [*found, *self._folder.indexed_sequences()]
-        if not found and (self._has_begun or self._mark is not None or spoken_of):
-            raise self._gone(folder_path(self._folder.name), ALL_GONE, "folder")
-        if spoken_of and min(spoken_of) > FIRST_SEQUENCE:
-            raise self._gone(first_path(self._folder.name), first_gone(min(spoken_of)), "file")
-
-    def _check_last(self, last: int) -> None:
-        """Raise DamagedDataError when something speaks of a file behind the last one.
-
-        The index of a file is made when the next one is there. In folders from before there were marks, the last file
-        may have one all the same: it was closed once, and the next one made anew.
-        """
-        indexed = self._folder.indexed_sequences()
-        spoken_of = [sequence for sequence in indexed if sequence > last]
-        if self._mark is not None:
-            spoken_of += [self._mark.sequence, *(each + 1 for each in indexed if each == last)]
-        if any(sequence > last for sequence in spoken_of):
-            raise self._damaged(last + 1, 0, FILE_GONE)
-
-    def _check_mark(self, sequences: list[int]) -> None:
-        """Raise DamagedDataError when what is sound ends before what was synced, or is another journal's."""
-        mark, end = self._mark, self._end
-        if mark is None or end is None:
-            return
-        if mark.journal_id != end.journal_id:
-            raise self._damaged(sequences[0], 0, f"{mark_path(self._folder.name)} is of another journal")
-        if end.position < mark.synced_to:
-            byte = mark.synced_to - end.base_position
-            raise self._damaged(end.sequence, end.file_bytes, f"what is sound ends here, though byte {byte} was synced")
-
-    def _start_of_begun(self, sequence: int) -> bytes | None:
-        """The bytes of the last file if it holds no round: the broker died while creating it, or its sync failed.
-
-        Then even a header that looks sound may never reach the disk, so the file is made again; but not the one that
-        the journal is said to have begun with, to begin with now, or to be marked in: it was synced before that was
-        said. Nor one that may be marked, as long as the mark cannot be read.
-        """
-        said = {one.sequence for one in (self._first, self._mark) if one is not None}
-        if sequence in said or (self._has_begun and sequence == FIRST_SEQUENCE):
-            return None
-        with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
-            start = file.read(0, HEADER_BYTES + 1)
-        if (sequence == FIRST_SEQUENCE or self._is_mark_unknown) and decode_file_header(start) is not None:
-            return None  # metadata may name its journal id, or the mark it: the header is written again where it is
-        return start if len(start) <= HEADER_BYTES and newer_version(start) is None else None
-
-    def _read_file(self, sequence: int, *, is_last: bool, will_grow: bool) -> None:
-        with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
-            end = self._enter(sequence, file.read(0, HEADER_BYTES))
-            if not is_last and self._take_index(end, file.size()):
-                return
-            self._scan(file, end, is_last=is_last)
-        if not will_grow:
-            self._write_index(end)
-
-    def _scan(self, file: File, end: JournalEnd, *, is_last: bool) -> None:
-        scan = FileScan(file, end.journal_id, end.base_position)
-        while (found := scan.next(end.round_number + 1)) is not None:
-            self._take(end, found)
-        end.file_bytes = scan.at
-        if scan.at == scan.size:
-            return
-        if not is_last:
-            raise self._damaged(end.sequence, scan.at, "a round is not what was written, and later files exist")
-        if (claimed := scan.claimed_beyond()) is not None:
-            raise self._damaged(
-                end.sequence, scan.at, f"a round is not what was written, though byte {claimed} was synced"
-            )
-
-    def _take_index(self, end: JournalEnd, file_bytes: int) -> bool:
-        """Take a closed file's index instead of the file; answers whether there is one that fits."""
+    def _add_index(self, end: JournalEnd, file_bytes: int) -> bool:
+        """Add a closed file by its index instead of its rounds; answers whether there is one that fits."""
         index = self._folder.read_index(end.sequence, file_bytes)
         if index is None or index.contents.start != end.start or index.journal_id != end.journal_id:
             return False
         if index.end_position != end.base_position + file_bytes or not self.recovered.take_index(index):
             return False
+        self._walker.pass_over(index.last_round)
         self.recovered.contents = index.contents
         end.file_bytes = file_bytes
         end.round_number = index.last_round
@@ -230,60 +147,10 @@ class Recovery:
         runs = {topic_id: self.recovered.run(topic_id, contents, end.position) for topic_id in sorted(contents.topics)}
         self._folder.write_index(FileIndex(end.journal_id, end.position, end.round_number, contents, runs))
 
-    def _check_header(self, sequence: int, start: bytes) -> FileHeader:
-        """A file's header, which has to go on where the file before it ended."""
-        version = newer_version(start)
-        if version is not None:
-            raise DataFolderError(
-                f"{self._folder.path(sequence)} has format version {version}: use the Danube that wrote it"
-            )
-        header = decode_file_header(start)
-        if header is None:
-            raise self._damaged(sequence, 0, "its header is not what was written")
-        if header.broker_id != self._broker_id:
-            raise DataFolderError(
-                f"{self._folder.path(sequence)} belongs to broker {header.broker_id}, this is broker "
-                f"{self._broker_id}: give each broker a data folder of its own"
-            )
-        before = self._end or self._first
-        journal_id = before.journal_id if before else header.journal_id
-        base = self._end.position if self._end else self._first.base_position if self._first else 0
-        if self._end is not None and (header.sequence, header.journal_id) == (sequence, journal_id):
-            missing_bytes = header.base_position - base
-            if missing_bytes > 0:
-                what = f"the file ends {missing_bytes} bytes too early"
-                raise self._damaged(sequence - 1, self._end.file_bytes, what)
-        if (header.sequence, header.base_position, header.journal_id) != (sequence, base, journal_id):
-            raise self._damaged(sequence, 0, "it does not go on where the file before it ended")
-        return header
-
-    def _enter(self, sequence: int, start: bytes) -> JournalEnd:
-        """Go on with a file."""
-        header = self._check_header(sequence, start)
-        before, recovered = self._end, self.recovered
-        if before is not None and recovered.contents is not None:
-            recovered.closed.append(recovered.contents.closed(header.base_position))
-        rounds = before.round_number if before else self._first.rounds_before if self._first else 0
-        self._end = JournalEnd(
-            journal_id=header.journal_id,
-            broker_id=self._broker_id,
-            sequence=sequence,
-            base_position=header.base_position,
-            file_bytes=HEADER_BYTES,
-            synced_to=header.synced_to,
-            round_number=rounds,
-            claimed_to=header.synced_to,
-            content_end=before.content_end if before else 0,
-            rounds_before=rounds,
-        )
-        recovered.journal_id = header.journal_id
-        recovered.contents = FileContents(self._end.start)
-        recovered.files.add(self._end.start)
-        return self._end
-
-    def _take(self, end: JournalEnd, found: Round) -> None:
-        contents = self.recovered.contents
-        assert contents is not None  # noqa: S101 - set by _enter
+    def _add_round(self, found: SoundRound) -> None:
+        end, contents = self._end, self.recovered.contents
+        assert end is not None  # noqa: S101 - set by _enter, as the contents are
+        assert contents is not None  # noqa: S101
         end.round_number = found.header.number
         end.claimed_to = found.header.synced_to
         if found.header.content_bytes:
@@ -292,9 +159,8 @@ class Recovery:
             try:
                 self.recovered.take_envelope(contents, envelope, position, body)
             except ValueError as error:
-                raise self._damaged(
-                    end.sequence, position - end.base_position, f"topic {envelope.topic_id}: {error}"
-                ) from error
+                what = f"topic {envelope.topic_id}: {error}"
+                raise damaged(end.sequence, position - end.base_position, what, self._folder.name) from error
 
     def _settle_end(self, end: JournalEnd) -> File:
         """Cut the torn end and sync: what was read may not be durable yet, and is shown to nobody before it is.
@@ -337,12 +203,6 @@ class Recovery:
             claimed_to=0,
             content_end=0,
         )
-
-    def _damaged(self, sequence: int, at: int, what: str) -> DamagedDataError:
-        return damaged(sequence, at, what, self._folder.name)
-
-    def _gone(self, name: str, what: str, lost: str) -> DamagedDataError:
-        return DamagedDataError(f"{name} is damaged: {what}. {next_step_in(self._folder.name, None, lost)}")
 
 
 def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:

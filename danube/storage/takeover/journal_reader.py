@@ -1,4 +1,4 @@
-"""Reading another broker's journal, whose owner may still be writing to it. It reads only, and all of it blocks.
+"""The journal of another broker, which may still be writing to it. It is read only, and all of it blocks.
 
 What is found is what was asked for: epochs of topics, as the metadata has them. Records outside of them count for
 nothing, whatever they hold: an owner that was fenced may have written more, and an attempt to own a topic that failed
@@ -8,28 +8,20 @@ The *mark* is the highest position that a sound header says was synced. Below it
 journal is damaged and refused. What is sound above it may still vanish, with the machine that wrote it.
 """
 
-import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from danube.metadata.records.record_format import EpochRange
-from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
+from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.limits.broker import JOURNAL_READ_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
-from danube.runtime.disk import Disk, File
+from danube.runtime.disk import Disk
 from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, sequenced_batch
 from danube.storage.journal.folder import JournalFolder, damaged
-from danube.storage.journal.format import (
-    FIRST_SEQUENCE,
-    HEADER_BYTES,
-    FileHeader,
-    decode_file_header,
-    newer_version,
-)
-from danube.storage.journal.index import FileStart, FileTable, Located, TopicIndex
-from danube.storage.journal.scan import FileScan
+from danube.storage.journal.index import FileTable, Located, TopicIndex
+from danube.storage.journal.walker import FileBegun, JournalWalker, SoundRound
 from danube.storage.log.cursors import decode_cursor
 
 JOURNALS = "journals"
@@ -127,86 +119,38 @@ class _Reading:
 
     def __init__(self, disk: Disk, journal_id: int, wanted: Mapping[int, list[Wanted]]) -> None:
         folder = journal_folder(journal_id)
-        self._disk = disk
-        self._folder = JournalFolder(disk, folder)
+        self._walker = JournalWalker(JournalFolder(disk, folder), has_begun=True, journal_id=journal_id)
         self._wanted = wanted
-        self._round_number = 0
         self._found = FoundJournal(folder, journal_id)
         for one in (one for several in wanted.values() for one in several):
             index = TopicIndex(one.first_offset, one.last_append_time_ms)
             self._found.epochs[one.topic_id, one.epoch.epoch] = FoundEpoch(index, one.first_offset)
 
     def run(self) -> FoundJournal:
-        mark = self._folder.read_mark()  # before what it speaks of: the owner may write a newer one meanwhile
-        first = self._folder.read_first()
-        sequences = self._folder.sequences()
-        if first is not None:
-            sequences = [sequence for sequence in sequences if sequence >= first.sequence]
-            self._check_begin(first.sequence, first.journal_id)
-            self._found.end_position, self._round_number = first.base_position, first.rounds_before
-        expected = first.sequence if first is not None else FIRST_SEQUENCE
-        if not sequences or sequences != list(range(expected, expected + len(sequences))):
-            raise damaged(expected, 0, "a file of the journal is missing", self._found.folder)
-        for sequence in sequences:
-            with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
-                self._read_file(sequence, file, is_last=sequence == sequences[-1])
-        if mark is not None and self._found.end_position < mark.synced_to:
-            what = f"the journal ends at position {self._found.end_position}, though {mark.synced_to} was synced"
-            raise damaged(mark.sequence, 0, what, self._found.folder)
+        found, walker = self._found, self._walker
+        walker.list_files()
+        for event in walker.events():
+            if isinstance(event, FileBegun):
+                found.broker_id = event.header.broker_id if event.header is not None else 0
+            elif isinstance(event, SoundRound):
+                for envelope, position, body in event.entries:
+                    self._add(event, envelope, position, body)
+        found.files, found.mark, found.end_position = walker.files, walker.synced_to, walker.end_position
         for one in (one for several in self._wanted.values() for one in several):
             self._finish(one)
-        return self._found
+        return found
 
-    def _read_file(self, sequence: int, file: File, *, is_last: bool) -> None:
-        start = file.read(0, HEADER_BYTES)
-        header = decode_file_header(start)
-        is_new = is_last and len(self._found.files) > 0
-        if header is None and is_new and file.size() <= HEADER_BYTES and newer_version(start) is None:
-            return  # it was being created: nothing is in it, and the one before it is complete
-        self._enter(sequence, start, header)
-        found = self._found
-        scan = FileScan(file, found.journal_id, found.end_position)
-        base = found.end_position
-        while (next_round := scan.next(self._round_number + 1)) is not None:
-            self._round_number = next_round.header.number
-            found.mark = max(found.mark, next_round.header.synced_to)
-            for envelope, position, body in next_round.entries:
-                self._take(sequence, base, envelope, position, body)
-        found.end_position = base + scan.at
-        if scan.at < scan.size and (not is_last or scan.claimed_beyond() is not None):
-            raise damaged(sequence, scan.at, "a round is not what was written", found.folder)
-
-    def _enter(self, sequence: int, start: bytes, header: FileHeader | None) -> None:
-        found = self._found
-        version = newer_version(start)
-        if version is not None:
-            name = self._folder.path(sequence)
-            raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
-        if not len(found.files):
-            self._check_begin(sequence, header.journal_id if header is not None else None)
-            found.broker_id = header.broker_id if header is not None else 0
-        expected = (sequence, found.end_position, found.journal_id)
-        if header is None or (header.sequence, header.base_position, header.journal_id) != expected:
-            raise damaged(sequence, 0, "it does not go on where the file before it ended", found.folder)
-        found.files.add(FileStart(sequence, header.base_position, self._round_number))
-        found.mark = max(found.mark, header.synced_to)
-
-    def _check_begin(self, sequence: int, journal_id: int | None) -> None:
-        """A folder is found by its name: what is in it has to be the journal that is meant."""
-        if journal_id != self._found.journal_id:
-            what = f"it does not begin the journal {self._found.journal_id:016x}"
-            raise damaged(sequence, 0, what, self._found.folder)
-
-    def _take(self, sequence: int, base: int, envelope: Envelope, position: int, body: bytes) -> None:
+    def _add(self, found: SoundRound, envelope: Envelope, position: int, body: bytes) -> None:
+        begun = found.begun
         for wanted in self._wanted.get(envelope.topic_id, ()):
             if _belongs(envelope, position, wanted):
                 try:
-                    self._take_in(wanted, envelope, position, body)
+                    self._add_to(wanted, envelope, position, body)
                 except ValueError as error:
                     what = f"topic {envelope.topic_id}: {error}"
-                    raise damaged(sequence, position - base, what, self._found.folder) from error
+                    raise damaged(begun.sequence, position - begun.base_position, what, self._found.folder) from error
 
-    def _take_in(self, wanted: Wanted, envelope: Envelope, position: int, body: bytes) -> None:
+    def _add_to(self, wanted: Wanted, envelope: Envelope, position: int, body: bytes) -> None:
         found = self._found.epochs[wanted.topic_id, wanted.epoch.epoch]
         if envelope.kind is Kind.CURSOR:
             decoded = decode_cursor(body)

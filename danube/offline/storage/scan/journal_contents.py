@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from danube.data_folder.findings import Finding, Level
-from danube.data_folder.journal_scan import Broken, Entry, FileBegun, Seen, SoundRound, Torn
 from danube.model.limits.broker import PLACEHOLDER_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import LENGTH_BYTES
@@ -14,6 +13,7 @@ from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.file_index import FileIndex
 from danube.storage.journal.index import Located
+from danube.storage.journal.walker import Damage, Entry, Event, FileBegun, SoundRound, Torn
 from danube.storage.log.cursors import decode_cursor
 
 
@@ -151,7 +151,7 @@ class JournalContents:
         """Whether a broker would refuse to start on it."""
         return any(finding.is_damage for finding in self.findings)
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: Event) -> None:
         """The next thing that was seen."""
         match seen:
             case FileBegun():
@@ -160,9 +160,9 @@ class JournalContents:
             case SoundRound():
                 summary = self.files[-1]
                 summary.rounds += 1
-                summary.synced_to = max(summary.synced_to, seen.round.header.synced_to)
-                self._take_records(seen.file, summary.base_position, seen.round.entries)
-            case Broken():
+                summary.synced_to = max(summary.synced_to, seen.header.synced_to)
+                self._take_records(seen.file, summary.base_position, seen.entries)
+            case Damage():
                 self._take_broken(seen)
             case Torn():
                 what = "the end was never synced: the next start cuts it"
@@ -171,7 +171,7 @@ class JournalContents:
                 if self.files and self.files[-1].file == seen.file:
                     self.files[-1].torn_bytes = seen.end - seen.at
 
-    def _take_broken(self, broken: Broken) -> None:
+    def _take_broken(self, broken: Damage) -> None:
         file, at, end, what = broken.file, broken.at, broken.end, broken.what
         if broken.unknown_bytes or not broken.lost:
             self.findings.append(Finding(file=file, at=at, end=end, what=what))

@@ -81,7 +81,7 @@ async def test_a_journal_that_ends_below_its_mark_is_damaged(world: SharedWorld)
     await owner.journal.close()
     file = world.disk.open_append(f"{owner.folder}/{FIRST}")
     file.truncate(file.size() - 1)
-    with pytest.raises(DamagedDataError, match=r"though \d+ was synced"):
+    with pytest.raises(DamagedDataError, match=r"though byte \d+ was synced"):
         read(world, owner)
     world.disk.remove(f"{owner.folder}/{FIRST}")
     with pytest.raises(DamagedDataError, match=owner.folder):
