@@ -12,7 +12,13 @@ from danube.data_folder.findings import Finding, Level
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
-from danube.metadata.records.record_format import TopicStorage, decode_subscription, decode_topic, decode_topic_storage
+from danube.metadata.records.record_format import (
+    TopicStorage,
+    decode_subscription,
+    decode_tombstone,
+    decode_topic,
+    decode_topic_storage,
+)
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
 from danube.metadata.sqlite.file import SqliteFile, copied
 from danube.metadata.store import Entry
@@ -49,8 +55,10 @@ class MetadataView:
     subscriptions: dict[int, dict[int, str]] = field(default_factory=dict)
     """By topic id, names by subscription id."""
     records: dict[int, TopicStorage] = field(default_factory=dict)
-    deleted: set[int] = field(default_factory=set)
-    """Topics that were deleted and whose files may still be there."""
+    deleted: dict[int, int] = field(default_factory=dict)
+    """Topics that were deleted and whose files may still be there, and the last owner of each."""
+    owners: Container[int] | None = None
+    """Whose topics these are; None for all."""
 
     @property
     def is_blind(self) -> bool:
@@ -78,14 +86,18 @@ class MetadataView:
         """Whether a broker would serve the topic, or may, as far as is known."""
         return self.is_blind or topic_id in self.topics
 
+    def was_deleted_here(self, topic_id: int) -> bool:
+        """Whether the topic was deleted while one of these owners had it."""
+        return topic_id in self.deleted and (self.owners is None or self.deleted[topic_id] in self.owners)
+
     def find(self, name: str) -> int | None:
         """The id of the topic with this name."""
         return next((topic_id for topic_id, found in self.topics.items() if found == name), None)
 
 
-def known_in(entries: Iterable[Entry], owners: Container[int] | None = None) -> MetadataView:
+def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> MetadataView:
     """What entries of the metadata say of the stored topics of these owners; None for all. Raises MetadataError."""
-    known, ids, subscriptions = MetadataView(), {}, []
+    known, ids, subscriptions = MetadataView(owners=owners), {}, []
     for entry in entries:
         family = next((one for one in _FAMILIES if entry.key.startswith(f"{one}/")), "")
         if family == keys.TOPICS:
@@ -100,7 +112,7 @@ def known_in(entries: Iterable[Entry], owners: Container[int] | None = None) -> 
             record = decode_topic_storage(entry)
             known.records[record.topic_id] = record
         elif family == keys.DELETED_TOPICS:
-            known.deleted.add(keys.parse_deleted_topic(entry.key))
+            known.deleted[keys.parse_deleted_topic(entry.key)] = decode_tombstone(entry)
     for one in subscriptions:
         if one.topic in ids:
             known.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name
@@ -133,7 +145,7 @@ def _read(path: Path) -> MetadataView:
     except DanubeError as error:
         return MetadataView(trouble=f"{METADATA} could not be read: {_without(error, path)}")
     try:
-        known = known_in(entry for family in _FAMILIES for entry in file.below(family))
+        known = view_of(entry for family in _FAMILIES for entry in file.below(family))
         cluster = file.below(keys.CLUSTER)
         known.reached, known.mark, known.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
     except DanubeError as error:

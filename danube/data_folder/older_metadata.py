@@ -1,80 +1,309 @@
-"""Metadata that has lost its newest changes, by the high-water mark of the data folder: what is lost with them.
+"""Metadata that is older than its data folder: what the folder has that it does not know, and whether a broker starts.
 
-An older copy of its file was put back, or its write-ahead log is gone. It is treated as metadata that was restored from
-a backup of that age: a broker starts on it only if a person has accepted the loss.
+It was restored from a backup since the folder was used last, or its own file has lost its newest changes: an older copy
+was put back, or its write-ahead log is gone. A topic made since is in the folder without a name. A broker takes topics
+that metadata does not know for deleted and removes their messages, so it starts only if nothing would be lost, or if a
+person has accepted that. A topic flushed since has a newer manifest than metadata names, and what that one covers is
+not in the journal any more: metadata has to learn of it. Each step can be done again: one that was cut off begins anew.
 """
 
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from danube.data_folder.after_restore import LostTopic, lost_topics
-from danube.data_folder.data_folder import IDENTITY, METADATA, Identity
+from danube.data_folder.data_folder import IDENTITY, METADATA, DataFolder, Identity
 from danube.data_folder.findings import Finding, Level
-from danube.data_folder.metadata_view import MetadataView
-from danube.data_folder.newer_than_metadata import find_newer_than_metadata
+from danube.data_folder.history_scan import topic_ids
+from danube.data_folder.journal_scan import JournalScan
+from danube.data_folder.metadata_view import MetadataView, read_metadata_view, view_of
+from danube.metadata.backup.raft import read_raft
 from danube.metadata.high_water import HighWaterMark, Reached, Rollback, rollback_of
+from danube.metadata.raft.folder.folder import FOLDER as RAFT
+from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage
-from danube.metadata.records.restore_mark import RestoreMark
-from danube.model.text import count_text
-from danube.runtime.disk import LocalDisk
+from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, read_mark, skip_topic_ids
+from danube.metadata.records.storage import StorageRecords
+from danube.metadata.sqlite.store import SqliteStore
+from danube.metadata.store import Entry, MetadataStore
+from danube.model.errors import DamagedDataError, DanubeError, DataFolderError
+from danube.model.limits.metadata import METADATA_ASIDES_READ_MAX, METADATA_TOPICS_NAMED_MAX
+from danube.model.text import count_text, time_of
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.console import escaped
+from danube.runtime.disk import Disk, LocalDisk
+from danube.runtime.rng import Rng
+from danube.storage.batches.envelope import Envelope, Kind
+from danube.storage.flush.manifest_lookup import (
+    load_manifest,
+    manifest_versions_beyond,
+    manifest_versions_there,
+    newest_whole,
+)
+from danube.storage.journal.walker import Damage, Event, SoundRound
+from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import SegmentTier
+
+_log = logging.getLogger(__name__)
+
+ASIDE = "metadata-before-"
+"""How the folders begin in which a restore sets aside what was there."""
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class LostTopic:
+    """A topic whose messages a start would remove."""
+
+    topic_id: int
+    topic: str | None
+    """None where no metadata from before is in the folder."""
+    messages: int
+    """As far as they can be counted; 0 when nobody can say."""
+
+    def __str__(self) -> str:
+        return escaped(self.topic or f"topic id {self.topic_id}")
+
+    @property
+    def counted(self) -> str:
+        """Its messages in words."""
+        return count_text(self.messages, "message")
+
+
+@dataclass(slots=True)
+class NewerThanMetadata:
+    """What a data folder has beyond its metadata."""
+
+    lost: list[LostTopic] = field(default_factory=list)
+    newer: list[tuple[TopicStorage, int]] = field(default_factory=list)
+    """Records of known topics, and the newer manifest version that each is to be pointed to."""
+    last_topic_id: int = 0
+    """The highest under which anything is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class OlderMetadata:
     """The metadata of a data folder, older than the folder."""
 
-    rollback: Rollback
     mark: RestoreMark
-    lost: tuple[LostTopic, ...]
-    newer: tuple[tuple[TopicStorage, int], ...]
-    """Records of known topics, and the newer manifest that each is pointed to at the next start."""
+    rollback: Rollback | None
+    """How far it is behind what the folder has acted upon; None for metadata that was restored."""
+    beyond: NewerThanMetadata
     is_accepted: bool
-    """Whether a person has said that the broker is to go on all the same."""
+    """Whether a person has said that the broker is to start all the same."""
+
+    @property
+    def lost(self) -> Sequence[LostTopic]:
+        """The topics that it does not know."""
+        return self.beyond.lost
+
+    @property
+    def costs(self) -> bool:
+        """Whether a start on it loses anything."""
+        return bool(self.lost or self.rollback)
 
     def findings(self) -> list[Finding]:
-        """What is to be told of it."""
+        """What is to be told of lost changes."""
         level = Level.NOTE if self.is_accepted else Level.DAMAGE
         what = f"it is older than this folder: {self.rollback}; topics, subscriptions and settings are lost"
-        lost = [
-            Finding(
-                level=level,
-                file=METADATA,
-                at=0,
-                end=0,
-                what=f"it does not know this topic, with {_messages(one)}",
-                topic_id=one.topic_id,
-            )
-            for one in self.lost
+        lost = [(one.topic_id, f"it does not know this topic, with {one.counted}") for one in self.lost]
+        return [
+            Finding(level=level, file=METADATA, at=0, end=0, what=what, topic_id=topic_id)
+            for topic_id, what in [(None, what), *lost]
         ]
-        return [Finding(level=level, file=METADATA, at=0, end=0, what=what), *lost]
 
     def text(self) -> str:
         """What a repair gives up, in lines."""
-        topics = [f"  lost: {one}, with {_messages(one)}" for one in self.lost]
+        topics = [f"  lost: {one}, with {one.counted}" for one in self.lost]
         head = f"The metadata is older than this folder: {self.rollback}. Lost with its newest changes:"
         return "\n".join([head, *(topics or ["  no topic with messages; subscriptions and settings may be"])])
 
 
-def find_rolled_back(
-    path: Path, identity: Identity, known: MetadataView, found: Reached, mark: RestoreMark
-) -> RolledBack | None:
-    """What the folder has beyond its own metadata; None where that has lost nothing, or was restored since.
+def find_older_metadata(
+    path: Path,
+    identity: Identity,
+    known: MetadataView,
+    mark: RestoreMark,
+    rollback: Rollback | None = None,
+    *,
+    is_open: bool = False,
+) -> OlderMetadata | None:
+    """What a folder has beyond this metadata; None when it has taken that in already. The decision for all who ask.
 
-    Blocks. Raises DanubeError, OSError.
+    `known` holds the topics that the folder's broker serves. `rollback` is of the folder's own metadata file, which
+    this process uses if it `is_open`. Blocks. Raises DanubeError, OSError.
     """
-    is_accepted = identity.accepted_restore_id == mark.restore_id
-    rollback = rollback_of(found, HighWaterMark(path).reached, is_accepted=is_accepted)
-    if rollback is None or mark.restore_id != identity.restore_id:
+    if mark.restore_id != identity.restore_id:
+        known_to, rollback = mark.known_to(identity.restore_id), None
+    elif rollback is not None:
+        known_to = rollback.found.topic_id
+    else:
         return None
-    ahead = find_newer_than_metadata(LocalDisk(path), known, found.topic_id)
-    return RolledBack(rollback, mark, tuple(lost_topics(path, ahead)), tuple(ahead.newer), is_accepted)
+    beyond = find_newer_than_metadata(LocalDisk(path), known, known_to)
+    beyond.lost = named(path, beyond.lost, is_open=is_open)
+    return OlderMetadata(mark, rollback, beyond, identity.accepted_restore_id == mark.restore_id)
+
+
+def find_rollback(path: Path, identity: Identity, found: Reached, mark: RestoreMark) -> Rollback | None:
+    """How far a folder's own metadata is behind its high-water mark. Blocks."""
+    is_accepted = identity.accepted_restore_id == mark.restore_id
+    return rollback_of(found, HighWaterMark(path).reached, is_accepted=is_accepted)
+
+
+def served_by(identity: Identity, entries: Iterable[Entry]) -> MetadataView:
+    """What metadata says of the topics that a folder's broker will serve. Raises MetadataError.
+
+    Topics without an owner become its own when it gets into a cluster, and not any more once it is in one.
+    """
+    return view_of(entries, {identity.broker_id} if identity.is_shared else {0, identity.broker_id})
 
 
 def accept(path: Path, identity: Identity, mark: RestoreMark) -> None:
-    """Have the broker of a folder go on under this metadata, whatever is lost. Raises OSError."""
+    """Have the broker of a folder start on this metadata, whatever is lost. Raises OSError."""
     accepted = replace(identity, accepted_restore_id=mark.restore_id)
     LocalDisk(path).replace_file(IDENTITY, accepted.encode())
 
 
-def _messages(lost: LostTopic) -> str:
-    return count_text(lost.messages, "message")
+async def adopt_older_metadata(
+    store: MetadataStore, folder: DataFolder, rng: Rng, runner: BlockingRunner, rollback: Rollback | None = None
+) -> None:
+    """Start on metadata that was restored, or has lost its newest changes (`rollback`).
+
+    Metadata learns of manifests that are newer than it knows, and gives out no topic id under which something is
+    stored. Raises DataFolderError when messages would be lost and nobody has accepted it, DamagedDataError for a
+    rollback that nobody has accepted, MetadataError.
+    """
+    mark, identity, is_open = await read_mark(store), folder.identity, isinstance(store, SqliteStore)
+    families = (keys.TOPICS, keys.STORED_TOPICS, keys.DELETED_TOPICS)
+    known = served_by(identity, [entry for family in families for entry in await store.list(family)])
+    older = await runner.run(lambda: find_older_metadata(folder.path, identity, known, mark, rollback, is_open=is_open))
+    if older is None:
+        return
+    if older.costs:
+        lost = loss_text(older.lost)
+        if not older.is_accepted and older.rollback is not None:
+            raise DamagedDataError(_rolled_back(folder.metadata_path, older.rollback, lost))
+        if not older.is_accepted:
+            raise DataFolderError(_restored(folder.path, mark, lost))
+        _log.warning("as was accepted, what the metadata does not know is let go: %s", lost)
+    newer = older.beyond.newer
+    if newer:
+        _log.info("the metadata is older than this folder, and learns of newer manifests: %d", len(newer))
+        await StorageRecords(store, rng).point(newer)
+    given_out = older.rollback.marked.topic_id if older.rollback is not None else 0
+    await skip_topic_ids(store, rng, max(older.beyond.last_topic_id, given_out))
+
+
+def loss_text(lost: Sequence[LostTopic]) -> str:
+    """What would be lost, in a few words."""
+    if not lost:
+        return "No topic with messages"
+    names = [str(one) for one in lost[:METADATA_TOPICS_NAMED_MAX]] + ["..."] * (len(lost) > METADATA_TOPICS_NAMED_MAX)
+    messages = count_text(sum(one.messages for one in lost), "message")
+    return f"{count_text(len(lost), 'topic')} with {messages} ({', '.join(names)})"
+
+
+def _rolled_back(path: Path, rollback: Rollback, lost: str) -> str:
+    return (
+        f"{path} is older than its data folder: {rollback}. {lost} would be lost, and what else has changed since."
+        " Restore it from a backup, or see what is lost: `danube-broker storage verify --data-dir ...` shows all"
+        " damage, and `danube-broker storage repair --data-dir ...` gives it up with --accept-loss"
+    )
+
+
+def _restored(path: Path, mark: RestoreMark, lost: str) -> str:
+    past = (
+        "from before it was restored"
+        if mark == NEVER_RESTORED
+        else f"restored from a backup of {time_of(mark.taken_ms)}"
+    )
+    return (
+        f"{path} is newer than its metadata, which is {past}: {lost} would"
+        " be lost. Restore a later backup, or give them up: `danube-broker metadata adopt` with the same settings shows"
+        " all of them, and takes --accept-loss"
+    )
+
+
+def find_newer_than_metadata(disk: Disk, known: MetadataView, known_to: int) -> NewerThanMetadata:
+    """Read the whole journal and every topic's newest manifest. It blocks.
+
+    What is stored under ids up to `known_to` and is not among the known topics was deleted. Raises OSError,
+    StorageUnavailableError, DataFolderError for files of a later version.
+    """
+    found, journal, tier = NewerThanMetadata(), _journal_extents(disk), DirectoryTier(disk)
+    try:
+        for topic_id in sorted({*topic_ids(disk, MetadataView()), *journal}):
+            if topic_id in journal or manifest_versions_there(tier, topic_id):
+                found.last_topic_id = topic_id
+            if topic_id in known.topics:
+                record = known.record(topic_id)
+                if (version := _newer(tier, record)) is not None:
+                    found.newer.append((record, version))
+            elif topic_id > known_to and not known.was_deleted_here(topic_id):
+                messages = _messages(tier, topic_id, journal.get(topic_id, range(0)))
+                if messages is not None:
+                    found.lost.append(LostTopic(topic_id, None, messages))
+    finally:
+        tier.close()
+    return found
+
+
+def _journal_extents(disk: Disk) -> dict[int, range]:
+    """The offsets of each topic with a record in the journal, those of damaged records too: a repair finds them."""
+    extents: dict[int, range] = {}
+    for envelope in (one for event in JournalScan(disk).events() for one in _envelopes(event)):
+        before = extents.setdefault(envelope.topic_id, range(0))
+        if envelope.kind is Kind.DATA:
+            start = before.start if before.stop else envelope.base_offset
+            extents[envelope.topic_id] = range(start, envelope.base_offset + envelope.count)
+    return extents
+
+
+def _envelopes(event: Event) -> Iterator[Envelope]:
+    if isinstance(event, SoundRound):
+        yield from (envelope for envelope, *_ in event.entries)
+    elif isinstance(event, Damage):
+        yield from (envelope for envelope, _, _ in event.kept)
+        yield from (envelope for envelope, _ in event.lost)
+
+
+def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
+    """The newest version that is whole; where none is, the newest: then the damage is told, and nothing is swept."""
+    return newest_whole(tier, record) or max(manifest_versions_beyond(tier, record), default=None)
+
+
+def _messages(tier: SegmentTier, topic_id: int, journal: range) -> int | None:
+    """How many a topic has; 0 when that cannot be said, None when it has none."""
+    newest = max(manifest_versions_there(tier, topic_id), default=0)
+    if not newest:
+        return journal.stop - journal.start or None
+    try:
+        manifest = load_manifest(tier, topic_id, newest)
+    except DamagedDataError:
+        return journal.stop - journal.start
+    return max(manifest.end_offset, journal.stop) - manifest.start_offset or None
+
+
+def named(path: Path, lost: Sequence[LostTopic], *, is_open: bool = False) -> list[LostTopic]:
+    """The same, with names where the metadata from before is in the folder, too. Blocks.
+
+    A restore sets it aside, a move to a cluster leaves it. `is_open` says that this process uses the folder's own
+    metadata, which is what does not know them.
+    """
+    wanted, names = {one.topic_id for one in lost}, dict[int, str]()
+    for topics in _topics_before(path, is_open=is_open) if wanted else ():
+        names = {topic_id: topics[topic_id] for topic_id in wanted & topics.keys()} | names
+    return [replace(one, topic=names.get(one.topic_id)) for one in lost]
+
+
+def _topics_before(path: Path, *, is_open: bool) -> Iterator[Mapping[int, str]]:
+    """Names by topic id of each metadata from before, the newest first."""
+    if not is_open:  # whoever closes the file a second time drops the lock that keeps others out of it
+        with suppress(DanubeError):
+            yield read_metadata_view(path).topics
+    for aside in sorted(path.glob(f"{ASIDE}*"), reverse=True)[:METADATA_ASIDES_READ_MAX]:
+        with suppress(DanubeError):
+            yield read_metadata_view(aside).topics
+        if (aside / RAFT).exists():
+            with suppress(DanubeError, OSError):
+                yield view_of(read_raft(LocalDisk(aside)).snapshot.entries).topics

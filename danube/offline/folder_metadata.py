@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.data_folder.data_folder import IDENTITY, METADATA, Identity
-from danube.data_folder.metadata_view import MetadataView, known_in, read_metadata_view
-from danube.data_folder.older_metadata import RolledBack, find_rolled_back
+from danube.data_folder.metadata_view import MetadataView, read_metadata_view, view_of
+from danube.data_folder.older_metadata import OlderMetadata, find_older_metadata, find_rollback
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.backup.raft import read_raft
 from danube.metadata.high_water import NAME as MARK
@@ -46,7 +46,7 @@ class FolderMetadata:
     """Whether a cluster keeps it: then nothing is written to it while the broker does not run."""
     newer: dict[int, int] = field(default_factory=dict)
     """By topic: the newest manifest, where the metadata does not name it yet."""
-    rolled_back: RolledBack | None = None
+    rolled_back: OlderMetadata | None = None
     """Set where it has lost its newest changes."""
     named: dict[int, TopicStorage] = field(default_factory=dict)
     """What the metadata says of these topics instead."""
@@ -64,8 +64,10 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
         if HighWaterMark(path).is_unreadable:
             known.note = f"{MARK} is not what was written: the next start makes it anew, and cannot tell lost changes"
         if identity is not None and known.trouble is None:
-            rolled_back = find_rolled_back(path, identity, known, known.reached, known.mark)
-        for record, version in rolled_back.newer if rolled_back is not None else ():  # those count at the next start
+            rollback = find_rollback(path, identity, known.reached, known.mark)
+            if rollback is not None and known.mark.restore_id == identity.restore_id:
+                rolled_back = find_older_metadata(path, identity, known, known.mark, rollback)
+        for record, version in () if rolled_back is None else rolled_back.beyond.newer:  # they count at the next start
             known.records[record.topic_id] = replace(record, manifest_version=version)
         return FolderMetadata(known, is_shared=False, rolled_back=rolled_back)
     known = _of_cluster(wanted, identity, disk)
@@ -113,7 +115,7 @@ def _of_entries(entries: Sequence[Entry], identity: Identity, place: str) -> Met
     if own and own != other:
         unread = f"{_NOT_LOOKED_AT}: it is of another cluster ({other or 'none yet'}), and this folder is of {own}"
         return MetadataView(place=place, unread=f"{unread}; {_SAY_WHERE}")
-    known = known_in(entries, {identity.broker_id})
+    known = view_of(entries, {identity.broker_id})
     known.place = place
     return known
 

@@ -9,7 +9,7 @@ import pytest
 
 from danube.broker.dispatch.driver import DispatchDriver
 from danube.broker.dispatch.events import SkipRange
-from danube.data_folder import after_restore, data_folder, older_metadata
+from danube.data_folder import data_folder, older_metadata
 from danube.metadata.high_water import HighWaterMark
 from danube.metadata.sqlite import checks, file
 from danube.offline.storage.repair.repair_plan import _Planner
@@ -82,7 +82,7 @@ def give_ids_out_again(patch: pytest.MonkeyPatch) -> None:
     async def skip_topic_ids(*_: object) -> None:
         return None
 
-    patch.setattr(after_restore, "skip_topic_ids", skip_topic_ids)
+    patch.setattr(older_metadata, "skip_topic_ids", skip_topic_ids)
 
 
 FOLDER_SABOTAGES = [

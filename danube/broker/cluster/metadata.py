@@ -128,9 +128,9 @@ async def _accept_restore(given: Dependencies, opened: MetaStore) -> str:
     """The id of the last restore of the metadata, "" for none; the folder continues with what was restored."""
     mark = await read_mark(opened.store)
     if mark.restore_id != given.folder.identity.restore_id or opened.rollback is not None:
-        from danube.data_folder.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
+        from danube.data_folder.older_metadata import adopt_older_metadata  # noqa: PLC0415 - once after a restore
 
-        await take_in_restore(opened.store, given.folder, given.rng, given.writer, opened.rollback)
+        await adopt_older_metadata(opened.store, given.folder, given.rng, given.writer, opened.rollback)
     return mark.restore_id  # recorded by `mark_opened`
 
 

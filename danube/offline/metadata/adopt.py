@@ -6,14 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from danube.broker.config.metadata_store import MetaStoreType
-from danube.data_folder.after_restore import LostTopic, lost_topics, served_by
 from danube.data_folder.data_folder import Identity, read_identity
-from danube.data_folder.newer_than_metadata import NewerThanMetadata, find_newer_than_metadata
-from danube.data_folder.older_metadata import RolledBack, accept, find_rolled_back
+from danube.data_folder.older_metadata import LostTopic, accept, find_older_metadata, find_rollback, served_by
 from danube.metadata.backup.backup import cluster_id_of, last_topic_id
 from danube.metadata.high_water import Reached
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
-from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import DataFolderError, PreconditionFailedError
 from danube.model.exit_codes import ExitCode
@@ -23,7 +20,6 @@ from danube.offline.folder import locked
 from danube.offline.metadata import views
 from danube.offline.metadata.sources import Place, Wanted, opened
 from danube.runtime.console import say, write
-from danube.runtime.disk import LocalDisk
 
 
 def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCode:
@@ -35,30 +31,24 @@ def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCod
             entries = snapshot.entries
             _check(identity, entries, wanted.data_dir)
             mark = mark_of(entries)
-            ahead = ahead_of(wanted.data_dir, entries, mark, identity)
-            rolled_back = _rolled_back(wanted.data_dir, place, snapshot, identity)
-            lost = rolled_back.lost if rolled_back else lost_topics(wanted.data_dir, ahead)
-        is_refused = bool(lost or rolled_back)
+            rollback = None
+            if place.kind is MetaStoreType.SQLITE:
+                reached = Reached(snapshot.revision, last_topic_id(entries))
+                rollback = find_rollback(wanted.data_dir, identity, reached, mark)
+            older = find_older_metadata(wanted.data_dir, identity, served_by(identity, entries), mark, rollback)
+        lost, rollback = (older.lost, older.rollback) if older is not None else ((), None)
+        newer = len(older.beyond.newer) if older is not None and rollback is None else 0
+        is_refused = bool(lost or rollback)
         if is_refused and accept_loss:
             accept(wanted.data_dir, identity, mark)
         is_accepted = accept_loss or identity.accepted_restore_id == mark.restore_id
-        facts = _facts(wanted.data_dir, place, mark, lost) | {"newer": len(ahead.newer), "accepted": is_accepted}
-        facts["rolled_back"] = None if rolled_back is None else str(rolled_back.rollback)
+        facts = _facts(wanted.data_dir, place, mark, lost) | {"newer": newer, "accepted": is_accepted}
+        facts["rolled_back"] = None if rollback is None else str(rollback)
     write(shown(facts, output, views.adopt_text))
     if not is_refused or is_accepted:
         return ExitCode.OK
     say("nothing was changed: restore a later backup, or repeat with --accept-loss to give these up", PROGRAM)
     return ExitCode.NEEDS_YES
-
-
-def ahead_of(path: Path, entries: Sequence[Entry], mark: RestoreMark, identity: Identity) -> NewerThanMetadata:
-    """What the folder has beyond this metadata; nothing when it has taken in the restore already.
-
-    Blocks. Raises DanubeError, OSError.
-    """
-    if mark.restore_id == identity.restore_id:
-        return NewerThanMetadata()
-    return find_newer_than_metadata(LocalDisk(path), served_by(identity, entries), mark.known_to(identity.restore_id))
 
 
 def _facts(path: Path, place: Place, mark: RestoreMark, lost: Sequence[LostTopic]) -> Facts:
@@ -68,13 +58,6 @@ def _facts(path: Path, place: Place, mark: RestoreMark, lost: Sequence[LostTopic
         "restored": None if mark == NEVER_RESTORED else asdict(mark),
         "lost": [asdict(one) for one in lost],
     }
-
-
-def _rolled_back(path: Path, place: Place, snapshot: StateSnapshot, identity: Identity) -> RolledBack | None:
-    if place.kind is not MetaStoreType.SQLITE:
-        return None
-    found = Reached(snapshot.revision, last_topic_id(snapshot.entries))
-    return find_rolled_back(path, identity, served_by(identity, snapshot.entries), found, mark_of(snapshot.entries))
 
 
 def _identity(path: Path) -> Identity:

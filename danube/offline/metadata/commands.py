@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from danube.broker.config.metadata_store import MetaStoreType
-from danube.data_folder.after_restore import ASIDE, LostTopic, lost_topics
-from danube.data_folder.newer_than_metadata import NewerThanMetadata
+from danube.data_folder.older_metadata import ASIDE, LostTopic, find_older_metadata, named, served_by
 from danube.metadata.backup.backup import Restored, restored
 from danube.metadata.backup.format import Backup, Origin, check_size, decode_backup, encode_backup
 from danube.metadata.raft.folder.inspection import RaftReport, inspect_folder
@@ -34,7 +33,6 @@ from danube.offline.answers import Facts, shown
 from danube.offline.cli_options import PROGRAM, OutputFormat
 from danube.offline.folder import identity_in
 from danube.offline.metadata import views
-from danube.offline.metadata.adopt import ahead_of
 from danube.offline.metadata.sources import FolderPlace, Place, Wanted, kind_of, opened
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import is_terminal, say, write
@@ -68,16 +66,16 @@ def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: Outpu
     with opened(wanted, to_fill=True) as place:
         place.check(source)
         is_empty = place.is_empty()
-        ahead = _ahead(place, changed)
+        lost = _lost(place, changed)
         if not is_empty:
             _require_force(place, force=force)
-            if not yes and not _agreed(place, len(ahead.nameless)):
+            if not yes and not _agreed(place, len(lost)):
                 return ExitCode.NEEDS_YES
         aside = _aside(wanted.data_dir)
         with views.waiting("restoring"):
             planted = place.plant(changed.snapshot, aside)
             _compare(place, changed.snapshot)
-        lost = lost_topics(wanted.data_dir, ahead)
+        lost = named(wanted.data_dir, lost)
     facts = {
         "file": str(file),
         "origin": _origin_facts(source.origin),
@@ -212,14 +210,15 @@ def _require_force(place: Place, *, force: bool) -> None:
         )
 
 
-def _ahead(place: Place, changed: Restored) -> NewerThanMetadata:
+def _lost(place: Place, changed: Restored) -> Sequence[LostTopic]:
     """What a data folder has beyond a backup, as far as that can be said: its broker looks again, and then for good."""
     identity = identity_in(place.path) if isinstance(place, FolderPlace) else None
     if isinstance(place, FolderPlace) and identity is not None:
         entries = changed.snapshot.entries
         with suppress(DanubeError, OSError), views.waiting("looking for what is not in the backup"):
-            return ahead_of(place.path, entries, mark_of(entries), identity)
-    return NewerThanMetadata()
+            older = find_older_metadata(place.path, identity, served_by(identity, entries), mark_of(entries))
+            return older.lost if older is not None else ()
+    return ()
 
 
 def _next_step(wanted: Wanted, lost: Sequence[LostTopic]) -> str:

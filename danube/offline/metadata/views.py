@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from danube.data_folder.after_restore import LostTopic, loss_text
+from danube.data_folder.older_metadata import LostTopic, loss_text
 from danube.model.limits.metadata import METADATA_VALUE_CHARS_SHOWN_MAX
 from danube.model.text import count_text, time_of
 from danube.offline.answers import Facts

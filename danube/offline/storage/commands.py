@@ -11,7 +11,7 @@ from danube.data_folder.after_repair import note_repair
 from danube.data_folder.data_folder import IDENTITY, JOURNAL, METADATA, Identity, forget_journal
 from danube.data_folder.findings import Finding
 from danube.data_folder.metadata_view import MetadataView
-from danube.data_folder.older_metadata import RolledBack, accept
+from danube.data_folder.older_metadata import OlderMetadata, accept
 from danube.metadata.records.storage import StorageRecords, TopicStorage
 from danube.metadata.sqlite.store import SqliteStore
 from danube.model.errors import DamagedDataError, NotFoundError, StorageUnavailableError, TopicNotFoundError
@@ -147,7 +147,7 @@ def _carry_out(folder: _Folder, found: Verification, plan: RepairPlan, aside: Qu
         carry_out(folder.disk, found, plan, aside, point, progress=wrote, forget_journal=forget)
 
 
-def _to_accept(folder: _Folder) -> RolledBack | None:
+def _to_accept(folder: _Folder) -> OlderMetadata | None:
     """Metadata that has lost its newest changes, where nobody has accepted that yet.
 
     Raises DamagedDataError where it has lost all of them: nothing tells that it is of this folder.
@@ -163,7 +163,7 @@ def _to_accept(folder: _Folder) -> RolledBack | None:
     return rolled_back
 
 
-def _given_up(rolled_back: RolledBack | None) -> Sequence[str]:
+def _given_up(rolled_back: OlderMetadata | None) -> Sequence[str]:
     return () if rolled_back is None else (rolled_back.text(),)
 
 

@@ -17,8 +17,8 @@ from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.broker.environment import Environment
-from danube.data_folder.after_restore import LostTopic, loss_text, served_by
 from danube.data_folder.data_folder import DataFolder, Identity, read_identity
+from danube.data_folder.older_metadata import LostTopic, loss_text, served_by
 from danube.metadata.backup.backup import restored
 from danube.metadata.backup.format import decode_backup
 from danube.metadata.memory import MemoryStore
@@ -97,7 +97,7 @@ def test_an_up_to_date_backup_is_restored_without_a_word(scene: Scene, caplog: p
     out = scene.restore()
     assert ("Newer:" in out, "start the broker" in out) == (False, True)
     before = scene.identity.restore_id
-    with caplog.at_level(logging.INFO, "danube.data_folder.after_restore"):
+    with caplog.at_level(logging.INFO, "danube.data_folder.older_metadata"):
         assert scene.publish(ORDERS, 1) == range(11)
     assert (before, len(scene.identity.restore_id), caplog.text) == ("", 16, "")
 
@@ -225,7 +225,7 @@ def test_a_topic_that_was_cut_after_the_backup_keeps_all_its_messages(
     assert scene.publish(ORDERS, 20, keepers) == range(30)
     assert list((scene.data / "segments").glob("*/*.manifest"))
     assert "Newer:" not in scene.restore()
-    with caplog.at_level(logging.INFO, "danube.data_folder.after_restore"):
+    with caplog.at_level(logging.INFO, "danube.data_folder.older_metadata"):
         assert scene.publish(ORDERS, 5, keepers) == range(35)
     assert "learns of newer manifests" in caplog.text
     assert scene.publish(ORDERS, 0) == range(35)

@@ -9,7 +9,7 @@ import pytest
 
 from danube.data_folder.data_folder import METADATA
 from danube.data_folder.metadata_view import MetadataView
-from danube.data_folder.newer_than_metadata import Nameless, NewerThanMetadata, find_newer_than_metadata
+from danube.data_folder.older_metadata import LostTopic, NewerThanMetadata, find_newer_than_metadata
 from danube.metadata.records.storage import StorageRecords
 from danube.metadata.sqlite.store import SqliteStore
 from danube.runtime.rng import SystemRng
@@ -71,7 +71,7 @@ def test_an_empty_folder_is_ahead_of_nothing(tmp_path: Path) -> None:
 def test_a_topic_that_was_made_later_is_found_in_the_journal_and_in_segments(world: FolderWorld) -> None:
     before = world.known()
     world.live(_make_clicks)
-    expected = NewerThanMetadata(nameless=[Nameless(2, 7)], last_topic_id=2)
+    expected = NewerThanMetadata(lost=[LostTopic(2, None, 7)], last_topic_id=2)
     assert look(world, before) == expected
 
     async def flush(life: Life) -> None:
@@ -81,7 +81,7 @@ def test_a_topic_that_was_made_later_is_found_in_the_journal_and_in_segments(wor
         await life.fill(CLICKS, 3)
 
     world.live(flush)
-    assert look(world, before).nameless == [Nameless(2, 10)]
+    assert look(world, before).lost == [LostTopic(2, None, 10)]
 
 
 def test_a_later_topic_without_messages_is_no_loss_but_its_id_is_taken(world: FolderWorld) -> None:
@@ -98,10 +98,10 @@ def test_what_was_deleted_before_the_backup_is_not_asked_about(world: FolderWorl
     world.live(_make_clicks)
     known = world.known()
     del known.topics[2]
-    assert not look(world, known, known_to=2).nameless
-    assert look(world, known, known_to=1).nameless
-    known.deleted.add(2)
-    assert not look(world, known, known_to=0).nameless
+    assert not look(world, known, known_to=2).lost
+    assert look(world, known, known_to=1).lost
+    known.deleted[2] = 0
+    assert not look(world, known, known_to=0).lost
 
 
 def test_a_topic_that_was_flushed_since_goes_on_with_its_newer_manifest_and_has_all_its_messages(
@@ -111,10 +111,7 @@ def test_a_topic_that_was_flushed_since_goes_on_with_its_newer_manifest_and_has_
     world.live(_go_on)
     shutil.copy(world.path.parent / "older", world.path / METADATA)
     found = look(world, world.known())
-    assert (found.nameless, [(record.topic_id, version) for record, version in found.newer]) == (
-        [],
-        [(1, 2)],
-    )
+    assert (found.lost, [(record.topic_id, version) for record, version in found.newer]) == ([], [(1, 2)])
     point(world, found)
 
     async def content(life: Life) -> dict[int, bytes | None]:
@@ -146,7 +143,7 @@ def test_a_later_topic_whose_manifest_is_damaged_is_not_taken_for_empty(world: F
 
     world.live(flush)
     flip(world.path / manifest_name(2, 1), 40)
-    assert look(world, before).nameless == [Nameless(2, 0)]
+    assert look(world, before).lost == [LostTopic(2, None, 0)]
 
 
 def test_a_later_topic_whose_messages_are_damaged_is_found(world: FolderWorld) -> None:
@@ -156,4 +153,4 @@ def test_a_later_topic_whose_messages_are_damaged_is_found(world: FolderWorld) -
     for journal in world.path.glob("journal/*.journal"):
         for found in of_clicks.finditer(journal.read_bytes()):
             flip(journal, found.start() + ENVELOPE_BYTES + 20)
-    assert [one.topic_id for one in look(world, before).nameless] == [2]
+    assert [one.topic_id for one in look(world, before).lost] == [2]
