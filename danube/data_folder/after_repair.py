@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from danube.data_folder.data_folder import REPAIRED, DataFolder
+from danube.data_folder.history_scan import content_of
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage, decode_topic
 from danube.metadata.records.storage import StorageRecords
@@ -27,23 +28,22 @@ _FORMAT = 1
 _log = logging.getLogger(__name__)
 
 
-def note_repair(disk: Disk, manifest_versions: Mapping[int, int]) -> None:
+def record_repair(disk: Disk, manifest_versions: Mapping[int, int]) -> None:
     """Write down, durably, which manifests count by topic id once they are there; earlier notes stay. Blocks.
 
     Raises DataFolderError when what was noted before cannot be read, OSError.
     """
-    noted = {**noted_repair(disk), **manifest_versions}
+    noted = {**recorded_repair(disk), **manifest_versions}
     topics = {str(topic_id): manifest_version for topic_id, manifest_version in sorted(noted.items())}
     disk.replace_file(REPAIRED, json.dumps({"format": _FORMAT, "topics": topics}).encode())
 
 
-def noted_repair(disk: Disk) -> dict[int, int]:
-    """Noted manifest versions by topic id; empty where there are none. Blocks. Raises DataFolderError, OSError."""
+def recorded_repair(disk: Disk) -> dict[int, int]:
+    """What was noted: manifest_versions by topic id; empty where nothing was. Blocks. Raises DataFolderError, OSError."""
     if not disk.exists(REPAIRED):
         return {}
-    file = disk.open_read(REPAIRED)
     try:
-        fields = decode_json(file.read(0, file.size()))
+        fields = decode_json(content_of(disk, REPAIRED))
         if (version := int(fields["format"])) > _FORMAT:
             raise NewerDataFolderError(
                 f"{REPAIRED} was written by a newer version (format {version}): use that version"
@@ -51,18 +51,16 @@ def noted_repair(disk: Disk) -> dict[int, int]:
         return {int(topic_id): int(manifest_version) for topic_id, manifest_version in fields["topics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataFolderError(f"{REPAIRED} is damaged: restore the data folder from a backup") from None
-    finally:
-        file.close()
 
 
-async def take_in_repair(store: MetadataStore, folder: DataFolder, rng: Rng, runner: BlockingRunner) -> None:
+async def apply_repair(store: MetadataStore, folder: DataFolder, rng: Rng, runner: BlockingRunner) -> None:
     """Have the metadata name the manifests that a repair has made, and forget the note.
 
     Topics that were deleted meanwhile, and manifests that a repair did not come to, are left out. Raises
     DataFolderError, OSError, MetadataError, StorageChangedError.
     """
     records = StorageRecords(store, rng)
-    noted, known = await runner.run(lambda: noted_repair(folder.disk)), await records.all()
+    noted, known = await runner.run(lambda: recorded_repair(folder.disk)), await records.all()
     topics = [decode_topic(entry) for entry in await store.list(keys.TOPICS)]
     own = {topic.topic_id for topic in topics if topic.owner == folder.broker_id}
     changes = [

@@ -1,4 +1,4 @@
-"""What is found wrong, or worth a word, in a data folder. Pure."""
+"""Findings in a data folder: damage, and notes. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,3 +35,18 @@ class Finding:
     def is_damage(self) -> bool:
         """Whether it is more than a note."""
         return self.level is Level.DAMAGE
+
+
+def damage(
+    file: str, what: str, where: range = range(0), *, topic_id: int | None = None, offsets: range | None = None
+) -> Finding:
+    """Damage in a file: in the bytes `where`, or in all of it."""
+    first, end = (None, None) if offsets is None else (offsets.start, offsets.stop)
+    return Finding(
+        file=file, at=where.start, end=where.stop, what=what, topic_id=topic_id, first_offset=first, end_offset=end
+    )
+
+
+def note(file: str, what: str, where: range = range(0), *, topic_id: int | None = None) -> Finding:
+    """A note on a file."""
+    return Finding(level=Level.NOTE, file=file, at=where.start, end=where.stop, what=what, topic_id=topic_id)

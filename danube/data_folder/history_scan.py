@@ -1,11 +1,11 @@
-"""What stands in the segments folder: of each topic its manifest, its segments, and files that nobody needs."""
+"""Scan of the segments folder: of each topic its manifest, its segments, and files that nobody needs."""
 
 import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from danube.data_folder.findings import Finding, Level
+from danube.data_folder.findings import Finding, damage, note
 from danube.data_folder.metadata_view import MetadataView
 from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DamagedDataError
@@ -62,8 +62,8 @@ def scan_history(disk: Disk, tier: SegmentTier, known: MetadataView, topic_id: i
     gone = orphans(tier.list(folder), manifest)
     partial = [name for name in files if name.endswith(".new")]
     found = TopicHistory(topic_id, record, manifest, files, tuple(sorted({*gone, *partial})))
-    for name in found.orphans:
-        found.findings.append(_note(name, topic_id, "nothing names this file any more: the next start removes it"))
+    what = "nothing names this file any more: the next start removes it"
+    found.findings = [note(name, what, topic_id=topic_id) for name in found.orphans]
     return found
 
 
@@ -91,18 +91,14 @@ def _by_offset(named: tuple[tuple[int, int], str]) -> tuple[int, int]:
 def _abandoned(topic_id: int, record: TopicStorage, files: tuple[str, ...], *, is_deleted: bool) -> TopicHistory:
     what = "its topic was deleted" if is_deleted else "no topic has this id"
     found = TopicHistory(topic_id, record, Manifest(topic_id=topic_id, version=0), files, orphans=files)
-    found.findings = [_note(name, topic_id, what) for name in files]
+    found.findings = [note(name, what, topic_id=topic_id) for name in files]
     return found
 
 
 def _damaged(disk: Disk, topic_id: int, record: TopicStorage, error: DamagedDataError) -> Finding:
     name = manifest_name(topic_id, record.manifest_version)
     what = str(error).removeprefix(f"{name} is damaged: ").partition(". ")[0]
-    return Finding(file=name, at=0, end=_size(disk, name), what=what, topic_id=topic_id)
-
-
-def _note(name: str, topic_id: int, what: str) -> Finding:
-    return Finding(level=Level.NOTE, file=name, at=0, end=0, what=what, topic_id=topic_id)
+    return damage(name, what, range(size_of(disk, name)), topic_id=topic_id)
 
 
 def _manifest_version(name: str) -> int:
@@ -110,7 +106,8 @@ def _manifest_version(name: str) -> int:
     return int(stem) if name.endswith(".manifest") and stem.isdigit() else 0
 
 
-def _size(disk: Disk, name: str) -> int:
+def size_of(disk: Disk, name: str) -> int:
+    """Length of a file; 0 of one that is not there."""
     with contextlib.suppress(FileNotFoundError), contextlib.closing(disk.open_read(name)) as file:
         return file.size()
     return 0
@@ -121,6 +118,7 @@ def _listed(disk: Disk, folder: str) -> Iterator[str]:
         yield from disk.list(folder)
 
 
-def sizes(disk: Disk, names: tuple[str, ...]) -> int:
-    """Of these files together; one that is not there has none."""
-    return sum(_size(disk, name) for name in names)
+def content_of(disk: Disk, name: str) -> bytes:
+    """All that is in a file. Raises OSError."""
+    with contextlib.closing(disk.open_read(name)) as file:
+        return file.read(0, file.size())

@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Generator, Iterator
 
-from danube.data_folder.findings import Finding, Level
+from danube.data_folder.findings import Finding, note
 from danube.model.errors import DamagedDataError
 from danube.runtime.disk import Disk, File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
@@ -83,7 +83,7 @@ class JournalScan(JournalWalker):
         if self.first is not None:
             self._begin_at(self.first)
         what = "it was about to be removed: the next start removes it"
-        self.notes += [_note(self._folder.path(one), 0, what) for one in found if one < self.first_sequence]
+        self.notes += [note(self._folder.path(one), what) for one in found if one < self.first_sequence]
         self.sequences = [one for one in found if one >= self.first_sequence]
         self.journal_id = self.journal_id or self._identity(self.sequences)
         yield from self._marked()
@@ -93,7 +93,7 @@ class JournalScan(JournalWalker):
         mark, name = self._read_mark(), mark_path(self._folder.name)
         if self.is_mark_unknown:
             what = "this mark is not what was written: it is made again at the next start"
-            self.notes.append(_note(name, self._size(name), what))
+            self.notes.append(note(name, what, range(self._size(name))))
         elif mark is not None and self.journal_id not in {0, mark.journal_id}:
             yield Damage(0, name, 0, MARK_BYTES, "it is of another journal", is_open_ended=True)
         elif mark is not None:
@@ -272,7 +272,3 @@ def _damaged_round(begun: FileBegun, file: File, start: int, end: int) -> Damage
         max(end - min(at, end), 0),
         unknown_end=begun.base_position + end,
     )
-
-
-def _note(name: str, end: int, what: str) -> Finding:
-    return Finding(level=Level.NOTE, file=name, at=0, end=end, what=what)

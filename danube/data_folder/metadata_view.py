@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from danube.data_folder.findings import Finding, Level
+from danube.data_folder.findings import Finding, damage, note
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
@@ -67,8 +67,8 @@ class MetadataView:
 
     def findings(self) -> list[Finding]:
         """What is to be told of the metadata itself: damage, or a note."""
-        said = [(Level.DAMAGE, self.trouble), (Level.NOTE, self.unread), (Level.NOTE, self.note)]
-        return [Finding(level=level, file=self.place, at=0, end=0, what=what) for level, what in said if what]
+        faults = [damage(self.place, self.trouble)] if self.trouble else []
+        return faults + [note(self.place, what) for what in (self.unread, self.note) if what]
 
     def record(self, topic_id: int) -> TopicStorage:
         """Where a topic's messages are."""

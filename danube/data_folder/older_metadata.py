@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from danube.data_folder.data_folder import IDENTITY, METADATA, DataFolder, Identity
-from danube.data_folder.findings import Finding, Level
+from danube.data_folder.findings import Finding, damage, note
 from danube.data_folder.history_scan import topic_ids
 from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView, read_metadata_view, view_of
@@ -104,13 +104,10 @@ class OlderMetadata:
 
     def findings(self) -> list[Finding]:
         """What is to be told of lost changes."""
-        level = Level.NOTE if self.is_accepted else Level.DAMAGE
+        made = note if self.is_accepted else damage
         what = f"it is older than this folder: {self.rollback}; topics, subscriptions and settings are lost"
         lost = [(one.topic_id, f"it does not know this topic, with {one.counted}") for one in self.lost]
-        return [
-            Finding(level=level, file=METADATA, at=0, end=0, what=what, topic_id=topic_id)
-            for topic_id, what in [(None, what), *lost]
-        ]
+        return [made(METADATA, what, topic_id=topic_id) for topic_id, what in [(None, what), *lost]]
 
     def text(self) -> str:
         """What a repair gives up, in lines."""

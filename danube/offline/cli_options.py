@@ -1,4 +1,4 @@
-"""What the commands beside the broker itself have in common: options, and how they end."""
+"""Options and endings that the commands beside the broker itself have in common."""
 
 from collections.abc import Callable
 from enum import StrEnum

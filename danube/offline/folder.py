@@ -1,7 +1,9 @@
 """The data folder of a broker that does not run: locked while a command looks into it or changes it."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from danube.data_folder.data_folder import IDENTITY, JOURNAL, LOCK, METADATA, Identity, read_identity
@@ -64,3 +66,10 @@ def identity_in(path: Path) -> Identity | None:
             what = f"{path / IDENTITY}: {error.strerror}; {next_step_of(error)}"
             raise DataFolderAccessError(what) from error
         return None
+
+
+def stamped(folder: Path, prefix: str, now_ms: int) -> str:
+    """A name with this prefix and the time that nothing in a folder has yet."""
+    name = prefix + datetime.fromtimestamp(now_ms / 1_000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(one for one in names if not (folder / one).exists())

@@ -1,12 +1,14 @@
-"""What the metadata of a data folder says, wherever that is kept. Changes nothing, and writes nothing anywhere.
+"""Metadata of a data folder, wherever it is kept. It is read only, and nothing is written anywhere.
 
 A broker of a cluster has its metadata in `raft/`, which is what this one member knew, or in a service that the broker's
 settings name. That it is not in the folder is no damage; without it topics have no names, and the newest manifest of
 each counts. A repair makes newer manifests than the cluster knows until the broker starts: those count as well.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.data_folder.data_folder import IDENTITY, METADATA, Identity
@@ -41,12 +43,12 @@ _AS_KNOWN = (
 class FolderMetadata:
     """What is known of a data folder."""
 
-    known: MetadataView
+    view: MetadataView
     is_shared: bool
     """Whether a cluster keeps it: then nothing is written to it while the broker does not run."""
     newer: dict[int, int] = field(default_factory=dict)
     """By topic: the newest manifest, where the metadata does not name it yet."""
-    rolled_back: OlderMetadata | None = None
+    older: OlderMetadata | None = None
     """Set where it has lost its newest changes."""
     named: dict[int, TopicStorage] = field(default_factory=dict)
     """What the metadata says of these topics instead."""
@@ -59,37 +61,38 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
         trouble = f"{IDENTITY} cannot be read, and nobody can say which of the cluster's topics are in this folder"
         return FolderMetadata(MetadataView(place=IDENTITY, trouble=trouble), is_shared=True)
     if identity is None or not identity.is_shared:
-        known = read_metadata_view(path)
-        rolled_back = None
-        if HighWaterMark(path).is_unreadable:
-            known.note = f"{MARK} is not what was written: the next start makes it anew, and cannot tell lost changes"
-        if identity is not None and known.trouble is None:
-            rollback = find_rollback(path, identity, known.reached, known.mark)
-            if rollback is not None and known.mark.restore_id == identity.restore_id:
-                rolled_back = find_older_metadata(path, identity, known, known.mark, rollback)
-        for record, version in () if rolled_back is None else rolled_back.beyond.newer:  # they count at the next start
-            known.records[record.topic_id] = replace(record, manifest_version=version)
-        return FolderMetadata(known, is_shared=False, rolled_back=rolled_back)
-    known = _of_cluster(wanted, identity, disk)
-    newer = {} if known.is_blind else _newest(disk, known)
-    named = {topic_id: known.record(topic_id) for topic_id in newer}
-    for topic_id, manifest_version in newer.items():
-        known.records[topic_id] = replace(known.record(topic_id), manifest_version=manifest_version)
-    return FolderMetadata(known, is_shared=True, newer=newer, named=named)
+        return _of_one_broker(path, identity)
+    view = _of_cluster(wanted, identity, disk)
+    newer = {} if view.is_blind else _newest(disk, view)
+    named = {topic_id: view.record(topic_id) for topic_id in newer}
+    _count_newer(view, ((named[topic_id], version) for topic_id, version in newer.items()))
+    return FolderMetadata(view, is_shared=True, newer=newer, named=named)
+
+
+def _of_one_broker(path: Path, identity: Identity | None) -> FolderMetadata:
+    view, older = read_metadata_view(path), None
+    if HighWaterMark(path).is_unreadable:
+        view.note = f"{MARK} is not what was written: the next start makes it anew, and cannot tell lost changes"
+    if identity is not None and view.trouble is None and view.mark.restore_id == identity.restore_id:
+        rollback = find_rollback(path, identity, view.reached, view.mark)
+        older = find_older_metadata(path, identity, view, view.mark, rollback)
+    _count_newer(view, older.beyond.newer if older is not None else ())
+    return FolderMetadata(view, is_shared=False, older=older)
+
+
+def _count_newer(view: MetadataView, newer: Iterable[tuple[TopicStorage, int]]) -> None:
+    """Have these manifests count, as they do at the next start."""
+    for record, version in newer:
+        view.records[record.topic_id] = replace(record, manifest_version=version)
 
 
 def _of_cluster(wanted: Wanted, identity: Identity, disk: LocalDisk) -> MetadataView:
     kind = kind_of(wanted)
-    if kind in _SERVICES:
-        return _of_service(wanted, identity)
     if kind is MetaStoreType.RAFT:
         return _of_raft(identity, disk)
-    return MetadataView(
-        place=_ELSEWHERE, unread=f"it is not kept in this folder: {_NOT_LOOKED_AT}. To have it read, {_SAY_WHERE}"
-    )
-
-
-def _of_service(wanted: Wanted, identity: Identity) -> MetadataView:
+    if kind not in _SERVICES:
+        unread = f"it is not kept in this folder: {_NOT_LOOKED_AT}. To have it read, {_SAY_WHERE}"
+        return MetadataView(place=_ELSEWHERE, unread=unread)
     try:
         with opened(wanted) as place:
             return _of_entries(place.read().snapshot.entries, identity, place.name)
@@ -99,15 +102,15 @@ def _of_service(wanted: Wanted, identity: Identity) -> MetadataView:
 
 def _of_raft(identity: Identity, disk: LocalDisk) -> MetadataView:
     try:
-        known = _of_entries(read_raft(disk).snapshot.entries, identity, f"{RAFT}/")
+        view = _of_entries(read_raft(disk).snapshot.entries, identity, f"{RAFT}/")
     except DataFolderError as error:  # of a later version, or of no cluster yet: neither is damage
         return MetadataView(place=f"{RAFT}/", unread=f"{_NOT_LOOKED_AT}: {error}")
     except (DanubeError, OSError) as error:
         if isinstance(error, OSError) and is_environment(error):
             raise
         return MetadataView(place=f"{RAFT}/", trouble=f"{RAFT}/ could not be read: {str(error).partition('. ')[0]}")
-    known.note = None if known.is_blind else _AS_KNOWN
-    return known
+    view.note = None if view.is_blind else _AS_KNOWN
+    return view
 
 
 def _of_entries(entries: Sequence[Entry], identity: Identity, place: str) -> MetadataView:
@@ -115,15 +118,12 @@ def _of_entries(entries: Sequence[Entry], identity: Identity, place: str) -> Met
     if own and own != other:
         unread = f"{_NOT_LOOKED_AT}: it is of another cluster ({other or 'none yet'}), and this folder is of {own}"
         return MetadataView(place=place, unread=f"{unread}; {_SAY_WHERE}")
-    known = view_of(entries, {identity.broker_id})
-    known.place = place
-    return known
+    view = view_of(entries, {identity.broker_id})
+    view.place = place
+    return view
 
 
-def _newest(disk: LocalDisk, known: MetadataView) -> dict[int, int]:
-    tier = DirectoryTier(disk)
-    try:
-        found = {topic_id: newest_whole(tier, known.record(topic_id)) for topic_id in known.topics}
-    finally:
-        tier.close()
+def _newest(disk: LocalDisk, view: MetadataView) -> dict[int, int]:
+    with contextlib.closing(DirectoryTier(disk)) as tier:
+        found = {topic_id: newest_whole(tier, view.record(topic_id)) for topic_id in view.topics}
     return {topic_id: version for topic_id, version in found.items() if version is not None}

@@ -61,9 +61,9 @@ async def open_metadata(given: Dependencies) -> Metadata:
         await _migrate_to_cluster(given, store, restore_id)
     await writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
     if await writer.run(lambda: folder.disk.exists(REPAIRED)):
-        from danube.data_folder.after_repair import take_in_repair  # noqa: PLC0415 - once after a repair
+        from danube.data_folder.after_repair import apply_repair  # noqa: PLC0415 - once after a repair
 
-        await take_in_repair(store, folder, rng, writer)
+        await apply_repair(store, folder, rng, writer)
     records = Records(store, rng, owner=folder.broker_id)
     for namespace in (*BUILT_IN_NAMESPACES, *given.settings.bootstrap_namespaces):
         await records.ensure_namespace(namespace)

@@ -14,19 +14,19 @@ from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, ma
 from danube.metadata.store import Entry
 from danube.model.errors import DataFolderError, PreconditionFailedError
 from danube.model.exit_codes import ExitCode
-from danube.offline.answers import Facts, shown
 from danube.offline.cli_options import PROGRAM, OutputFormat
 from danube.offline.folder import locked
 from danube.offline.metadata import views
 from danube.offline.metadata.sources import Place, Wanted, opened
-from danube.runtime.console import say, write
+from danube.offline.output import Facts, show, waiting
+from danube.runtime.console import say
 
 
 def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCode:
     """Show what a data folder would lose under its metadata; with `accept_loss` have its broker start all the same."""
-    with opened(wanted) as place, nullcontext() if place.is_folder else locked(wanted.data_dir):
+    with opened(wanted) as place, nullcontext() if place.path else locked(wanted.data_dir):
         identity = _identity(wanted.data_dir)
-        with views.waiting("reading"):
+        with waiting("reading"):
             snapshot = place.read().snapshot
             entries = snapshot.entries
             _check(identity, entries, wanted.data_dir)
@@ -44,7 +44,7 @@ def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCod
         is_accepted = accept_loss or identity.accepted_restore_id == mark.restore_id
         facts = _facts(wanted.data_dir, place, mark, lost) | {"newer": newer, "accepted": is_accepted}
         facts["rolled_back"] = None if rollback is None else str(rollback)
-    write(shown(facts, output, views.adopt_text))
+    show(facts, output, views.adopt_text)
     if not is_refused or is_accepted:
         return ExitCode.OK
     say("nothing was changed: restore a later backup, or repeat with --accept-loss to give these up", PROGRAM)

@@ -1,11 +1,10 @@
-"""What `danube-broker metadata` does: takes backups of metadata, restores them, and looks into what there is."""
+"""Commands of `danube-broker metadata`: they back up metadata, restore it, and show what there is."""
 
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from danube.broker.config.metadata_store import MetaStoreType
@@ -29,13 +28,13 @@ from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_ANSWER_CHARS_MAX
 from danube.model.limits.metadata import METADATA_KEYS_SHOWN_MAX
 from danube.model.text import count_text
-from danube.offline.answers import Facts, shown
 from danube.offline.cli_options import PROGRAM, OutputFormat
-from danube.offline.folder import identity_in
+from danube.offline.folder import identity_in, stamped
 from danube.offline.metadata import views
-from danube.offline.metadata.sources import FolderPlace, Place, Wanted, kind_of, opened
+from danube.offline.metadata.sources import Place, Wanted, kind_of, opened
+from danube.offline.output import Facts, progress, show, waiting
 from danube.runtime.clock import SystemClock
-from danube.runtime.console import is_terminal, say, write
+from danube.runtime.console import is_terminal, say
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 
@@ -43,9 +42,9 @@ from danube.runtime.rng import SystemRng
 def backup(wanted: Wanted, file: Path, *, overwrite: bool, output: OutputFormat) -> ExitCode:
     """Write all metadata to a file, whole and synced, or nothing."""
     _check_target(file, overwrite=overwrite)
-    with opened(wanted) as place, views.waiting("reading"):
+    with opened(wanted) as place, waiting("reading"):
         taken = place.read()
-    with views.progress("writing", len(taken.snapshot.entries)) as told:
+    with progress("writing", len(taken.snapshot.entries), unit="keys") as told:
         pieces = encode_backup(taken, told)
         _write_file(file, pieces, overwrite=overwrite)
     facts = {
@@ -55,7 +54,7 @@ def backup(wanted: Wanted, file: Path, *, overwrite: bool, output: OutputFormat)
         "revision": taken.snapshot.revision,
         "keys": len(taken.snapshot.entries),
     }
-    write(shown(facts, output, views.backup_text))
+    show(facts, output, views.backup_text)
     return ExitCode.OK
 
 
@@ -71,8 +70,8 @@ def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: Outpu
             _require_force(place, force=force)
             if not yes and not _agreed(place, len(lost)):
                 return ExitCode.NEEDS_YES
-        aside = _aside(wanted.data_dir)
-        with views.waiting("restoring"):
+        aside = stamped(wanted.data_dir, ASIDE, SystemClock().now_ms())
+        with waiting("restoring"):
             planted = place.plant(changed.snapshot, aside)
             _compare(place, changed.snapshot)
         lost = named(wanted.data_dir, lost)
@@ -85,7 +84,7 @@ def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: Outpu
         "lost": [asdict(one) for one in lost],
         "next": _next_step(wanted, lost) or planted.next_step,
     }
-    write(shown(facts, output, views.restore_text))
+    show(facts, output, views.restore_text)
     return ExitCode.OK
 
 
@@ -101,7 +100,7 @@ def inspect(
             report = _report(place)
             if report is not None and report.findings:
                 return _show_damaged(place, report, output)
-            with views.waiting("reading"):
+            with waiting("reading"):
                 found = place.read()
     if prefix is None and key is None:
         return _show(found, report, file, output)
@@ -119,7 +118,7 @@ def refusing(work: Callable[[], ExitCode]) -> ExitCode:
 
 def _show(found: Backup, report: RaftReport | None, file: Path | None, output: OutputFormat) -> ExitCode:
     troubles = [trouble for entry in found.snapshot.entries if (trouble := fault_of(entry))]
-    write(shown(_summary(found, report, file, troubles), output, views.inspect_text))
+    show(_summary(found, report, file, troubles), output, views.inspect_text)
     return ExitCode.DAMAGED_DATA if troubles else ExitCode.OK
 
 
@@ -129,7 +128,7 @@ def _show_keys(entries: Sequence[Entry], prefix: str | None, key: str | None, ou
         raise NotFoundError(f"there is no key {key}: --prefix / shows all of them")
     shown_max = METADATA_KEYS_SHOWN_MAX if output is OutputFormat.TABLE else len(chosen)
     rows = [_entry_facts(entry) for entry in chosen[:shown_max]]
-    write(shown({"key": key, "prefix": prefix, "total": len(chosen), "entries": rows}, output, views.keys_text))
+    show({"key": key, "prefix": prefix, "total": len(chosen), "entries": rows}, output, views.keys_text)
     return ExitCode.DAMAGED_DATA if any(one["trouble"] for one in rows) else ExitCode.OK
 
 
@@ -137,7 +136,7 @@ def _show_damaged(place: Place, report: RaftReport, output: OutputFormat) -> Exi
     """Of a folder that a broker would not start on: the files, and why."""
     origin = Origin(kind=place.kind, place=place.name, taken_ms=0, danube="")
     facts = _summary(Backup(origin, StateSnapshot()), report, None, report.findings) | {"readable": False}
-    write(shown(facts, output, views.inspect_text))
+    show(facts, output, views.inspect_text)
     return ExitCode.DAMAGED_DATA
 
 
@@ -193,13 +192,13 @@ def _below(entries: Sequence[Entry], prefix: str | None) -> Sequence[Entry]:
 
 def _report(place: Place) -> RaftReport | None:
     """On a folder of Raft's; None of anything else."""
-    if isinstance(place, FolderPlace) and place.kind is MetaStoreType.RAFT:
+    if place.path is not None and place.kind is MetaStoreType.RAFT:
         return inspect_folder(LocalDisk(place.path))
     return None
 
 
 def _require_force(place: Place, *, force: bool) -> None:
-    if not place.is_folder:
+    if place.path is None:
         raise PreconditionFailedError(
             f"{place.kind}, {place.name} is not empty, and nothing in it is replaced: restore below another root"
             " (meta_store.root), or remove the old one with the service's own tools once no broker uses it"
@@ -212,10 +211,10 @@ def _require_force(place: Place, *, force: bool) -> None:
 
 def _lost(place: Place, changed: Restored) -> Sequence[LostTopic]:
     """What a data folder has beyond a backup, as far as that can be said: its broker looks again, and then for good."""
-    identity = identity_in(place.path) if isinstance(place, FolderPlace) else None
-    if isinstance(place, FolderPlace) and identity is not None:
+    identity = identity_in(place.path) if place.path is not None else None
+    if place.path is not None and identity is not None:
         entries = changed.snapshot.entries
-        with suppress(DanubeError, OSError), views.waiting("looking for what is not in the backup"):
+        with suppress(DanubeError, OSError), waiting("looking for what is not in the backup"):
             older = find_older_metadata(place.path, identity, served_by(identity, entries), mark_of(entries))
             return older.lost if older is not None else ()
     return ()
@@ -261,12 +260,6 @@ def _compare(place: Place, snapshot: StateSnapshot) -> None:
             f"what was restored into {place.name} is not what was read back: did somebody write to it meanwhile? See to"
             " it that nobody does, and restore again"
         )
-
-
-def _aside(data_dir: Path) -> str:
-    stamp = datetime.fromtimestamp(SystemClock().now_ms() / 1_000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    names = (f"{ASIDE}{stamp}{f'-{number}' if number > 1 else ''}" for number in range(1, sys.maxsize))
-    return next(name for name in names if not (data_dir / name).exists())
 
 
 def _check_target(file: Path, *, overwrite: bool) -> None:

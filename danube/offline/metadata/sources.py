@@ -1,4 +1,4 @@
-"""Where the metadata that a command is about is kept: in a data folder that no broker has, or in a service. Blocks."""
+"""Sources of metadata: a data folder that no broker has, or a service. All of it blocks."""
 
 import asyncio
 import shutil
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from danube import __version__
 from danube.broker.cluster.metadata_store import etcd_settings, raft_settings, zookeeper_settings
@@ -16,7 +16,7 @@ from danube.data_folder.data_folder import METADATA, Identity
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.backup.format import Backup, Origin
 from danube.metadata.backup.raft import begin_group, own_address, read_raft
-from danube.metadata.backup.shared_log import PlantableBackend, begin_log, read_log
+from danube.metadata.backup.shared_log import LogState, PlantableBackend, begin_log, read_log
 from danube.metadata.backup.sqlite import read_sqlite, write_sqlite
 from danube.metadata.raft.bootstrap import add_command
 from danube.metadata.raft.folder.folder import FOLDER
@@ -73,17 +73,14 @@ class Planted:
 class Place(Protocol):
     """Where metadata is kept."""
 
-    @property
-    def kind(self) -> MetaStoreType:
-        """How."""
+    kind: MetaStoreType
+    """How."""
+    name: str
+    """Where, for people; nothing secret."""
 
     @property
-    def name(self) -> str:
-        """Where, for people; nothing secret."""
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether what is here can be set aside."""
+    def path(self) -> Path | None:
+        """The data folder; what is in it can be set aside. None where it is none."""
 
     def is_empty(self) -> bool:
         """Whether there is nothing here that a restore would take the place of."""
@@ -101,62 +98,55 @@ class Place(Protocol):
 class FolderPlace:
     """A data folder that this process has locked, and one kind of metadata in it."""
 
-    is_folder = True
+    path: Path
 
     def __init__(self, wanted: Wanted, kind: MetaStoreType) -> None:
         self._wanted = wanted
-        self._kind = kind
-        self._path = wanted.data_dir
-        self._identity = identity_in(self._path) or _NOBODY
-
-    @property
-    def kind(self) -> MetaStoreType:
-        return self._kind
-
-    @property
-    def name(self) -> str:
-        return str(self._path.absolute())
-
-    @property
-    def path(self) -> Path:
-        """The data folder."""
-        return self._path
+        self.kind = kind
+        self.path = wanted.data_dir
+        self.name = str(self.path.absolute())
+        self._identity = identity_in(self.path) or _NOBODY
 
     def is_empty(self) -> bool:
         return not self._files()
 
     def read(self) -> Backup:
-        if self._kind is MetaStoreType.SQLITE:
-            snapshot = read_sqlite(self._path / METADATA)
-            return Backup(self._origin(snapshot), snapshot)
-        state = read_raft(LocalDisk(self._path))
-        origin = self._origin(state.snapshot, state.position, state.agreed_position, state.members)
-        return Backup(origin, state.snapshot)
+        if self.kind is MetaStoreType.SQLITE:
+            return _backup(self, read_sqlite(self.path / METADATA), broker_id=self._identity.broker_id)
+        state = read_raft(LocalDisk(self.path))
+        return _backup(
+            self,
+            state.snapshot,
+            broker_id=self._identity.broker_id,
+            position=state.position,
+            agreed_position=state.agreed_position,
+            members=state.members,
+        )
 
     def check(self, backup: Backup) -> None:
         own, other = self._identity.cluster_id, backup.origin.cluster_id
         if own and other and own != other:
             raise PreconditionFailedError(
-                f"{self._path} holds messages of another cluster ({own}), and the backup is of {other}: choose another"
+                f"{self.path} holds messages of another cluster ({own}), and the backup is of {other}: choose another"
                 " folder with --data-dir"
             )
-        if self._identity.is_shared and self._kind is MetaStoreType.SQLITE:
+        if self._identity.is_shared and self.kind is MetaStoreType.SQLITE:
             raise PreconditionFailedError(
-                f"{self._path} is of a broker of a cluster, which would not start with metadata of its own: restore"
+                f"{self.path} is of a broker of a cluster, which would not start with metadata of its own: restore"
                 " with --store raft, or into another folder with --data-dir"
             )
-        if self._kind is MetaStoreType.RAFT:
+        if self.kind is MetaStoreType.RAFT:
             self._address()
 
     def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:
-        address = self._address() if self._kind is MetaStoreType.RAFT else ""
-        disk, staging = LocalDisk(self._path), self._path / STAGING
+        address = self._address() if self.kind is MetaStoreType.RAFT else ""
+        disk, staging = LocalDisk(self.path), self.path / STAGING
         _remove(staging)
         disk.make_folder(STAGING)
         made, source, target = self._build(staging, snapshot, address)
         for path in self._files():
             disk.make_folder(aside)
-            path.rename(self._path / aside / path.name)
+            path.rename(self.path / aside / path.name)
         if disk.exists(aside):
             disk.sync_folder(aside)
         source.rename(target)
@@ -165,11 +155,11 @@ class FolderPlace:
         return made
 
     def _build(self, staging: Path, snapshot: StateSnapshot, address: str) -> tuple[Planted, Path, Path]:
-        if self._kind is MetaStoreType.SQLITE:
+        if self.kind is MetaStoreType.SQLITE:
             write_sqlite(staging / METADATA, snapshot)
             LocalDisk(staging).sync_folder("")
             made = Planted(f"sqlite, {self.name}", "start the broker as one that stands alone")
-            return made, staging / METADATA, self._path / METADATA
+            return made, staging / METADATA, self.path / METADATA
         cluster_id, node_id = begin_group(LocalDisk(staging), snapshot, address, SystemRng())
         made = Planted(
             f"raft, {self.name}: a new group {cluster_id} with one member, {node_id} at {address}",
@@ -177,11 +167,11 @@ class FolderPlace:
             f" folder {FOLDER}/ in its data folder, and are added with `{add_command(address, 'ADDRESS')}`, each by the"
             " address of its Raft port",
         )
-        return made, staging / FOLDER, self._path / FOLDER
+        return made, staging / FOLDER, self.path / FOLDER
 
     def _files(self) -> list[Path]:
-        names = [FOLDER] if self._kind is MetaStoreType.RAFT else [METADATA, *(METADATA + end for end in _BESIDE)]
-        return [self._path / name for name in names if (self._path / name).exists()]
+        names = [FOLDER] if self.kind is MetaStoreType.RAFT else [METADATA, *(METADATA + end for end in _BESIDE)]
+        return [self.path / name for name in names if (self.path / name).exists()]
 
     def _address(self) -> str:
         """At which the others will reach this broker: as set, or as it was. Raises SettingsError."""
@@ -199,24 +189,9 @@ class FolderPlace:
 
     def _known_address(self) -> str:
         try:
-            return own_address(read_raft(LocalDisk(self._path)))
+            return own_address(read_raft(LocalDisk(self.path)))
         except (DanubeError, OSError):
             return ""
-
-    def _origin(
-        self, snapshot: StateSnapshot, position: int = 0, agreed_position: int = 0, members: tuple[str, ...] = ()
-    ) -> Origin:
-        return Origin(
-            kind=self._kind,
-            place=self.name,
-            taken_ms=SystemClock().now_ms(),
-            danube=__version__,
-            cluster_id=cluster_id_of(snapshot.entries),
-            broker_id=self._identity.broker_id,
-            position=position,
-            agreed_position=agreed_position,
-            members=members,
-        )
 
 
 class ServicePlace:
@@ -225,21 +200,14 @@ class ServicePlace:
     All is done on one event loop: gRPC says what is left of a connection to the loop that it was made on.
     """
 
-    is_folder = False
+    path = None
 
     def __init__(self, settings: MetaStoreSettings, kind: MetaStoreType, runner: asyncio.Runner) -> None:
         self._settings = settings
-        self._kind = kind
+        self.kind = kind
         self._runner = runner
-
-    @property
-    def kind(self) -> MetaStoreType:
-        return self._kind
-
-    @property
-    def name(self) -> str:
-        servers = self._settings.endpoints if self._kind is MetaStoreType.ETCD else self._settings.hosts
-        return f"{', '.join(server.rpartition('@')[2] for server in servers)}, below {self._settings.root}"
+        servers = settings.endpoints if kind is MetaStoreType.ETCD else settings.hosts
+        self.name = f"{', '.join(server.rpartition('@')[2] for server in servers)}, below {settings.root}"
 
     def is_empty(self) -> bool:
         return self._read().origin.position == 0
@@ -247,25 +215,15 @@ class ServicePlace:
     def read(self) -> Backup:
         found = self._read()
         if found.origin.position == 0:
-            raise NotFoundError(f"nothing was ever kept in {self._kind}, {self.name}: check meta_store.root")
+            raise NotFoundError(f"nothing was ever kept in {self.kind}, {self.name}: check meta_store.root")
         return found
 
     def _read(self) -> Backup:
-        async def read() -> Backup:
-            clock = SystemClock()
-            state = await read_log(self._backend(), clock, SystemRng())
-            origin = Origin(
-                kind=self._kind,
-                place=self.name,
-                taken_ms=clock.now_ms(),
-                danube=__version__,
-                cluster_id=cluster_id_of(state.snapshot.entries),
-                position=state.position,
-                agreed_position=state.position,
-            )
-            return Backup(origin, state.snapshot)
+        async def read() -> LogState:
+            return await read_log(self._backend(), SystemClock(), SystemRng())
 
-        return self._runner.run(read())
+        state = self._runner.run(read())
+        return _backup(self, state.snapshot, position=state.position, agreed_position=state.position)
 
     def check(self, backup: Backup) -> None:
         """Every service takes every backup."""
@@ -275,16 +233,28 @@ class ServicePlace:
             await begin_log(self._backend(), snapshot, SystemRng())
 
         self._runner.run(plant())
-        return Planted(f"{self._kind}, {self.name}", "start the brokers with the same meta_store")
+        return Planted(f"{self.kind}, {self.name}", "start the brokers with the same meta_store")
 
     def _backend(self) -> PlantableBackend:
-        if self._kind is MetaStoreType.ETCD:
+        if self.kind is MetaStoreType.ETCD:
             from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend  # noqa: PLC0415 - the kind that is used alone
 
             return EtcdBackend(etcd_settings(self._settings), SystemRng())
         from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend  # noqa: PLC0415 - as above
 
         return ZookeeperBackend(zookeeper_settings(self._settings), SystemRng())
+
+
+def _backup(place: Place, snapshot: StateSnapshot, **known: Any) -> Backup:  # noqa: ANN401 - fields of the origin
+    origin = Origin(
+        kind=place.kind,
+        place=place.name,
+        taken_ms=SystemClock().now_ms(),
+        danube=__version__,
+        cluster_id=cluster_id_of(snapshot.entries),
+        **known,
+    )
+    return Backup(origin, snapshot)
 
 
 @contextmanager

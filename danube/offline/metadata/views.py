@@ -1,23 +1,17 @@
-"""How `danube-broker metadata` shows what it did and found: pages for people.
+"""Pages for people of what `danube-broker metadata` did and found.
 
 Keys and values hold names that strangers chose: what is no plain character in them is escaped.
 """
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from danube.data_folder.older_metadata import LostTopic, loss_text
 from danube.model.limits.metadata import METADATA_VALUE_CHARS_SHOWN_MAX
 from danube.model.text import count_text, time_of
-from danube.offline.answers import Facts
-from danube.offline.text_tables import table
-from danube.runtime.console import escaped, is_terminal
+from danube.offline.output import NONE, Facts, table
+from danube.runtime.console import escaped as _plain
 
 
 def backup_text(facts: Facts) -> str:
@@ -108,28 +102,6 @@ def keys_text(facts: Facts) -> str:
     return f"{page}\n" + (f"... and {more:,} more; -o json shows all\n" if more else "")
 
 
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for whoever watches a terminal; answers what to call with each number of keys that were done."""
-    if not is_terminal(sys.stderr):
-        yield lambda _: None
-        return
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("keys"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=max(total, 1))
-        yield lambda count: bar.advance(task, count)
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Say what is being done to whoever watches a terminal."""
-    if not is_terminal(sys.stderr):
-        yield
-        return
-    with Console(stderr=True).status(what):
-        yield
-
-
 def _head(facts: Facts) -> Iterator[str]:
     origin = facts["origin"]
     yield f"Metadata: {_from(origin)}"
@@ -165,7 +137,7 @@ def _raft_parts(raft: Mapping[str, Any] | None) -> Sequence[str]:
 def _entry_row(one: Mapping[str, Any]) -> tuple[str, ...]:
     value = json.dumps(one["value"], ensure_ascii=False, separators=(",", ":"))
     cut = value if len(value) <= METADATA_VALUE_CHARS_SHOWN_MAX else f"{value[:METADATA_VALUE_CHARS_SHOWN_MAX]}..."
-    lease = str(one["lease_id"]) if one["lease_id"] else "-"
+    lease = str(one["lease_id"]) if one["lease_id"] else NONE
     return _plain(one["key"]), f"{one['revision']:,}", lease, _plain(" ".join([*_wrong(one), cut]))
 
 
@@ -183,6 +155,3 @@ def _knowledge(origin: Mapping[str, Any]) -> Sequence[str]:
 
 def _from(origin: Mapping[str, Any]) -> str:
     return _plain(f"{origin['kind']}, {origin['place']}")
-
-
-_plain = escaped

@@ -1,20 +1,21 @@
-"""What is in one file of storage: rounds, blocks, or what a manifest or an index says. It reads only."""
+"""Content of one file of storage: rounds, blocks, or what a manifest or an index says. It reads only."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
+from danube.data_folder.history_scan import content_of
 from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import NotFoundError
+from danube.offline.storage.scan.scan import files_below
 from danube.offline.storage.scan.segment_scan import SegmentScan
-from danube.offline.storage.verify import files_below
 from danube.runtime.disk import Disk
 from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.format import (
-    FIRST_BYTES,
     FIRST_NAME,
-    MARK_BYTES,
     MARK_NAME,
+    FirstFile,
+    Mark,
     decode_first,
     decode_mark,
     file_sequence,
@@ -55,11 +56,13 @@ def find_file(disk: Disk, name: str) -> str:
 def file_content(disk: Disk, name: str, known: MetadataView) -> FileContent:
     """What is in a file. Raises OSError, and NotFoundError for one that is none of storage's."""
     stem = name.rpartition("/")[2]
+    if stem == FIRST_NAME:
+        return _fields("first", decode_first(content_of(disk, name)), name)
+    if stem == MARK_NAME:
+        return _fields("mark", decode_mark(content_of(disk, name)), name)
     readers: list[tuple[bool, Callable[[Disk, str, MetadataView], FileContent]]] = [
         (file_sequence(stem) is not None, _journal_file),
         (index_sequence(stem) is not None, _index),
-        (stem == FIRST_NAME, _first),
-        (stem == MARK_NAME, _mark),
         (stem.endswith(".segment"), _segment),
         (stem.endswith(".manifest"), _manifest),
     ]
@@ -78,10 +81,10 @@ def _below(disk: Disk, folder: str) -> Iterator[str]:
 
 
 def _journal_file(disk: Disk, name: str, known: MetadataView) -> FileContent:
-    walk = JournalScan(disk, name.rpartition("/")[0])
+    scanned = JournalScan(disk, name.rpartition("/")[0])
     facts: Row = {}
     rows: list[Row] = []
-    for seen in walk.events():
+    for seen in scanned.events():
         if seen.file != name:
             continue
         match seen:
@@ -129,27 +132,27 @@ def _segment(disk: Disk, name: str, known: MetadataView) -> FileContent:
     folder = name.rpartition("/")[0].rpartition("/")[2]
     topic_id = int(folder) if folder.isdigit() else 0
     tier = DirectoryTier(disk)
-    walk = SegmentScan(tier, name, topic_id)
-    for _ in walk.batches():
+    scanned = SegmentScan(tier, name, topic_id)
+    for _ in scanned.batches():
         pass
     tier.close()
-    facts: Row = {"topic": known.name(topic_id), "bytes": walk.file_bytes}
-    facts |= asdict(walk.footer.segment) if walk.footer is not None else {"footer": "damaged"}
+    facts: Row = {"topic": known.name(topic_id), "bytes": scanned.file_bytes}
+    facts |= asdict(scanned.footer.segment) if scanned.footer is not None else {"footer": "damaged"}
     rows: list[Row] = [
         {
-            "state": "damaged" if any(one.at == block.at for one in walk.findings) else "sound",
+            "state": "damaged" if any(one.at == block.at for one in scanned.findings) else "sound",
             "at": block.at,
             "bytes": block.end - block.at,
             "base_offset": block.base_offset,
             "end_offset": block.end_offset,
         }
-        for block in walk.blocks
+        for block in scanned.blocks
     ]
     return FileContent(name, "segment", facts, rows)
 
 
 def _manifest(disk: Disk, name: str, known: MetadataView) -> FileContent:
-    manifest = decode_manifest(_whole(disk, name))
+    manifest = decode_manifest(content_of(disk, name))
     if manifest is None:
         return FileContent(name, "manifest", {"state": "damaged"}, [])
     facts: Row = {
@@ -168,7 +171,7 @@ def _manifest(disk: Disk, name: str, known: MetadataView) -> FileContent:
 
 
 def _index(disk: Disk, name: str, known: MetadataView) -> FileContent:
-    index = decode_index(_whole(disk, name))
+    index = decode_index(content_of(disk, name))
     if index is None:
         return FileContent(name, "index", {"state": "damaged"}, [])
     facts: Row = {"end_position": index.end_position, "last_round": index.last_round, **asdict(index.contents.start)}
@@ -183,21 +186,5 @@ def _index(disk: Disk, name: str, known: MetadataView) -> FileContent:
     return FileContent(name, "index", facts, rows)
 
 
-def _first(disk: Disk, name: str, known: MetadataView) -> FileContent:
-    del known
-    first = decode_first(_whole(disk, name)[: FIRST_BYTES + 1])
-    return FileContent(name, "first", _header(first._asdict()) if first is not None else {"state": "damaged"}, [])
-
-
-def _mark(disk: Disk, name: str, known: MetadataView) -> FileContent:
-    del known
-    mark = decode_mark(_whole(disk, name)[: MARK_BYTES + 1])
-    return FileContent(name, "mark", _header(mark._asdict()) if mark is not None else {"state": "damaged"}, [])
-
-
-def _whole(disk: Disk, name: str) -> bytes:
-    file = disk.open_read(name)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
+def _fields(kind: str, found: FirstFile | Mark | None, name: str) -> FileContent:
+    return FileContent(name, kind, _header(found._asdict()) if found is not None else {"state": "damaged"}, [])

@@ -1,4 +1,4 @@
-"""What one journal file holds besides its batches: which topics, the last cursors, the last numbers. Pure."""
+"""Contents of one journal file besides its batches: topics, the last cursors, the last numbers. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _NEVER_MS = 2**63 - 1
 
 @dataclass(slots=True)
 class FileContents:
-    """What is noted of a file while it is written, or read."""
+    """Contents of a file, gathered while it is written, or read."""
 
     start: FileStart
     topics: set[int] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""What a journal held, put together record by record or index by index over what segments hold. Pure."""
+"""Content of a journal, put together record by record or index by index over what segments hold. Pure."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from danube.storage.log.cursors import CursorKey, decode_cursor
 
 @dataclass(slots=True)
 class Recovered:
-    """What a journal held."""
+    """Content of a journal: topics, cursors, producer states."""
 
     known: Container[int] | None
     """The topics that exist; None for any."""
@@ -31,7 +31,7 @@ class Recovered:
     """By topic, of those that have numbered batches."""
 
     def begin(self) -> None:
-        """Take over what the bases say."""
+        """Begin with what the bases say."""
         for topic_id, base in self.bases.items():
             self.topics[topic_id] = TopicIndex(base.end_offset, base.last_append_time_ms)
             for subscription_id, cursor in base.cursors.items():
@@ -40,14 +40,14 @@ class Recovered:
                 self.producer_states[topic_id] = StoredProducerStates()
                 self.producer_states[topic_id].restore(base.producer_states)
 
-    def take_envelope(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
-        """The next record of a file. Raises ValueError when it cannot follow."""
+    def add_record(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
+        """Add the next record of a file. Raises ValueError when it cannot follow."""
         topic_id = envelope.topic_id
         contents.note(topic_id, envelope.append_time_ms, ENVELOPE_BYTES + envelope.body_bytes)
         if not self._counts(topic_id, position):
             contents.unlisted.add(topic_id)
         elif envelope.kind is Kind.DATA:
-            self._take_batch(contents, envelope, position, body)
+            self._add_batch(contents, envelope, position, body)
         elif envelope.kind is Kind.CURSOR:
             decoded = decode_cursor(body)
             if decoded is None:
@@ -55,8 +55,8 @@ class Recovered:
             self.cursors[topic_id, decoded[0]] = decoded[1]
             contents.cursors[topic_id, decoded[0]] = (position, decoded[1])
 
-    def take_index(self, index: FileIndex) -> bool:
-        """A whole file by its index; answers whether that goes on where the journal stands. If not nothing changed."""
+    def add_index(self, index: FileIndex) -> bool:
+        """Add a whole file by its index; answers whether it follows on what is there. If not, nothing changed."""
         runs: dict[int, IndexRun] = {}
         for topic_id, run in index.runs.items():
             if self._is_unknown(topic_id) or self._covered(topic_id) >= index.end_position:
@@ -69,7 +69,7 @@ class Recovered:
         for topic_id, run in runs.items():
             if run:
                 self.topics.setdefault(topic_id, TopicIndex()).extend(run)
-        self._take_contents(index.contents, index.end_position)
+        self._add_contents(index.contents, index.end_position)
         return True
 
     def run(self, topic_id: int, contents: FileContents, end_position: int) -> IndexRun | None:
@@ -88,7 +88,7 @@ class Recovered:
                 if self.cursors[topic_id, subscription_id] is cursor:
                     self.cursors[topic_id, subscription_id] = cursor.within(end)
 
-    def _take_batch(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
+    def _add_batch(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
         topic_id, base = envelope.topic_id, envelope.base_offset
         index = self.topics.get(topic_id)
         if index is None:
@@ -99,7 +99,7 @@ class Recovered:
             self._add_numbers(topic_id, stored)
             contents.note_numbers(topic_id, stored)
 
-    def _take_contents(self, contents: FileContents, end_position: int) -> None:
+    def _add_contents(self, contents: FileContents, end_position: int) -> None:
         for (topic_id, subscription_id), (position, cursor) in contents.cursors.items():
             if self._counts(topic_id, position):
                 self.cursors[topic_id, subscription_id] = cursor

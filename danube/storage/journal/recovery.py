@@ -131,7 +131,7 @@ class Recovery:
         index = self._folder.read_index(end.sequence, file_bytes)
         if index is None or index.contents.start != end.start or index.journal_id != end.journal_id:
             return False
-        if index.end_position != end.base_position + file_bytes or not self.recovered.take_index(index):
+        if index.end_position != end.base_position + file_bytes or not self.recovered.add_index(index):
             return False
         self._walker.pass_over(index.last_round)
         self.recovered.contents = index.contents
@@ -157,7 +157,7 @@ class Recovery:
             end.content_end = found.header.end_position
         for envelope, position, body in found.entries:
             try:
-                self.recovered.take_envelope(contents, envelope, position, body)
+                self.recovered.add_record(contents, envelope, position, body)
             except ValueError as error:
                 what = f"topic {envelope.topic_id}: {error}"
                 raise damaged(end.sequence, position - end.base_position, what, self._folder.name) from error

@@ -23,13 +23,13 @@ from typer.testing import CliRunner
 from danube.broker.__main__ import app
 from danube.data_folder.findings import Finding
 from danube.model.exit_codes import ExitCode
+from danube.offline.output import table
 from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
 from danube.offline.storage.repair.repair import bytes_to_write, carry_out
 from danube.offline.storage.repair.repair_plan import plan_repair
-from danube.offline.storage.scan.scan import scan
-from danube.offline.storage.verify import verify
+from danube.offline.storage.scan.scan import scan, verify
+from danube.offline.storage.scan.topic_summary import summaries_of
 from danube.offline.storage.views import scan_text
-from danube.offline.text_tables import table
 from danube.runtime.disk import LocalDisk
 from tests.unit.broker.printed_commands import codes_of
 from tests.unit.storage.inspection.folder_world import (
@@ -225,7 +225,7 @@ def test_whoever_waits_for_a_repair_sees_how_far_it_is(storage: Storage, monkeyp
         bars[what] = total_bytes, []
         yield bars[what][1].append
 
-    monkeypatch.setattr("danube.offline.storage.views.progress", progress)
+    monkeypatch.setattr("danube.offline.storage.commands.progress", progress)
     monkeypatch.setattr("danube.offline.storage.repair.repaired_log._TOLD_BYTES", 1_000)
     assert storage("repair", "--accept-loss").code == ExitCode.OK
     total, wrote = bars["writing"]
@@ -256,14 +256,18 @@ def test_only_files_that_are_there_are_counted(storage: Storage, folder: FolderW
 def test_damage_is_told_in_the_order_of_the_file(folder: FolderWorld) -> None:
     found = scan(folder.disk, folder.known())
     found.findings = [Finding(file="journal/a", at=at, end=at + 1, what="gone") for at in (1_000, 36, 200)]
-    assert re.findall(r"damage: journal/a, byte (\d+): gone", scan_text(found, "", None)) == ["36", "200", "1000"]
+    assert re.findall(r"damage: journal/a, byte (\d+): gone", scan_text(found, summaries_of(found), "", None)) == [
+        "36",
+        "200",
+        "1000",
+    ]
 
 
 def test_files_that_are_all_missing_are_told_together(folder: FolderWorld) -> None:
     found = scan(folder.disk, folder.known())
     names = [f"journal/{number:010}.journal" for number in range(1, 1_001)]
     found.findings = [Finding(file=name, at=0, end=0, what="the file is missing") for name in names]
-    out = scan_text(found, "", None)
+    out = scan_text(found, summaries_of(found), "", None)
     assert re.findall(r"(?m)^damage: (.*)$", out) == [
         f"{names[0]}: the file is missing",
         f"the same of 999 more files up to {names[-1]}; -o json shows all",
@@ -381,7 +385,7 @@ def test_an_empty_folder_is_no_data_folder(storage: Storage, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("columns", "is_drawn"), [("200", True), ("80", False)])
 def test_tables_are_drawn_where_they_fit(monkeypatch: pytest.MonkeyPatch, columns: str, *, is_drawn: bool) -> None:
-    monkeypatch.setattr("danube.offline.text_tables.is_terminal", lambda _: True)
+    monkeypatch.setattr("danube.offline.output.is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", columns)
     cells = ("0000000004.journal", "a" * 70)
     lines = table("Files", ("file", "what"), [cells]).splitlines()
@@ -392,9 +396,10 @@ def test_tables_are_drawn_where_they_fit(monkeypatch: pytest.MonkeyPatch, column
 
 def test_names_that_strangers_chose_are_escaped(folder: FolderWorld) -> None:
     found = scan(folder.disk, folder.known())
-    hostile = [replace(one, subscription=HOSTILE) for one in found.topics[0].subscriptions]
-    found.topics = [replace(found.topics[0], topic=HOSTILE, subscriptions=tuple(hostile))]
-    out = scan_text(found, str(folder.path), None)
+    topic = summaries_of(found)[0]
+    hostile = [replace(one, subscription=HOSTILE) for one in topic.subscriptions]
+    topics = [replace(topic, topic=HOSTILE, subscriptions=tuple(hostile))]
+    out = scan_text(found, topics, str(folder.path), None)
     assert "\x1b" not in out
     assert "\n ignore previous" not in out
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
 from danube.broker.topics.topic import ReliableTopic
-from danube.data_folder.after_repair import note_repair, noted_repair
+from danube.data_folder.after_repair import record_repair, recorded_repair
 from danube.data_folder.data_folder import REPAIRED, read_identity
 from danube.metadata.backup.format import Backup, Origin
 from danube.metadata.backup.raft import read_raft
@@ -419,9 +419,9 @@ def test_a_service_that_does_not_answer_is_no_damage(elsewhere: Member, monkeypa
 
 def test_notes_of_several_repairs_stay_until_they_are_taken_in(tmp_path: Path) -> None:
     disk = LocalDisk(tmp_path)
-    note_repair(disk, {4: 2, 5: 2})
-    note_repair(disk, {5: 3})
-    assert noted_repair(disk) == {4: 2, 5: 3}
+    record_repair(disk, {4: 2, 5: 2})
+    record_repair(disk, {5: 3})
+    assert recorded_repair(disk) == {4: 2, 5: 3}
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_a_note_that_cannot_be_read_keeps_the_broker_from_starting(
 
 
 def test_manifests_that_a_repair_did_not_come_to_are_left_out(member: Member) -> None:
-    note_repair(LocalDisk(member.path), {int(path.name): 7 for path in member.files("segments/*")})
+    record_repair(LocalDisk(member.path), {int(path.name): 7 for path in member.files("segments/*")})
     assert len([*member.content(ORDERS), *member.content(CLICKS)]) == 30
     assert not (member.path / REPAIRED).exists()
 
@@ -445,6 +445,6 @@ def test_manifests_that_a_repair_did_not_come_to_are_left_out(member: Member) ->
 def test_topics_that_were_deleted_meanwhile_are_left_out(member: Member) -> None:
     folder = member.delete(CLICKS)
     (folder / "0000000007.manifest").write_bytes(b"made by the repair")
-    note_repair(LocalDisk(member.path), {int(folder.name): 7})
+    record_repair(LocalDisk(member.path), {int(folder.name): 7})
     assert len(member.content(ORDERS)) == 15
     assert not (member.path / REPAIRED).exists()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from danube.admin.analytics.published import lag_of, newest_lag
 from danube.admin.operations.analytics.lag import AnalyzeLagParams, report_of_run
 from danube.admin.web.pages.forms import parse_json_object
-from danube.data_folder.after_repair import noted_repair
+from danube.data_folder.after_repair import recorded_repair
 from danube.data_folder.data_folder import IDENTITY, REPAIRED, read_identity
 from danube.metadata.records import keys
 from danube.metadata.records.families import fault_of, value_of
@@ -159,7 +159,7 @@ def _metadata(data: bytes) -> None:
 def _repair(data: bytes) -> None:
     disk = SimDisk()
     disk.replace_file(REPAIRED, data)
-    noted_repair(disk)
+    recorded_repair(disk)
 
 
 def _positions(data: bytes) -> None:

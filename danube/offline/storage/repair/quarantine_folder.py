@@ -1,18 +1,26 @@
-"""The folder in a data folder into which a repair moves what it takes out. Nothing is ever deleted."""
+"""Quarantine folder: a repair moves what it takes out of a data folder into it. Nothing is ever deleted."""
 
 import contextlib
 import errno
+import json
 import os
 import re
 import shutil
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from danube.data_folder.history_scan import content_of
 from danube.model.errors import DataFolderError
-from danube.runtime.disk import LocalDisk
+from danube.model.untrusted_json import decode_json
+from danube.offline.folder import stamped
+from danube.runtime.disk import Disk, LocalDisk
 
 PREFIX = "lost-"
 """Of the names of such folders."""
+
+COVERED = "covered.json"
+"""Beside the report: the journal that the repair takes care of."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_POINT = 4  # which of the words of a line there
@@ -23,14 +31,9 @@ class QuarantineFolder:
     """One such folder, `lost-<time>`; made when it is first written to. Raises OSError."""
 
     def __init__(self, data_folder: Path, now_ms: int) -> None:
-        stamp = datetime.fromtimestamp(now_ms / 1_000, UTC).strftime("%Y%m%dT%H%M%SZ")
         self._root = data_folder
         self._disk = LocalDisk(data_folder)
-        self.name = f"{PREFIX}{stamp}"
-        number = 1
-        while (data_folder / self.name).exists():
-            number += 1
-            self.name = f"{PREFIX}{stamp}-{number}"
+        self.name = stamped(data_folder, PREFIX, now_ms)
 
     @property
     def path(self) -> Path:
@@ -107,3 +110,46 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredJournal:
+    """Up to where a repair takes care of the topics in a damaged journal; written down before anything is changed.
+
+    A manifest that says so was made by that repair. Done again, it passes no offsets over for such a topic: nothing was
+    written since, as no broker starts on that journal. The manifest alone does not tell: where the end of a journal is
+    missing, a flush may have come further than what is left of it, too.
+    """
+
+    journal_id: int
+    end_position: int
+    """Where what is left of it ends: one that went on since is not the same."""
+    covered: int
+    """The position that the manifests of the repair say; no cut of this journal has come as far."""
+
+    def encode(self) -> str:
+        """The file."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def covered_to(disk: Disk, journal_id: int, end_position: int) -> int | None:
+    """The position that an earlier repair of this journal has its manifests say; None when there was none.
+
+    What cannot be read counts for none: then offsets are passed over once more, and none is given out twice.
+    """
+    wanted = journal_id, end_position
+    own = (one.covered for one in _covered_journals(disk) if (one.journal_id, one.end_position) == wanted)
+    return max((covered for covered in own if covered > end_position), default=None)
+
+
+def _covered_journals(disk: Disk) -> Iterator[CoveredJournal]:
+    for folder in disk.list(""):
+        if not folder.startswith(PREFIX):
+            continue
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            fields = decode_json(content_of(disk, f"{folder}/{COVERED}"))
+            yield CoveredJournal(
+                journal_id=int(fields["journal_id"]),
+                end_position=int(fields["end_position"]),
+                covered=int(fields["covered"]),
+            )

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from danube.metadata.records.record_format import TopicStorage
 from danube.model.limits.broker import FLUSH_TOPICS_MAX
-from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
+from danube.offline.storage.repair.quarantine_folder import COVERED, QuarantineFolder
 from danube.offline.storage.repair.repair_plan import RepairPlan, TopicRepair
 from danube.offline.storage.repair.repaired_log import RepairedLogWriter, rewritten_bytes
 from danube.offline.storage.report import report_json, report_text
-from danube.offline.storage.scan import covered_journal
-from danube.offline.storage.verify import Progress, Verification
+from danube.offline.storage.scan.scan import Progress, ScanResult
 from danube.runtime.disk import Disk
 from danube.storage.journal.folder import FOLDER
 
@@ -27,7 +26,7 @@ TEXT_REPORT = "report.txt"
 
 def carry_out(
     disk: Disk,
-    verification: Verification,
+    scanned: ScanResult,
     plan: RepairPlan,
     aside: QuarantineFolder,
     point: Point,
@@ -42,13 +41,13 @@ def carry_out(
     """
     _report(plan, aside, is_done=False)
     if plan.covered is not None:
-        aside.write(covered_journal.NAME, plan.covered.encode())
+        aside.write(COVERED, plan.covered.encode())
     for name in (name for topic in plan.topics for name in topic.set_aside):
         aside.keep(name)
-    writer = RepairedLogWriter(disk, verification.walk.files, progress)
+    writer = RepairedLogWriter(disk, scanned.journal.files, progress)
     for group in _groups(plan.topics):
         for repair in group:
-            writer.write(repair, verification.ledger.topic(repair.topic_id))
+            writer.write(repair, scanned.contents.topic(repair.topic_id))
         point([(repair.record, repair.manifest_version) for repair in group])
     writer.close()
     for name in (name for topic in plan.topics for name in topic.set_aside):
@@ -60,9 +59,9 @@ def carry_out(
     _report(plan, aside, is_done=True)
 
 
-def bytes_to_write(disk: Disk, plan: RepairPlan, verification: Verification) -> int:
+def bytes_to_write(disk: Disk, plan: RepairPlan, scanned: ScanResult) -> int:
     """How much of messages is written anew, roughly: what segments that do not stay hold, and the journal."""
-    return sum(rewritten_bytes(disk, topic, verification.ledger.topic(topic.topic_id)) for topic in plan.topics)
+    return sum(rewritten_bytes(disk, topic, scanned.contents.topic(topic.topic_id)) for topic in plan.topics)
 
 
 def _report(plan: RepairPlan, aside: QuarantineFolder, *, is_done: bool) -> None:

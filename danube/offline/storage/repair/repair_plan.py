@@ -1,14 +1,15 @@
-"""What a repair would do to a data folder: worked out from a verification. It reads, and writes nothing."""
+"""What a repair would do to a data folder: worked out from a scanned. It reads, and writes nothing."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from danube.data_folder.findings import Finding
-from danube.data_folder.history_scan import TopicHistory, segment_of, sizes, unlisted_segments
+from danube.data_folder.history_scan import TopicHistory, segment_of, size_of, unlisted_segments
 from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DamagedDataError, SettingsError, UnsupportedError
 from danube.model.limits.broker import PLACEHOLDER_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
+from danube.offline.storage.repair.quarantine_folder import CoveredJournal, covered_to
 from danube.offline.storage.repair.repair_decision import (
     RepairedTopic,
     Source,
@@ -18,10 +19,9 @@ from danube.offline.storage.repair.repair_decision import (
     plan_topic,
     unread,
 )
-from danube.offline.storage.scan.covered_journal import CoveredJournal, covered_to
 from danube.offline.storage.scan.journal_contents import JournalTopic, cursors_over, producer_states_over
+from danube.offline.storage.scan.scan import ScanResult, check_segment, check_unlisted, files_below, journal_gap
 from danube.offline.storage.scan.segment_scan import SegmentScan
-from danube.offline.storage.verify import Verification, check_segment, check_unlisted, files_below, journal_gap
 from danube.runtime.disk import Disk
 from danube.storage.batches.producer_state import StoredNumbers
 from danube.storage.flush.manifest_lookup import load_history, newest_whole
@@ -101,7 +101,7 @@ class RepairPlan:
         return (*(name for topic in self.topics for name in topic.set_aside), *((FOLDER,) if self.journal else ()))
 
 
-def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
+def plan_repair(disk: Disk, scanned: ScanResult) -> RepairPlan:
     """What to do about what was found.
 
     Raises OSError, StorageUnavailableError for what cannot be read, DataFolderError for files of a later version.
@@ -109,42 +109,42 @@ def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
     Raises SettingsError when it is kept elsewhere and was not read. Raises UnsupportedError for topics that several
     brokers share.
     """
-    known = verification.known
+    known = scanned.metadata
     if known.trouble is not None:
         raise DamagedDataError(f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first")
     if known.unread is not None:
         raise SettingsError(f"{known.place}: {known.unread}. Nothing can be repaired before that")
-    planner = _Planner(disk, verification)
+    planner = _Planner(disk, scanned)
     topics = tuple(planner.topic(topic_id) for topic_id in sorted(known.topics) if planner.is_affected(topic_id))
-    is_journal = verification.ledger.is_damaged
+    is_journal = scanned.contents.is_damaged
     files = {name for topic in topics for name in topic.set_aside}
     if is_journal:
         files.update(files_below(disk, FOLDER))
     planner.close()
     return RepairPlan(
-        findings=tuple(finding for finding in verification.findings if finding.is_damage),
+        findings=tuple(finding for finding in scanned.findings if finding.is_damage),
         topics=topics,
         journal=is_journal,
-        unknown_bytes=verification.ledger.unknown_bytes if is_journal else 0,
-        is_end_missing=verification.ledger.is_end_missing,
-        set_aside_bytes=sizes(disk, tuple(files)),
+        unknown_bytes=scanned.contents.unknown_bytes if is_journal else 0,
+        is_end_missing=scanned.contents.is_end_missing,
+        set_aside_bytes=sum(size_of(disk, name) for name in files),
         covered=planner.covered,
     )
 
 
 class _Planner:
-    def __init__(self, disk: Disk, verification: Verification) -> None:
-        self._found = verification
+    def __init__(self, disk: Disk, scanned: ScanResult) -> None:
+        self._found = scanned
         self._tier = DirectoryTier(disk)
         self._reader = SegmentReader(self._tier)
-        self._journal_id = verification.walk.journal_id
+        self._journal_id = scanned.journal.journal_id
         self._histories = {
             topic_id: self._newest(history)
-            for topic_id, history in verification.histories.items()
-            if topic_id in verification.known.topics
+            for topic_id, history in scanned.histories.items()
+            if topic_id in scanned.metadata.topics
         }
-        self._is_journal_damaged = verification.ledger.is_damaged
-        end_position = verification.walk.end_position
+        self._is_journal_damaged = scanned.contents.is_damaged
+        end_position = scanned.journal.end_position
         self._repaired_to = covered_to(disk, self._journal_id, end_position) if self._journal_id else None
         self._behind = self._repaired_to or self._reached() + 1
         self.covered = (
@@ -190,7 +190,7 @@ class _Planner:
         history, topic = self._histories[topic_id], self._journal_topic(topic_id)
         if history.record.epochs:
             raise UnsupportedError(
-                f"topic {self._found.known.name(topic_id)} is shared by several brokers, and such topics cannot be "
+                f"topic {self._found.metadata.name(topic_id)} is shared by several brokers, and such topics cannot be "
                 "repaired by this version: restore the damaged files from a backup"
             )
         manifest = history.manifest or Manifest(topic_id=topic_id, version=0)
@@ -208,7 +208,7 @@ class _Planner:
         names = tuple(name.rpartition("/")[2] for name in history.files)
         repair = TopicRepair(
             topic_id=topic_id,
-            name=self._found.known.name(topic_id),
+            name=self._found.metadata.name(topic_id),
             record=history.record,
             manifest_version=max(history.record.manifest_version, highest_manifest_version(names)) + 1,
             repaired=repaired,
@@ -225,7 +225,7 @@ class _Planner:
 
     def _with_consequences(self, repair: TopicRepair, history: TopicHistory, cursors: dict[int, Cursor]) -> TopicRepair:
         """What subscriptions and files have of it."""
-        known, gone = self._found.known, (*repair.repaired.lost, *repair.repaired.left_out)
+        known, gone = self._found.metadata, (*repair.repaired.lost, *repair.repaired.left_out)
         unread_by = {
             known.subscription(repair.topic_id, subscription_id): count
             for subscription_id, cursor in sorted(cursors.items())
@@ -319,19 +319,19 @@ class _Planner:
         """
         if not self._is_journal_damaged or covered == self._repaired_to:
             return 0
-        return self._found.ledger.doubtful_offsets(topic_id, covered)
+        return self._found.contents.doubtful_offsets(topic_id, covered)
 
     def _reached(self) -> int:
         """The highest position of the journal that is known of: nothing was cut beyond it."""
         known = [_covered(history, self._journal_id) for history in self._histories.values()]
-        seen = [topic.positions[-1] for topic in self._found.ledger.topics.values() if len(topic)]
-        return max([self._found.walk.end_position, *known, *seen])
+        seen = [topic.positions[-1] for topic in self._found.contents.topics.values() if len(topic)]
+        return max([self._found.journal.end_position, *known, *seen])
 
     def _moves_journal(self, history: TopicHistory) -> bool:
         return self._is_journal_damaged or history.manifest is None
 
     def _journal_topic(self, topic_id: int) -> JournalTopic:
-        return self._found.ledger.topic(topic_id)
+        return self._found.contents.topic(topic_id)
 
 
 def _covered(history: TopicHistory, journal_id: int) -> int:

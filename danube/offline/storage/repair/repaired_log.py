@@ -3,13 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from danube.data_folder.history_scan import sizes
+from danube.data_folder.history_scan import size_of
 from danube.model.limits.broker import SEGMENT_BYTES_MAX
 from danube.offline.storage.repair.repair_decision import Rewrite, Stay
 from danube.offline.storage.repair.repair_plan import TopicRepair
 from danube.offline.storage.scan.journal_contents import JournalTopic
+from danube.offline.storage.scan.scan import Progress
 from danube.offline.storage.scan.segment_scan import SegmentScan
-from danube.offline.storage.verify import Progress
 from danube.runtime.disk import Disk
 from danube.storage.batches.placeholder import markers
 from danube.storage.journal.folder import FOLDER
@@ -121,7 +121,7 @@ def rewritten_bytes(disk: Disk, repair: TopicRepair, topic: JournalTopic) -> int
     parts = [part for step in repair.repaired.steps if isinstance(step, Rewrite) for part in step.parts]
     segments = {name for name, _ in parts if name not in {None, FOLDER}}
     journal = [number for name, part in parts if name == FOLDER for number in _numbers(topic, part)]
-    return sizes(disk, tuple(segments)) + sum(topic.lengths[number] for number in journal)
+    return sum(size_of(disk, name) for name in segments) + sum(topic.lengths[number] for number in journal)
 
 
 def _numbers(topic: JournalTopic, offsets: range) -> range:

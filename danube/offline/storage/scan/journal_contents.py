@@ -1,11 +1,11 @@
-"""What a journal holds of each topic, whether it is whole or not. Pure: it is told what a walk has seen."""
+"""Contents of a journal by topic, whether it is whole or not: the events of a scan, put together. Pure."""
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from danube.data_folder.findings import Finding, Level
+from danube.data_folder.findings import Finding, damage, note
 from danube.model.limits.broker import PLACEHOLDER_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import LENGTH_BYTES
@@ -34,7 +34,7 @@ class JournalTopic:
     lost_end: int = 0
     """After the last offset that is known of a message that is lost; 0 when there is none."""
     doubts_before: int = 0
-    """How many of the ledger's doubts lie before its last known batch."""
+    """How many of the journal's doubts lie before its last known batch."""
 
     def __len__(self) -> int:
         """How many batches."""
@@ -54,7 +54,7 @@ class JournalTopic:
         first = bisect_left(self.bases, offsets.start)
         return range(first, max(first, bisect_right(self.ends, offsets.stop)))
 
-    def take(self, envelope: Envelope, position: int, body: bytes) -> str | None:
+    def add(self, envelope: Envelope, position: int, body: bytes) -> str | None:
         """The next record; answers what is wrong with it when it cannot follow."""
         self.records += 1
         if envelope.kind is Kind.CURSOR:
@@ -62,9 +62,9 @@ class JournalTopic:
             if decoded is None:
                 return "a cursor is not what was written"
             self.cursors[decoded[0]] = (position, decoded[1])
-        return self._take_batch(envelope, position, body) if envelope.kind is Kind.DATA else None
+        return self._add_batch(envelope, position, body) if envelope.kind is Kind.DATA else None
 
-    def _take_batch(self, envelope: Envelope, position: int, body: bytes) -> str | None:
+    def _add_batch(self, envelope: Envelope, position: int, body: bytes) -> str | None:
         base, end = envelope.base_offset, envelope.base_offset + envelope.count
         wrong = None
         if self.ends and self.ends[-1] != base:
@@ -113,7 +113,7 @@ class FileSummary:
 
 @dataclass(slots=True)
 class JournalContents:
-    """The whole journal: `take` everything that a walk has seen, in order."""
+    """The whole journal: `add` every event of a scan, in order."""
 
     counts: Callable[[int], bool] = lambda _: True
     """Whether a topic is known: of others nobody asks whether their records follow on each other."""
@@ -151,59 +151,49 @@ class JournalContents:
         """Whether a broker would refuse to start on it."""
         return any(finding.is_damage for finding in self.findings)
 
-    def take(self, seen: Event) -> None:
-        """The next thing that was seen."""
-        match seen:
+    def add(self, event: Event) -> None:
+        """The next event."""
+        match event:
             case FileBegun():
-                self.files.append(FileSummary(seen.sequence, seen.file, seen.base_position, seen.file_bytes))
-                self.files[-1].synced_to = seen.header.synced_to if seen.header is not None else 0
+                self.files.append(FileSummary(event.sequence, event.file, event.base_position, event.file_bytes))
+                self.files[-1].synced_to = event.header.synced_to if event.header is not None else 0
             case SoundRound():
                 summary = self.files[-1]
                 summary.rounds += 1
-                summary.synced_to = max(summary.synced_to, seen.header.synced_to)
-                self._take_records(seen.file, summary.base_position, seen.entries)
+                summary.synced_to = max(summary.synced_to, event.header.synced_to)
+                self._add_records(event.file, summary.base_position, event.entries)
             case Damage():
-                self._take_broken(seen)
+                self._add_damage(event)
             case Torn():
                 what = "the end was never synced: the next start cuts it"
-                finding = Finding(level=Level.NOTE, file=seen.file, at=seen.at, end=seen.end, what=what)
-                self.findings.append(finding)
-                if self.files and self.files[-1].file == seen.file:
-                    self.files[-1].torn_bytes = seen.end - seen.at
+                self.findings.append(note(event.file, what, range(event.at, event.end)))
+                if self.files and self.files[-1].file == event.file:
+                    self.files[-1].torn_bytes = event.end - event.at
 
-    def _take_broken(self, broken: Damage) -> None:
-        file, at, end, what = broken.file, broken.at, broken.end, broken.what
-        if broken.unknown_bytes or not broken.lost:
-            self.findings.append(Finding(file=file, at=at, end=end, what=what))
+    def _add_damage(self, found: Damage) -> None:
+        file, at, end, what = found.file, found.at, found.end, found.what
+        if found.unknown_bytes or not found.lost:
+            self.findings.append(damage(file, what, range(at, end)))
         summary = self.files[-1] if self.files and self.files[-1].file == file else None
         if summary is not None:
             summary.damaged_bytes += end - at
-            self._take_records(file, summary.base_position, broken.kept)
-        for envelope, at in broken.lost:
-            self._take_lost(file, at, envelope)
-        if broken.index is not None:
-            self._take_gone(file, broken.index)
-        if broken.unknown_bytes:
-            self.doubts.append((broken.unknown_end, broken.unknown_bytes))
-        self.is_end_missing = self.is_end_missing or broken.is_open_ended
+            self._add_records(file, summary.base_position, found.kept)
+        for envelope, at in found.lost:
+            self._add_lost(file, at, envelope)
+        if found.index is not None:
+            self._add_gone(file, found.index)
+        if found.unknown_bytes:
+            self.doubts.append((found.unknown_end, found.unknown_bytes))
+        self.is_end_missing = self.is_end_missing or found.is_open_ended
 
-    def _take_gone(self, file: str, index: FileIndex) -> None:
+    def _add_gone(self, file: str, index: FileIndex) -> None:
         """A file is missing that had an index: its messages are lost, but not where subscriptions stood in it."""
         for topic_id, run in index.runs.items():
             topic = self.topics.setdefault(topic_id, JournalTopic())
             if run and self.counts(topic_id):
                 self._note_lost(topic, run.end_offset)
-                self.findings.append(
-                    Finding(
-                        file=file,
-                        at=0,
-                        end=0,
-                        what="these messages were in it",
-                        topic_id=topic_id,
-                        first_offset=run.bases[0],
-                        end_offset=run.end_offset,
-                    )
-                )
+                offsets = range(run.bases[0], run.end_offset)
+                self.findings.append(damage(file, "these messages were in it", topic_id=topic_id, offsets=offsets))
         for (topic_id, subscription_id), placed in index.contents.cursors.items():
             self.topics.setdefault(topic_id, JournalTopic()).cursors[subscription_id] = placed
 
@@ -211,39 +201,29 @@ class JournalContents:
         topic.lost_end = max(topic.lost_end, end_offset)
         topic.doubts_before = len(self.doubts)
 
-    def _take_lost(self, file: str, at: int, envelope: Envelope) -> None:
+    def _add_lost(self, file: str, at: int, envelope: Envelope) -> None:
         topic = self.topics.setdefault(envelope.topic_id, JournalTopic())
-        first = last = None
+        offsets = None
         if envelope.kind is Kind.DATA:
-            first, last = envelope.base_offset, envelope.base_offset + envelope.count
-            self._note_lost(topic, last)
-        self.findings.append(
-            Finding(
-                file=file,
-                at=at,
-                end=at + envelope.total_bytes,
-                what=f"the body of a {envelope.kind.name.lower()} record is not what was written",
-                topic_id=envelope.topic_id,
-                first_offset=first,
-                end_offset=last,
-            )
-        )
+            offsets = range(envelope.base_offset, envelope.base_offset + envelope.count)
+            self._note_lost(topic, offsets.stop)
+        what = f"the body of a {envelope.kind.name.lower()} record is not what was written"
+        where = range(at, at + envelope.total_bytes)
+        self.findings.append(damage(file, what, where, topic_id=envelope.topic_id, offsets=offsets))
 
-    def _take_records(self, file: str, base_position: int, entries: list[Entry] | tuple[Entry, ...]) -> None:
+    def _add_records(self, file: str, base_position: int, entries: list[Entry] | tuple[Entry, ...]) -> None:
         summary = self.files[-1]
         for envelope, position, body in entries:
             summary.note(envelope)
             topic = self.topics.setdefault(envelope.topic_id, JournalTopic())
-            wrong = topic.take(envelope, position, body)
+            wrong = topic.add(envelope, position, body)
             if envelope.kind is Kind.DATA:
                 topic.doubts_before = len(self.doubts)
-            if (
-                wrong and not self.is_damaged and self.counts(envelope.topic_id)
-            ):  # behind damage, what was in there is missing, of course
+            # behind damage, what was in there is missing, of course
+            if wrong and not self.is_damaged and self.counts(envelope.topic_id):
                 at = position - base_position
-                self.findings.append(
-                    Finding(file=file, at=at, end=at + envelope.total_bytes, what=wrong, topic_id=envelope.topic_id)
-                )
+                where = range(at, at + envelope.total_bytes)
+                self.findings.append(damage(file, wrong, where, topic_id=envelope.topic_id))
 
 
 def cursors_over(known: Mapping[int, Cursor], topic: JournalTopic | None, covered: int) -> dict[int, Cursor]:

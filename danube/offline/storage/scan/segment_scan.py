@@ -1,14 +1,14 @@
-"""Going through a segment file past whatever is damaged in it. It reads only, a block at a time.
+"""Scan of a segment file past whatever is damaged in it. It reads only, a block at a time.
 
 Where blocks are is said by the index; when that is damaged, each block's header says where the next one begins. In a
-block whose checksum is wrong, envelopes and bodies are taken one after the other, each by its own checksums.
+block whose checksum is wrong, envelopes and bodies are read one after the other, each by its own checksums.
 """
 
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from danube.data_folder.findings import Finding
+from danube.data_folder.findings import Finding, damage
 from danube.model.errors import DamagedDataError
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
 from danube.storage.checksum import CRC_BYTES, checksum, is_intact
@@ -133,17 +133,7 @@ class SegmentScan:
             return b""
 
     def _find(self, at: int, end: int, what: str, offsets: range | None = None) -> None:
-        self.findings.append(
-            Finding(
-                file=self.name,
-                at=at,
-                end=end,
-                what=what,
-                topic_id=self.topic_id,
-                first_offset=offsets.start if offsets else None,
-                end_offset=offsets.stop if offsets else None,
-            )
-        )
+        self.findings.append(damage(self.name, what, range(at, end), topic_id=self.topic_id, offsets=offsets))
 
 
 def _walk(plain: bytes, topic_id: int) -> Iterator[EncodedBatch]:

@@ -14,7 +14,7 @@ from danube.metadata.records.storage import StorageRecords
 from danube.metadata.sqlite.store import SqliteStore
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.offline.storage.verify import Verification, verify
+from danube.offline.storage.scan.scan import ScanResult, verify
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
@@ -131,7 +131,7 @@ class FolderWorld:
     def known(self) -> MetadataView:
         return read_metadata_view(self.path)
 
-    def verify(self) -> Verification:
+    def verify(self) -> ScanResult:
         return verify(self.disk, self.known(), has_journal=read_identity(self.path).has_journal)
 
     def files(self, pattern: str) -> list[Path]:

@@ -10,11 +10,10 @@ import pytest
 from danube.data_folder.data_folder import forget_journal
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError
-from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
+from danube.offline.storage.repair.quarantine_folder import COVERED, CoveredJournal, QuarantineFolder, covered_to
 from danube.offline.storage.repair.repair import carry_out
 from danube.offline.storage.repair.repair_plan import RepairPlan, TopicRepair, plan_repair
 from danube.offline.storage.report import finding_line, plan_lines, report_of
-from danube.offline.storage.scan.covered_journal import NAME, CoveredJournal, covered_to
 from danube.runtime.disk import LocalDisk
 from danube.storage.journal.format import FIRST_NAME, MARK_NAME
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS, PASSED_OVER
@@ -289,7 +288,7 @@ def test_without_a_word_of_the_repair_before_offsets_are_passed_over_once_more(
 ) -> None:
     remove_last(journal_of(folder))
     first = die_before_the_journal_moves(folder)
-    (written,) = folder.path.glob(f"lost-*/{NAME}")
+    (written,) = folder.path.glob(f"lost-*/{COVERED}")
     written.unlink() if content is None else written.write_text(content)
     again = repair(folder)
     for one in first.topics:
@@ -298,7 +297,7 @@ def test_without_a_word_of_the_repair_before_offsets_are_passed_over_once_more(
 
 def test_what_a_repair_wrote_down_is_of_one_journal_that_ends_where_it_ended(tmp_path: Path) -> None:
     disk, aside = LocalDisk(tmp_path), QuarantineFolder(tmp_path, 1_000)
-    aside.write(NAME, CoveredJournal(journal_id=7, end_position=100, covered=131).encode())
+    aside.write(COVERED, CoveredJournal(journal_id=7, end_position=100, covered=131).encode())
     assert covered_to(disk, 7, 100) == 131
     assert [covered_to(disk, 8, 100), covered_to(disk, 7, 101)] == [None, None]
 

@@ -135,7 +135,7 @@ async def flush_orders(life: Life) -> None:
 def test_of_a_batch_in_the_journal_that_is_not_all_in_the_hole_nothing_is_taken() -> None:
     topic = JournalTopic()
     for base in (0, 4, 8):
-        topic.take(*one_batch(base, 4, position=100 + base))
+        topic.add(*one_batch(base, 4, position=100 + base))
     assert [topic.within(hole) for hole in (range(12), range(1, 8), range(4, 11), range(5, 7), range(9))] == [
         range(3),
         range(1, 2),

@@ -3,7 +3,7 @@
 import pytest
 
 from danube.data_folder.findings import Level
-from danube.offline.storage.verify import verify
+from danube.offline.storage.scan.scan import verify
 from tests.unit.storage.inspection.conftest import CLICKS, ORDERS
 from tests.unit.storage.inspection.folder_world import FolderWorld, bytes_of, flip
 
@@ -11,7 +11,7 @@ from tests.unit.storage.inspection.folder_world import FolderWorld, bytes_of, fl
 def test_a_folder_as_a_broker_left_it_is_sound(folder: FolderWorld) -> None:
     found = folder.verify()
     assert found.findings == []
-    assert set(found.known.topics.values()) == {ORDERS, CLICKS, "/default/idle"}
+    assert set(found.metadata.topics.values()) == {ORDERS, CLICKS, "/default/idle"}
 
 
 def test_every_byte_is_read(folder: FolderWorld) -> None:
