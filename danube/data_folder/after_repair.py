@@ -1,8 +1,7 @@
-"""A data folder of a cluster that was repaired: its metadata is told which manifests count when the broker starts.
+"""Repaired data folder of a cluster: the metadata learns which manifests count when the broker starts.
 
-The repair itself cannot: the metadata is the cluster's, and nobody writes to it behind the cluster's back. So it leaves
-a note in the folder, before it makes anything, and the broker names what is there before it opens its storage. Both can
-be done again: who died in the middle begins anew.
+The repair itself does not write to the cluster's metadata. It leaves a file in the folder before it makes anything, and
+the broker has the metadata name what is there before it opens its storage. Both can be done again after a crash.
 """
 
 import json
@@ -29,17 +28,17 @@ _log = logging.getLogger(__name__)
 
 
 def record_repair(disk: Disk, manifest_versions: Mapping[int, int]) -> None:
-    """Write down, durably, which manifests count by topic id once they are there; earlier notes stay. Blocks.
+    """Record durably which manifests count by topic id once they are there; earlier records stay. Blocks.
 
-    Raises DataFolderError when what was noted before cannot be read, OSError.
+    Raises DataFolderError when what was recorded before cannot be read, OSError.
     """
-    noted = {**recorded_repair(disk), **manifest_versions}
-    topics = {str(topic_id): manifest_version for topic_id, manifest_version in sorted(noted.items())}
+    recorded = {**recorded_repair(disk), **manifest_versions}
+    topics = {str(topic_id): manifest_version for topic_id, manifest_version in sorted(recorded.items())}
     disk.replace_file(REPAIRED, json.dumps({"format": _FORMAT, "topics": topics}).encode())
 
 
 def recorded_repair(disk: Disk) -> dict[int, int]:
-    """What was noted: manifest_versions by topic id; empty where nothing was. Blocks. Raises DataFolderError, OSError."""
+    """The recorded manifest versions by topic id. Blocks. Raises DataFolderError, OSError."""
     if not disk.exists(REPAIRED):
         return {}
     try:
@@ -54,32 +53,30 @@ def recorded_repair(disk: Disk) -> dict[int, int]:
 
 
 async def apply_repair(store: MetadataStore, folder: DataFolder, rng: Rng, runner: BlockingRunner) -> None:
-    """Have the metadata name the manifests that a repair has made, and forget the note.
+    """Have the metadata name the manifests that a repair has made, and remove the record.
 
     Topics that were deleted meanwhile, and manifests that a repair did not come to, are left out. Raises
     DataFolderError, OSError, MetadataError, StorageChangedError.
     """
     records = StorageRecords(store, rng)
-    noted, known = await runner.run(lambda: recorded_repair(folder.disk)), await records.all()
+    recorded, known = await runner.run(lambda: recorded_repair(folder.disk)), await records.all()
     topics = [decode_topic(entry) for entry in await store.list(keys.TOPICS)]
     own = {topic.topic_id for topic in topics if topic.owner == folder.broker_id}
     changes = [
-        (record, version)
-        for topic_id, version in noted.items()
-        if topic_id in own and (record := known.get(topic_id, TopicStorage(topic_id))).manifest_version < version
+        (record, manifest_version)
+        for topic_id, manifest_version in recorded.items()
+        if topic_id in own
+        and (record := known.get(topic_id, TopicStorage(topic_id))).manifest_version < manifest_version
     ]
-    there = await runner.run(lambda: [change for change in changes if _is_there(folder.disk, change)])
+    there = await runner.run(
+        lambda: [one for one in changes if folder.disk.exists(manifest_name(one[0].topic_id, one[1]))]
+    )
     await records.point(there)
     if there:
         _log.info("the metadata learns what a repair has made: manifests of %s", count_text(len(there), "topic"))
-    await runner.run(lambda: _forget(folder.disk))
+    await runner.run(lambda: _remove_record(folder.disk))
 
 
-def _is_there(disk: Disk, change: tuple[TopicStorage, int]) -> bool:
-    record, manifest_version = change
-    return disk.exists(manifest_name(record.topic_id, manifest_version))
-
-
-def _forget(disk: Disk) -> None:
+def _remove_record(disk: Disk) -> None:
     disk.remove(REPAIRED)
     disk.sync_folder("")

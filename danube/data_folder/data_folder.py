@@ -1,4 +1,4 @@
-"""The data folder: who may use it, and what tells it apart from any other folder.
+"""Data folder of a broker: its lock, and the identity that tells it apart from any other folder.
 
 `broker.json` is written last when a folder is made, in one step: a folder without it has never held a message, so a
 start-up killed at any moment leaves one that starts again.
@@ -22,12 +22,12 @@ METADATA = "metadata.sqlite3"
 JOURNAL = "journal"
 _CHECKSUM = "crc32c"
 REPAIRED = "repaired.json"
-"""What a repair has made and the cluster's metadata has yet to be told."""
+"""Manifests that a repair has made and the cluster's metadata does not name yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What `broker.json` says."""
+    """Content of `broker.json`."""
 
     broker_id: int
     cluster_id: str = ""
@@ -35,7 +35,7 @@ class Identity:
     is_shared: bool = False
     """Whether that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
     restore_id: str = ""
-    """Of the last restore of that metadata that was taken in here; "" when it was never restored."""
+    """Of the last restore of that metadata that the broker started on; "" when it was never restored."""
     accepted_restore_id: str | None = None
     """Of a restore that may cost messages which are in here: a person has said so (`metadata adopt`). "" is the
     metadata from before any restore."""
@@ -60,7 +60,7 @@ class DataFolder:
 
     @property
     def broker_id(self) -> int:
-        """Whose it is."""
+        """Id of the broker that it belongs to."""
         return self.identity.broker_id
 
     @property
@@ -71,7 +71,7 @@ class DataFolder:
     def check(self, cluster_id: str, *, is_shared: bool) -> None:
         """Raise DataFolderError when that is not the metadata that knows what is in here.
 
-        What it does not know of would be taken for deleted, so nobody begins.
+        Topics that it does not know would be taken for deleted, so the broker does not start.
         """
         own = self.identity.cluster_id
         if own and own != cluster_id:
@@ -158,12 +158,12 @@ def _check_sum(fields: Mapping[str, object]) -> None:
 
 
 def _checksum_of(fields: Mapping[str, object]) -> int:
-    """Of all fields but itself, in their order."""
+    """The checksum of all fields but itself, in their order."""
     return extended(0, json.dumps({name: value for name, value in fields.items() if name != _CHECKSUM}).encode())
 
 
 def forget_journal(disk: Disk, folder: Path) -> None:
-    """Have the next start begin a journal, should there be none: a repair has taken care of what was in the old one.
+    """Have the next start begin a journal when there is none: a repair has kept what was in the old one.
 
     Raises OSError, NewerDataFolderError, DamagedDataError.
     """
@@ -173,7 +173,7 @@ def forget_journal(disk: Disk, folder: Path) -> None:
 
 
 def read_identity(folder: Path) -> Identity:
-    """What `broker.json` in a data folder says.
+    """Content of `broker.json` in a data folder.
 
     Raises NewerDataFolderError, DamagedDataError, OSError.
     """

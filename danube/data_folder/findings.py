@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     DAMAGE = "damage"
     """Bytes that were known to be synced are not what was written."""
@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether it is more than a note."""
+        """True unless it is a note."""
         return self.level is Level.DAMAGE
 
 

@@ -27,7 +27,7 @@ class TopicHistory:
     topic_id: int
     record: TopicStorage
     manifest: Manifest | None
-    """None when it is damaged; an empty one when the topic was never cut."""
+    """None when it is damaged; an empty one when the topic was never flushed."""
     files: tuple[str, ...] = ()
     """In its folder, named within the data folder."""
     orphans: tuple[str, ...] = ()
@@ -40,20 +40,20 @@ class TopicHistory:
         return self.manifest.segments if self.manifest is not None else ()
 
 
-def topic_ids(disk: Disk, known: MetadataView) -> list[int]:
+def topic_ids(disk: Disk, view: MetadataView) -> list[int]:
     """All topics that metadata knows, or that have a folder; ascending. Raises OSError."""
     found = {int(name) for name in _listed(disk, SEGMENTS) if _TOPIC.fullmatch(name)}
-    return sorted(found | set(known.topics) | set(known.records))
+    return sorted(found | set(view.topics) | set(view.records))
 
 
-def scan_history(disk: Disk, tier: SegmentTier, known: MetadataView, topic_id: int) -> TopicHistory:
+def scan_history(disk: Disk, tier: SegmentTier, view: MetadataView, topic_id: int) -> TopicHistory:
     """The history of one topic. Raises StorageUnavailableError, DataFolderError."""
-    record = known.record(topic_id)
+    record = view.record(topic_id)
     folder = folder_of(topic_id)
     files = tuple(f"{folder}/{name}" for name in _listed(disk, folder))
-    if not known.is_blind and topic_id not in known.topics:
-        return _abandoned(topic_id, record, files, is_deleted=topic_id in known.deleted)
-    if known.is_blind:
+    if not view.is_blind and topic_id not in view.topics:
+        return _abandoned(topic_id, record, files, is_deleted=topic_id in view.deleted)
+    if view.is_blind:
         record = TopicStorage(topic_id, manifest_version=max((_manifest_version(name) for name in files), default=0))
     try:
         manifest = load_history(tier, record).manifest
@@ -76,7 +76,7 @@ def segment_of(name: str) -> tuple[int, int] | None:
 def unlisted_segments(history: TopicHistory) -> list[str]:
     """The segments in the folder of a topic whose manifest cannot be read, in offset order, of one start the newest.
 
-    One of a later manifest version than any manifest may be half of what it was to be: of a cut or a repair that died.
+    One of a later manifest_version than any manifest may be half of what it was to be: of a flush or a repair that died.
     """
     newest = max([history.record.manifest_version, *(_manifest_version(name) for name in history.files)])
     named = [(found, name) for name in history.files if (found := segment_of(name)) is not None]

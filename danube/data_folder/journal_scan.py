@@ -55,7 +55,7 @@ class JournalScan(JournalWalker):
         """What is harmless."""
 
     def events(self) -> Iterator[Event]:
-        """What there is, in order. Raises OSError, and DataFolderError for a journal of a later version."""
+        """The events in order. Raises OSError, and DataFolderError for a journal of a later version."""
         yield from self._listed()
         expected = self.first_sequence
         for sequence in self.sequences:
@@ -139,20 +139,20 @@ class JournalScan(JournalWalker):
         self._number = None
 
     def _nameless(self, bare: list[int]) -> list[int]:
-        """The missing files at the beginning that may have been cut and removed: nothing speaks of them."""
+        """The missing files at the beginning that may have been flushed and removed: nothing speaks of them."""
         if self.first is not None or self._missing[0] != 1:
             return []
         silent = [one for one in bare if one not in self._strangers and one not in self.indexed]
         return [one for one, expected in zip(silent, itertools.count(1), strict=False) if one == expected]
 
     def _where_gone(self, nameless: list[int]) -> tuple[str, str]:
-        """What is missing instead of those: the journal as a whole, or what says where it begins."""
+        """The name and fault of what is missing instead: the whole journal, or the file that says where it begins."""
         if not self.sequences:
             return folder_path(self._folder.name), ALL_GONE if self._has_folder else FOLDER_GONE
         return first_path(self._folder.name), first_gone(nameless[-1] + 1)
 
     def _index(self, sequence: int) -> FileIndex | None:
-        """What was in a file that is not there."""
+        """The index of a file that is not there."""
         try:
             size = self._size(index_path(sequence, self._folder.name))
         except OSError:
@@ -187,7 +187,7 @@ class JournalScan(JournalWalker):
         yield from self._rounds(self._begun(sequence, file, base, header), file)
 
     def _stranger(self, header: FileHeader, sequence: int) -> str | None:
-        """What a file is that is not the one of this name: then that one is missing, and its own index speaks for it.
+        """The fault of a file that is not the one of this name: that one counts as missing, and its index tells of it.
 
         It may be a copy of one that stands in its own place, too: nothing in it is to be counted twice.
         """
@@ -205,7 +205,7 @@ class JournalScan(JournalWalker):
         return None if self._missing else self._position, False
 
     def _is_later(self, position: int) -> bool:
-        """Whether what is there is behind the file before, and not of a copy of that one or of an earlier one."""
+        """True when a position is behind the file before, so the file is no copy of that one or of an earlier one."""
         return not self.files or position > self.files.starts[-1].base_position + HEADER_BYTES
 
     def _begun_late(self, name: str, base_position: int) -> Damage:

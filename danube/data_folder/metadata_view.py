@@ -1,13 +1,15 @@
-"""What metadata says of a data folder: which topics there are, and which manifest of each is the newest.
+"""View of the metadata of a data folder: which topics there are, and which manifest of each is the newest.
 
-Where it is kept decides the broker: in a file of the folder, which is opened as a copy, elsewhere; or by the cluster.
-Nothing in the folder is changed by looking.
+It is kept in a file of the folder, of which a copy elsewhere is opened, or by the cluster. Nothing in the folder is
+changed.
 """
 
+import contextlib
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from danube.data_folder.data_folder import METADATA
 from danube.data_folder.findings import Finding, damage, note
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.high_water import Reached
@@ -26,15 +28,12 @@ from danube.model.errors import DanubeError, DataFolderAccessError
 from danube.model.topic import DispatchStrategy
 from danube.runtime.disk import is_environment
 
-METADATA = "metadata.sqlite3"
-"""The file of the embedded metadata store within a data folder."""
-
 _FAMILIES = (keys.TOPICS, keys.SUBSCRIPTIONS, keys.STORED_TOPICS, keys.DELETED_TOPICS)
 
 
 @dataclass(slots=True)
 class MetadataView:
-    """What metadata says."""
+    """Topics, subscriptions and records, as far as metadata says."""
 
     place: str = METADATA
     """Where it is kept: within the data folder, or elsewhere."""
@@ -62,32 +61,32 @@ class MetadataView:
 
     @property
     def is_blind(self) -> bool:
-        """Whether nobody can say which topics there are."""
+        """True when the topics are unknown."""
         return self.trouble is not None or self.unread is not None
 
     def findings(self) -> list[Finding]:
-        """What is to be told of the metadata itself: damage, or a note."""
+        """Findings on the metadata itself: damage, or a note."""
         faults = [damage(self.place, self.trouble)] if self.trouble else []
         return faults + [note(self.place, what) for what in (self.unread, self.note) if what]
 
     def record(self, topic_id: int) -> TopicStorage:
-        """Where a topic's messages are."""
+        """The storage record of a topic: where its messages are."""
         return self.records.get(topic_id) or TopicStorage(topic_id)
 
     def name(self, topic_id: int) -> str:
-        """What to call a topic."""
+        """The name of a topic, or its id where that is unview."""
         return self.topics.get(topic_id) or f"(topic id {topic_id})"
 
     def subscription(self, topic_id: int, subscription_id: int) -> str:
-        """What to call a subscription."""
+        """The name of a subscription, or its id where that is unview."""
         return self.subscriptions.get(topic_id, {}).get(subscription_id) or f"(subscription id {subscription_id})"
 
     def counts(self, topic_id: int) -> bool:
-        """Whether a broker would serve the topic, or may, as far as is known."""
+        """True when a broker would serve the topic, or may, as far as is known."""
         return self.is_blind or topic_id in self.topics
 
     def was_deleted_here(self, topic_id: int) -> bool:
-        """Whether the topic was deleted while one of these owners had it."""
+        """True when the topic was deleted while one of these owners had it."""
         return topic_id in self.deleted and (self.owners is None or self.deleted[topic_id] in self.owners)
 
     def find(self, name: str) -> int | None:
@@ -96,8 +95,8 @@ class MetadataView:
 
 
 def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> MetadataView:
-    """What entries of the metadata say of the stored topics of these owners; None for all. Raises MetadataError."""
-    known, ids, subscriptions = MetadataView(owners=owners), {}, []
+    """The view of the stored topics of these owners that entries give; None for all. Raises MetadataError."""
+    view, ids, subscriptions = MetadataView(owners=owners), {}, []
     for entry in entries:
         family = next((one for one in _FAMILIES if entry.key.startswith(f"{one}/")), "")
         if family == keys.TOPICS:
@@ -105,24 +104,24 @@ def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> M
             if owners is None or topic.owner in owners:
                 ids[topic.name] = topic.topic_id
                 if topic.strategy is DispatchStrategy.RELIABLE:
-                    known.topics[topic.topic_id] = str(topic.name)
+                    view.topics[topic.topic_id] = str(topic.name)
         elif family == keys.SUBSCRIPTIONS:
             subscriptions.append(decode_subscription(entry))
         elif family == keys.STORED_TOPICS:
             record = decode_topic_storage(entry)
-            known.records[record.topic_id] = record
+            view.records[record.topic_id] = record
         elif family == keys.DELETED_TOPICS:
-            known.deleted[keys.parse_deleted_topic(entry.key)] = decode_tombstone(entry)
+            view.deleted[keys.parse_deleted_topic(entry.key)] = decode_tombstone(entry)
     for one in subscriptions:
         if one.topic in ids:
-            known.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name
+            view.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name
     if owners is not None:
-        known.records = {topic_id: known.records[topic_id] for topic_id in known.topics if topic_id in known.records}
-    return known
+        view.records = {topic_id: view.records[topic_id] for topic_id in view.topics if topic_id in view.records}
+    return view
 
 
 def read_metadata_view(data_folder: Path) -> MetadataView:
-    """What the metadata's file in a data folder says.
+    """The view that the metadata file in a data folder gives.
 
     Raises OSError and DataFolderAccessError when it cannot be opened, SettingsError when there is no place for a copy.
     """
@@ -143,19 +142,17 @@ def _read(path: Path) -> MetadataView:
     except DataFolderAccessError as error:
         raise DataFolderAccessError(f"the copy of {METADATA} in the folder for temporary files: {error}") from error
     except DanubeError as error:
-        return MetadataView(trouble=f"{METADATA} could not be read: {_without(error, path)}")
-    try:
-        known = view_of(entry for family in _FAMILIES for entry in file.below(family))
-        cluster = file.below(keys.CLUSTER)
-        known.reached, known.mark, known.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
-    except DanubeError as error:
-        return MetadataView(trouble=f"{METADATA} could not be read: {_without(error, path)}")
-    else:
-        return known
-    finally:
-        file.close()
+        return _unreadable(error, path)
+    with contextlib.closing(file):
+        try:
+            view = view_of(entry for family in _FAMILIES for entry in file.below(family))
+            cluster = file.below(keys.CLUSTER)
+            view.reached, view.mark, view.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
+        except DanubeError as error:
+            return _unreadable(error, path)
+    return view
 
 
-def _without(error: DanubeError, path: Path) -> str:
-    """What it says, without the copy's place, which is gone."""
-    return str(error).replace(f"{path}", METADATA)
+def _unreadable(error: DanubeError, path: Path) -> MetadataView:
+    """A view that tells the error, without the path of the copy, which is gone."""
+    return MetadataView(trouble=f"{METADATA} could not be read: {str(error).replace(f'{path}', METADATA)}")

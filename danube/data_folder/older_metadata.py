@@ -72,7 +72,7 @@ class LostTopic:
 
 @dataclass(slots=True)
 class NewerThanMetadata:
-    """What a data folder has beyond its metadata."""
+    """Topics and manifests of a data folder that its metadata does not know."""
 
     lost: list[LostTopic] = field(default_factory=list)
     newer: list[tuple[TopicStorage, int]] = field(default_factory=list)
@@ -99,18 +99,18 @@ class OlderMetadata:
 
     @property
     def costs(self) -> bool:
-        """Whether a start on it loses anything."""
+        """True when a start on it loses anything."""
         return bool(self.lost or self.rollback)
 
     def findings(self) -> list[Finding]:
-        """What is to be told of lost changes."""
+        """Findings on its lost changes."""
         made = note if self.is_accepted else damage
         what = f"it is older than this folder: {self.rollback}; topics, subscriptions and settings are lost"
         lost = [(one.topic_id, f"it does not know this topic, with {one.counted}") for one in self.lost]
         return [made(METADATA, what, topic_id=topic_id) for topic_id, what in [(None, what), *lost]]
 
     def text(self) -> str:
-        """What a repair gives up, in lines."""
+        """Lines on what a repair gives up."""
         topics = [f"  lost: {one}, with {one.counted}" for one in self.lost]
         head = f"The metadata is older than this folder: {self.rollback}. Lost with its newest changes:"
         return "\n".join([head, *(topics or ["  no topic with messages; subscriptions and settings may be"])])
@@ -125,7 +125,7 @@ def find_older_metadata(
     *,
     is_open: bool = False,
 ) -> OlderMetadata | None:
-    """What a folder has beyond this metadata; None when it has taken that in already. The decision for all who ask.
+    """The excess of a folder over this metadata; None when the folder was used with it already.
 
     `known` holds the topics that the folder's broker serves. `rollback` is of the folder's own metadata file, which
     this process uses if it `is_open`. Blocks. Raises DanubeError, OSError.
@@ -142,13 +142,13 @@ def find_older_metadata(
 
 
 def find_rollback(path: Path, identity: Identity, found: Reached, mark: RestoreMark) -> Rollback | None:
-    """How far a folder's own metadata is behind its high-water mark. Blocks."""
+    """The distance of a folder's own metadata to its high-water mark; None where it is not behind. Blocks."""
     is_accepted = identity.accepted_restore_id == mark.restore_id
     return rollback_of(found, HighWaterMark(path).reached, is_accepted=is_accepted)
 
 
 def served_by(identity: Identity, entries: Iterable[Entry]) -> MetadataView:
-    """What metadata says of the topics that a folder's broker will serve. Raises MetadataError.
+    """The view of the topics that a folder's broker will serve. Raises MetadataError.
 
     Topics without an owner become its own when it gets into a cluster, and not any more once it is in one.
     """
@@ -182,7 +182,7 @@ async def adopt_older_metadata(
             raise DamagedDataError(_rolled_back(folder.metadata_path, older.rollback, lost))
         if not older.is_accepted:
             raise DataFolderError(_restored(folder.path, mark, lost))
-        _log.warning("as was accepted, what the metadata does not know is let go: %s", lost)
+        _log.warning("as was accepted, what the metadata does not know is removed: %s", lost)
     newer = older.beyond.newer
     if newer:
         _log.info("the metadata is older than this folder, and learns of newer manifests: %d", len(newer))
@@ -192,7 +192,7 @@ async def adopt_older_metadata(
 
 
 def loss_text(lost: Sequence[LostTopic]) -> str:
-    """What would be lost, in a few words."""
+    """A few words on what would be lost."""
     if not lost:
         return "No topic with messages"
     names = [str(one) for one in lost[:METADATA_TOPICS_NAMED_MAX]] + ["..."] * (len(lost) > METADATA_TOPICS_NAMED_MAX)
@@ -270,7 +270,7 @@ def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
 
 
 def _messages(tier: SegmentTier, topic_id: int, journal: range) -> int | None:
-    """How many a topic has; 0 when that cannot be said, None when it has none."""
+    """The messages of a topic; 0 when they cannot be counted, None when it has none."""
     newest = max(manifest_versions_there(tier, topic_id), default=0)
     if not newest:
         return journal.stop - journal.start or None

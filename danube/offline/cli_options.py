@@ -17,7 +17,7 @@ PROGRAM = "danube-broker"
 
 
 class OutputFormat(StrEnum):
-    """How these commands answer."""
+    """Format of what these commands print."""
 
     TABLE = "table"
     JSON = "json"

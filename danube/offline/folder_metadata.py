@@ -41,7 +41,7 @@ _AS_KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class FolderMetadata:
-    """What is known of a data folder."""
+    """Metadata of a data folder, as far as it is known."""
 
     view: MetadataView
     is_shared: bool
@@ -55,7 +55,7 @@ class FolderMetadata:
 
 
 def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> FolderMetadata:
-    """What metadata says of the folder's own topics. Raises OSError, StorageUnavailableError, DataFolderError."""
+    """The metadata of the folder's own topics. Raises OSError, StorageUnavailableError, DataFolderError."""
     path = wanted.data_dir
     if identity is None and (path / RAFT).exists() and not (path / METADATA).exists():
         trouble = f"{IDENTITY} cannot be read, and nobody can say which of the cluster's topics are in this folder"

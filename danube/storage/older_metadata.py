@@ -1,7 +1,7 @@
-"""Metadata that is older than the data folder, as where an older copy was put back: told before a topic is served.
+"""Topics whose metadata is older than the data folder, as where an older copy was put back: they are refused.
 
 What such metadata names, if anything, is whole, and the journal may have nothing that would have to follow on it. Taken
-for all there is, the offsets behind it would be given out again, and the newer segments go with the next cut.
+for all there is, its offsets would be given out again, and the newer segments removed with the next flush.
 """
 
 import logging
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_newer(tier: SegmentTier, found: FoundHistories, known_topics: Container[int]) -> list[Manifest]:
-    """Of each known topic the newest whole manifest, if metadata names an older one or none. It blocks.
+    """The newest whole manifest of each known topic of which metadata names an older one or none. It blocks.
 
     Where the disk does not tell, none: that says nothing of the metadata.
     """
@@ -45,7 +45,7 @@ def _newer(tier: SegmentTier, record: TopicStorage) -> Manifest | None:
 def refuse_outdated(found: FoundHistories, newer: Sequence[Manifest], journal: Journal) -> None:
     """Refuse the topics of which one of these manifests has more than journal and history have without it.
 
-    Those of cuts that died have nothing that is not in the journal.
+    Manifests of flushes that died have nothing that is not in the journal.
     """
     for manifest in newer:
         topic_id = manifest.topic_id

@@ -16,7 +16,7 @@ from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.service import ServiceProcess
 from lab.metadata.servers import new_root
 from tests.cluster.test_metadata_tools import publish, server, service_variables, settings_of, stored
-from tests.unit.storage.inspection.folder_world import flip
+from tests.unit.offline.folder_world import flip
 
 __all__ = ["server"]
 

@@ -13,7 +13,7 @@ from danube.model.exit_codes import ExitCode
 from danube.storage.batches.placeholder import PLACEHOLDER_ATTRIBUTE
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from tests.unit.storage.inspection.folder_world import flip
+from tests.unit.offline.folder_world import flip
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

@@ -1,4 +1,4 @@
-"""What `danube-broker metadata adopt` does: a data folder goes on under metadata of an older backup."""
+"""Command `danube-broker metadata adopt`: a broker starts on metadata of an older backup."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

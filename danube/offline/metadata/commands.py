@@ -133,7 +133,7 @@ def _show_keys(entries: Sequence[Entry], prefix: str | None, key: str | None, ou
 
 
 def _show_damaged(place: Place, report: RaftReport, output: OutputFormat) -> ExitCode:
-    """Of a folder that a broker would not start on: the files, and why."""
+    """Show the files of a folder that a broker would not start on, and why."""
     origin = Origin(kind=place.kind, place=place.name, taken_ms=0, danube="")
     facts = _summary(Backup(origin, StateSnapshot()), report, None, report.findings) | {"readable": False}
     show(facts, output, views.inspect_text)
@@ -210,7 +210,7 @@ def _require_force(place: Place, *, force: bool) -> None:
 
 
 def _lost(place: Place, changed: Restored) -> Sequence[LostTopic]:
-    """What a data folder has beyond a backup, as far as that can be said: its broker looks again, and then for good."""
+    """The topics of a data folder that a backup does not know, as far as that can be said; its broker looks again."""
     identity = identity_in(place.path) if place.path is not None else None
     if place.path is not None and identity is not None:
         entries = changed.snapshot.entries
@@ -230,7 +230,7 @@ def _next_step(wanted: Wanted, lost: Sequence[LostTopic]) -> str:
 
 
 def _agreed(place: Place, lost_count: int) -> bool:
-    """Whether the person at the terminal says yes; nobody there is no."""
+    """Ask the person at the terminal; without a terminal the answer is no."""
     told = f"this replaces {_what_is_there(place)}, which is set aside"
     if lost_count:
         told += f". {count_text(lost_count, 'topic')} with messages in this folder cannot be found in the backup"

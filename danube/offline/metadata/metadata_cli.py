@@ -49,7 +49,7 @@ app = typer.Typer(
 
 
 class StoreKind(StrEnum):
-    """Where metadata can be kept."""
+    """Kinds of stores that keep metadata."""
 
     SQLITE = "sqlite"
     RAFT = "raft"

@@ -46,7 +46,7 @@ _BESIDE = ("-wal", "-journal", "-shm")  # what SQLite may keep beside its file
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a command is about."""
+    """The data folder and the metadata that a command is about."""
 
     data_dir: Path
     meta_store: MetaStoreSettings
@@ -57,21 +57,21 @@ class Wanted:
 
 
 def wanted_of(loaded: Loaded[BrokerSettings], data_dir: Path, store: MetaStoreType | None = None) -> Wanted:
-    """What is meant when a broker's settings are these."""
+    """The folder and metadata that a broker's settings name."""
     given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
     return Wanted(data_dir, loaded.settings.meta_store, store, frozenset(key.removeprefix(_GROUP) for key in given))
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What a restore has made."""
+    """The result of a restore."""
 
     what: str
     next_step: str
 
 
 class Place(Protocol):
-    """Where metadata is kept."""
+    """A place that keeps metadata."""
 
     kind: MetaStoreType
     """How."""
@@ -83,7 +83,7 @@ class Place(Protocol):
         """The data folder; what is in it can be set aside. None where it is none."""
 
     def is_empty(self) -> bool:
-        """Whether there is nothing here that a restore would take the place of."""
+        """True when a restore would replace nothing here."""
 
     def read(self) -> Backup:
         """All of it. Raises DanubeError."""
@@ -279,7 +279,7 @@ def opened(wanted: Wanted, *, to_fill: bool = False) -> Iterator[Place]:
 
 
 def kind_of(wanted: Wanted) -> MetaStoreType:
-    """How it is kept: as is said, as it is set, or as it is found in the data folder."""
+    """The kind of store: as the command names it, as it is set, or as it is found in the data folder."""
     if wanted.store is not None:
         return wanted.store
     if "type" in wanted.is_set or wanted.meta_store.type is not MetaStoreType.SQLITE:

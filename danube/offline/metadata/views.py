@@ -15,7 +15,7 @@ from danube.runtime.console import escaped as _plain
 
 
 def backup_text(facts: Facts) -> str:
-    """What was backed up, and how much of what there is that may be."""
+    """The page of a backup: what is in it, and how much of the metadata that may be."""
     lines = [
         f"Backed up to {_plain(facts['file'])} ({facts['bytes']:,} bytes)",
         f"From:       {_from(facts['origin'])}",
@@ -26,7 +26,7 @@ def backup_text(facts: Facts) -> str:
 
 
 def restore_text(facts: Facts) -> str:
-    """What was restored, and what that differs in from the backup."""
+    """The page of a restore, and what differs from the backup."""
     origin, gone = facts["origin"], facts["left_out"]
     leased = (
         f"{count_text(gone['leases'], 'lease')} with {count_text(gone['leased_keys'], 'key')} of brokers that ran then"
@@ -146,7 +146,7 @@ def _wrong(one: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _knowledge(origin: Mapping[str, Any]) -> Sequence[str]:
-    """How much a member that does not run may miss: only Raft's members can."""
+    """The entries that a Raft member which does not run had."""
     if origin["kind"] != "raft":
         return ()
     known = f"up to {origin['position']:,}, as this one member had them; agreed on up to {origin['agreed_position']:,}."

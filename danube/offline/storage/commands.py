@@ -55,12 +55,12 @@ class _Folder:
 
     @property
     def view(self) -> MetadataView:
-        """What metadata says."""
+        """The view that metadata gives."""
         return self.metadata.view
 
     @property
     def has_journal(self) -> bool:
-        """Whether there was one once."""
+        """True when the folder had a journal once."""
         return self.identity is not None and self.identity.has_journal
 
 
@@ -212,7 +212,7 @@ def _opened(wanted: Wanted) -> Iterator[_Folder]:
 
 
 def _identity_faults(disk: LocalDisk) -> tuple[Finding, ...]:
-    """What is wrong where the folder does not say whose it is: no broker starts on what is in it then."""
+    """Damage of a folder that does not say whose it is: no broker starts on it then."""
     if disk.exists(IDENTITY):
         return (Finding(file=IDENTITY, at=0, end=0, what="it cannot be read, and no broker starts without it"),)
     if disk.exists(JOURNAL):  # without one a broker makes the file
@@ -228,7 +228,7 @@ def _verified(folder: _Folder) -> ScanResult:
 
 
 def _pointer(folder: _Folder, plan: RepairPlan) -> Point:
-    """How metadata learns which manifests count: at once, or from the broker when it starts next."""
+    """A function that has metadata name manifests: at once, or by the broker when it starts next."""
     if folder.metadata.is_shared:
         repaired = {one.topic_id: one.manifest_version for one in plan.topics}
         record_repair(folder.disk, {**folder.metadata.newer, **repaired})

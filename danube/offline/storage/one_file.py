@@ -53,8 +53,8 @@ def find_file(disk: Disk, name: str) -> str:
     )
 
 
-def file_content(disk: Disk, name: str, known: MetadataView) -> FileContent:
-    """What is in a file. Raises OSError, and NotFoundError for one that is none of storage's."""
+def file_content(disk: Disk, name: str, view: MetadataView) -> FileContent:
+    """The content of a file. Raises OSError, and NotFoundError for one that is none of storage's."""
     stem = name.rpartition("/")[2]
     if stem == FIRST_NAME:
         return _fields("first", decode_first(content_of(disk, name)), name)
@@ -68,7 +68,7 @@ def file_content(disk: Disk, name: str, known: MetadataView) -> FileContent:
     ]
     for is_it, read in readers:
         if is_it:
-            return read(disk, name, known)
+            return read(disk, name, view)
     raise NotFoundError(f"{name} is no file of messages: those end with .journal, .index, .segment or .manifest")
 
 
@@ -80,7 +80,7 @@ def _below(disk: Disk, folder: str) -> Iterator[str]:
         yield from files_below(disk, folder)
 
 
-def _journal_file(disk: Disk, name: str, known: MetadataView) -> FileContent:
+def _journal_file(disk: Disk, name: str, view: MetadataView) -> FileContent:
     scanned = JournalScan(disk, name.rpartition("/")[0])
     facts: Row = {}
     rows: list[Row] = []
@@ -92,7 +92,7 @@ def _journal_file(disk: Disk, name: str, known: MetadataView) -> FileContent:
                 facts = {"sequence": seen.sequence, "base_position": seen.base_position, "bytes": seen.file_bytes}
                 facts |= _header(seen.header._asdict()) if seen.header is not None else {"header": "damaged"}
             case SoundRound():
-                rows.append(_round(seen, known))
+                rows.append(_round(seen, view))
             case Damage():
                 rows.append({"state": "damaged", "at": seen.at, "bytes": seen.end - seen.at, "what": seen.what})
             case Torn():
@@ -105,11 +105,11 @@ def _header(fields: Row) -> Row:
     return {**fields, "journal_id": f"{fields['journal_id']:016x}"}
 
 
-def _round(seen: SoundRound, known: MetadataView) -> Row:
+def _round(seen: SoundRound, view: MetadataView) -> Row:
     header = seen.header
     records = [
         {
-            "topic": known.name(envelope.topic_id),
+            "topic": view.name(envelope.topic_id),
             "kind": envelope.kind.name.lower(),
             "base_offset": envelope.base_offset,
             "count": envelope.count,
@@ -128,7 +128,7 @@ def _round(seen: SoundRound, known: MetadataView) -> Row:
     }
 
 
-def _segment(disk: Disk, name: str, known: MetadataView) -> FileContent:
+def _segment(disk: Disk, name: str, view: MetadataView) -> FileContent:
     folder = name.rpartition("/")[0].rpartition("/")[2]
     topic_id = int(folder) if folder.isdigit() else 0
     tier = DirectoryTier(disk)
@@ -136,7 +136,7 @@ def _segment(disk: Disk, name: str, known: MetadataView) -> FileContent:
     for _ in scanned.batches():
         pass
     tier.close()
-    facts: Row = {"topic": known.name(topic_id), "bytes": scanned.file_bytes}
+    facts: Row = {"topic": view.name(topic_id), "bytes": scanned.file_bytes}
     facts |= asdict(scanned.footer.segment) if scanned.footer is not None else {"footer": "damaged"}
     rows: list[Row] = [
         {
@@ -151,33 +151,33 @@ def _segment(disk: Disk, name: str, known: MetadataView) -> FileContent:
     return FileContent(name, "segment", facts, rows)
 
 
-def _manifest(disk: Disk, name: str, known: MetadataView) -> FileContent:
+def _manifest(disk: Disk, name: str, view: MetadataView) -> FileContent:
     manifest = decode_manifest(content_of(disk, name))
     if manifest is None:
         return FileContent(name, "manifest", {"state": "damaged"}, [])
     facts: Row = {
-        "topic": known.name(manifest.topic_id),
+        "topic": view.name(manifest.topic_id),
         "manifest_version": manifest.version,
         "start_offset": manifest.start_offset,
         "end_offset": manifest.end_offset,
         "last_append_time_ms": manifest.last_append_time_ms,
         "journals": {f"{journal_id:016x}": position for journal_id, position in manifest.journals.items()},
         "cursors": {
-            known.subscription(manifest.topic_id, one): cursor.position for one, cursor in manifest.cursors.items()
+            view.subscription(manifest.topic_id, one): cursor.position for one, cursor in manifest.cursors.items()
         },
         "producer_states": len(manifest.producer_states),
     }
     return FileContent(name, "manifest", facts, [asdict(segment) for segment in manifest.segments])
 
 
-def _index(disk: Disk, name: str, known: MetadataView) -> FileContent:
+def _index(disk: Disk, name: str, view: MetadataView) -> FileContent:
     index = decode_index(content_of(disk, name))
     if index is None:
         return FileContent(name, "index", {"state": "damaged"}, [])
     facts: Row = {"end_position": index.end_position, "last_round": index.last_round, **asdict(index.contents.start)}
     rows: list[Row] = [
         {
-            "topic": known.name(topic_id),
+            "topic": view.name(topic_id),
             "batches": len(run) if run is not None else None,
             "end_offset": run.end_offset if run is not None else None,
         }

@@ -1,4 +1,4 @@
-"""What a repair takes away and keeps, for people and for programs. Pure.
+"""Report of a repair, for people and for programs: what it takes out and keeps. Pure.
 
 Names of topics and subscriptions were chosen by strangers: in the text what is no plain character is escaped.
 """
@@ -45,7 +45,7 @@ def report_text(plan: RepairPlan, folder: str, *, is_done: bool) -> str:
 
 
 def plan_lines(plan: RepairPlan) -> Iterator[str]:
-    """What goes and what stays, a topic at a time."""
+    """Lines on what goes and what stays, a topic at a time."""
     lossy = [topic for topic in plan.topics if topic.loses]
     for topic in lossy:
         yield from _topic_lines(topic)

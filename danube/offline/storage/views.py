@@ -131,7 +131,7 @@ def findings_text(found: ScanResult) -> str:
 
 
 def can_be_repaired(found: ScanResult) -> bool:
-    """Whether a repair may help: the damage is in what it makes anew, and it knows which topics there are."""
+    """True when a repair may help: the damage is in what it makes anew, and it knows which topics there are."""
     damaged = {one.file for one in found.findings if one.is_damage}
     return found.metadata.trouble is None and bool(damaged) and IDENTITY not in damaged
 

@@ -1,4 +1,4 @@
-"""The one walk through a journal's files: what is sound, what is torn, what is damaged. It reads only, and blocks.
+"""Walker through a journal's files: it tells sound rounds, a torn end and damage apart. It reads only, and blocks.
 
 A round that fails its checks is *damaged* when a sound header behind it says that the journal was known to be synced
 beyond it, when the mark says so, or when it is not in the last file (the next one is created only after a sync).
@@ -64,7 +64,7 @@ class FileBegun:
 
     @property
     def start(self) -> FileStart:
-        """Where it begins in its journal."""
+        """Its place in the journal."""
         return FileStart(self.sequence, self.base_position, self.rounds_before)
 
 
@@ -257,7 +257,7 @@ class JournalWalker:
 
     @property
     def end_position(self) -> int:
-        """Where what was walked through ends."""
+        """The end of what was walked through."""
         return self._position or 0
 
     def _last(self) -> int:
@@ -304,7 +304,7 @@ class JournalWalker:
             raise self.gone(first_path(self._folder.name), first_gone(min(spoken_of)), "file")
 
     def events(self) -> Iterator[Event]:
-        """What there is, in order."""
+        """The events in order."""
         for sequence in self.sequences:
             yield from self._file(sequence)
         mark = self.mark
@@ -344,7 +344,7 @@ class JournalWalker:
                 yield from self._enter(sequence, file, header)
 
     def _is_bare(self, sequence: int, start: bytes, header: FileHeader | None) -> bool:
-        """Whether a file may hold no round: the last one, but not if it was synced before something spoke of it.
+        """True for a last file without rounds, unless it was synced before something spoke of it.
 
         So it was if the journal is said to have begun with it, to begin with it now, or to be marked in it; or may be,
         as long as the mark cannot be read. Metadata may name the journal id of the first one.
@@ -427,7 +427,7 @@ class JournalWalker:
         """Know the number of the round before the file, whatever was before it."""
 
     def _fault_at(self, begun: FileBegun, reader: RoundReader) -> str | None:
-        """What is wrong where rounds are sound no more; None where they are torn."""
+        """The damage at the first byte that is not sound; None where it is torn."""
         if not begun.is_last:
             return "a round is not what was written, and later files exist"
         if (claimed := reader.claimed_beyond()) is not None:

@@ -59,13 +59,13 @@ class Wanted:
 
     @property
     def is_needed(self) -> bool:
-        """Whether it has to be read. Not one that ended and is all in segments, unless cursors are looked for in it."""
+        """False for an epoch that ended and is all in segments, unless cursors are looked for in it."""
         return self.is_newest or self.epoch.end_offset is None or self.epoch.end_offset > self.first_offset
 
 
 @dataclass(slots=True)
 class FoundEpoch:
-    """What a journal holds of it."""
+    """Content of an epoch in a journal."""
 
     index: TopicIndex
     marked_end: int
@@ -179,7 +179,7 @@ class _Reading:
 
 
 def _belongs(envelope: Envelope, position: int, wanted: Wanted) -> bool:
-    """Whether a record is of the epoch, and not in segments already."""
+    """True for a record of the epoch that is not in segments already."""
     epoch = wanted.epoch
     if envelope.epoch != epoch.epoch or position < wanted.position:
         return False

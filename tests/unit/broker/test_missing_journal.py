@@ -11,7 +11,7 @@ from danube.data_folder.data_folder import DataFolder, Identity, open_data_folde
 from danube.model.errors import DamagedDataError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.rng import SystemRng
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life
+from tests.unit.offline.folder_world import FolderWorld, Life
 
 ORDERS = "/default/orders"
 

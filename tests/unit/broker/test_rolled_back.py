@@ -20,7 +20,7 @@ from danube.model.topic import TopicName
 from danube.storage.batches.placeholder import is_marker
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.peers.stream import StreamPeer
-from tests.unit.storage.inspection.folder_world import flip
+from tests.unit.offline.folder_world import flip
 
 ORDERS, CLICKS = TopicName("default", "orders"), TopicName("default", "clicks")
 WAL = "metadata.sqlite3-wal"

@@ -32,7 +32,7 @@ from danube.offline.storage.scan.topic_summary import summaries_of
 from danube.offline.storage.views import scan_text
 from danube.runtime.disk import LocalDisk
 from tests.unit.broker.printed_commands import codes_of
-from tests.unit.storage.inspection.folder_world import (
+from tests.unit.offline.folder_world import (
     ORDERS,
     FolderWorld,
     bytes_of,

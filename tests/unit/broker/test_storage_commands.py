@@ -14,7 +14,7 @@ from danube.model.exit_codes import ExitCode
 from danube.runtime.disk import LocalDisk
 from danube.storage.damage import with_data_folder
 from tests.unit.broker.printed_commands import codes_of
-from tests.unit.storage.inspection.folder_world import ORDERS, FolderWorld, Life, damaged_segment, flip, orders_world
+from tests.unit.offline.folder_world import ORDERS, FolderWorld, Life, damaged_segment, flip, orders_world
 from tests.unit.storage.store.storage_world import fill
 from tests.unit.storage.takeover.storages_world import StoragesWorld
 

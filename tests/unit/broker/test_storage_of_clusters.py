@@ -40,7 +40,7 @@ from danube.storage.batches.placeholder import is_marker
 from danube.storage.segment.manifest import Manifest
 from danube.testing.in_process_broker import Cell, running_broker
 from tests.unit.broker.keeper import Keeper
-from tests.unit.storage.inspection.folder_world import bytes_of, flip
+from tests.unit.offline.folder_world import bytes_of, flip
 from tests.unit.storage.store.storage_world import flush_all
 
 ORDERS, CLICKS = TopicName("default", "orders"), TopicName("default", "clicks")

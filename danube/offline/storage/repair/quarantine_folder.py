@@ -37,7 +37,7 @@ class QuarantineFolder:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Its path."""
         return self._root / self.name
 
     def write(self, name: str, content: str) -> None:
@@ -125,7 +125,7 @@ class CoveredJournal:
     end_position: int
     """Where what is left of it ends: one that went on since is not the same."""
     covered: int
-    """The position that the manifests of the repair say; no cut of this journal has come as far."""
+    """The position that the manifests of the repair say; no flush of this journal has come as far."""
 
     def encode(self) -> str:
         """The file."""

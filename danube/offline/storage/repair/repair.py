@@ -60,7 +60,7 @@ def carry_out(
 
 
 def bytes_to_write(disk: Disk, plan: RepairPlan, scanned: ScanResult) -> int:
-    """How much of messages is written anew, roughly: what segments that do not stay hold, and the journal."""
+    """Bytes of messages that are written anew, roughly: in segments that do not stay, and in the journal."""
     return sum(rewritten_bytes(disk, topic, scanned.contents.topic(topic.topic_id)) for topic in plan.topics)
 
 

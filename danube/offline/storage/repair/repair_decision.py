@@ -1,8 +1,8 @@
-"""What becomes of a topic's log whose storage is damaged, decided before anything is written. Pure.
+"""Decision about a topic's log whose storage is damaged, made before anything is written. Pure.
 
-All that is sound stays, at its own offset. Offsets that are lost are filled with markers (`lost.py`), so that what is
+All that is sound stays, at its own offset. Offsets that are lost are filled with placeholder records, so that what is
 behind them keeps its place and no offset is ever given out twice. Where nothing sound is before the lost ones, the log
-begins behind them instead. So it does when more are lost than markers are made for; what is before goes aside.
+begins behind them instead. So it does when more are lost than placeholders are made for; what is before is set aside.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from danube.storage.segment.manifest import Segment
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where batches of a topic are, and which of its offsets are sound there, in order."""
+    """A file with batches of a topic, and the offsets that are sound there, in order."""
 
     name: str
     """Of the file; of the journal, its folder."""
@@ -36,7 +36,7 @@ class Rewrite:
     """Offsets that are written anew, into segments of their own."""
 
     parts: list[tuple[str | None, range]] = field(default_factory=list)
-    """Each from a source, by its name; or, from None, lost and filled with markers."""
+    """Each from a source, by its name; or, from None, lost and filled with placeholders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,14 @@ class RepairedTopic:
 
     @property
     def lost_count(self) -> int:
-        """How many messages are gone."""
+        """The number of messages that are lost."""
         return sum(len(one) for one in self.lost)
 
 
 def plan_topic(
     start_offset: int | None, sources: Sequence[Source], end_at_least: int = 0, doubtful: int = 0
 ) -> RepairedTopic:
-    """What to make of a topic's sources, which are in offset order.
+    """Decide what becomes of a topic's sources, which are in offset order.
 
     `start_offset` is where its log begins, None when nothing says it. `end_at_least` is an offset that its log has
     surely reached, `doubtful` how many more may have been given out.
@@ -105,7 +105,7 @@ def merged(ranges: Iterable[range]) -> tuple[range, ...]:
 
 
 def unread(cursor: Cursor, lost: Iterable[range]) -> int:
-    """How many of the lost messages a subscription that stands there had not acknowledged."""
+    """The number of lost messages that a subscription with this cursor had not acknowledged."""
     count = 0
     for one in lost:
         first = max(one.start, cursor.position)

@@ -1,4 +1,4 @@
-"""What a repair would do to a data folder: worked out from a scanned. It reads, and writes nothing."""
+"""Plan of a repair of a data folder, worked out from a scan. It reads, and writes nothing."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from danube.storage.tiers.directory import DirectoryTier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRepair:
-    """What becomes of one topic."""
+    """Repair of one topic."""
 
     topic_id: int
     name: str
@@ -55,20 +55,20 @@ class TopicRepair:
     from_start: tuple[str, ...] = ()
     """Subscriptions whose position is not known any more: they begin with the oldest message."""
     unknown_before: int = 0
-    """Nobody can say whether messages below this offset are lost, or were let go of; 0 where that is known."""
+    """Nobody can say whether messages below this offset are lost, or were trimmed; 0 where that is known."""
     set_aside: tuple[str, ...] = ()
     """Files of the topic's folder."""
 
     @property
     def kept_count(self) -> int:
-        """How many messages can be read afterwards."""
+        """Messages that can be read afterwards."""
         gone = (*self.repaired.lost, self.repaired.skipped)
         marked = sum(len(one) for one in gone if one.start >= self.repaired.start_offset)
         return self.end_offset - self.repaired.start_offset - marked
 
     @property
     def loses(self) -> bool:
-        """Whether anything of the topic is gone."""
+        """True when anything of the topic is lost."""
         repaired = self.repaired
         return bool(repaired.lost or repaired.left_out or repaired.skipped or self.from_start or self.unknown_before)
 
@@ -92,7 +92,7 @@ class RepairPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to repair."""
+        """True when there is nothing to repair."""
         return not (self.topics or self.journal)
 
     @property
@@ -102,7 +102,7 @@ class RepairPlan:
 
 
 def plan_repair(disk: Disk, scanned: ScanResult) -> RepairPlan:
-    """What to do about what was found.
+    """Plan a repair of what was found.
 
     Raises OSError, StorageUnavailableError for what cannot be read, DataFolderError for files of a later version.
     Raises DamagedDataError when the metadata cannot be read: without it nobody knows which topics there are.
@@ -165,9 +165,9 @@ class _Planner:
         return replace(history, manifest=manifest)
 
     def _looks_older(self, history: TopicHistory) -> bool:
-        """Whether what the metadata names is gone or not all there is, or the journal does not go on from it.
+        """True when the manifest that metadata names is gone or not all there is, or the journal does not follow on it.
 
-        Where neither is so, a newer manifest is of a cut or a repair that died before it was named: nobody needs it.
+        Where neither is so, a newer manifest is of a flush or a repair that died before it was named: nobody needs it.
         """
         gap = journal_gap(self._journal_topic(history.topic_id), history, self._journal_id)
         names = (segment_name(history.topic_id, segment) for segment in history.segments)
@@ -224,7 +224,7 @@ class _Planner:
         return self._with_consequences(repair, history, cursors_over(cursors, topic, covered))
 
     def _with_consequences(self, repair: TopicRepair, history: TopicHistory, cursors: dict[int, Cursor]) -> TopicRepair:
-        """What subscriptions and files have of it."""
+        """The same with what it means for subscriptions and files."""
         known, gone = self._found.metadata, (*repair.repaired.lost, *repair.repaired.left_out)
         unread_by = {
             known.subscription(repair.topic_id, subscription_id): count
@@ -252,7 +252,7 @@ class _Planner:
                 yield self._unlisted(topic_id, name)
 
     def _is_damaged(self, topic_id: int, segment: Segment) -> bool:
-        """Of what only a newer manifest names than the metadata does, nothing was verified."""
+        """True for damage; a segment that only a newer manifest names was not verified, and is checked here."""
         if segment in self._found.histories[topic_id].segments:
             return segment in self._found.damaged_segments.get(topic_id, [])
         return bool(check_segment(self._tier, self._reader, topic_id, segment))
@@ -268,9 +268,9 @@ class _Planner:
 
     def _unlisted(self, topic_id: int, name: str) -> Source:
         """A segment that no manifest speaks of: what it says of itself counts, if all of it is sound."""
-        walk = SegmentScan(self._tier, name, topic_id)
-        if not check_unlisted(self._tier, self._reader, walk) and walk.footer is not None:
-            return _whole(topic_id, walk.footer.segment)
+        found = SegmentScan(self._tier, name, topic_id)
+        if not check_unlisted(self._tier, self._reader, found) and found.footer is not None:
+            return _whole(topic_id, found.footer.segment)
         return Source(name, self._sound_in(topic_id, name))
 
     def _sound_in(self, topic_id: int, name: str) -> tuple[range, ...]:
@@ -296,7 +296,7 @@ class _Planner:
     def _cursors(
         self, history: TopicHistory, topic: JournalTopic, covered: int, end_offset: int
     ) -> tuple[dict[int, Cursor], int]:
-        """Where subscriptions stand, and up to which position of the journal nothing of the topic counts any more."""
+        """The cursors, and the position of the journal below which nothing of the topic counts any more."""
         before = dict(history.manifest.cursors) if history.manifest is not None else {}
         if self._is_journal_damaged:
             return cursors_over(before, topic, covered), self._behind
@@ -313,7 +313,7 @@ class _Planner:
         return min(newest, topic.times[first]) if first < len(topic) else newest
 
     def _doubtful(self, topic_id: int, covered: int) -> int:
-        """How many offsets may have been given out behind all that is known.
+        """Offsets that may have been given out behind all that is known.
 
         None while the journal stays; nor where this repair was begun before and came past the topic.
         """
@@ -322,7 +322,7 @@ class _Planner:
         return self._found.contents.doubtful_offsets(topic_id, covered)
 
     def _reached(self) -> int:
-        """The highest position of the journal that is known of: nothing was cut beyond it."""
+        """The highest position of the journal that is known of: nothing was flushed beyond it."""
         known = [_covered(history, self._journal_id) for history in self._histories.values()]
         seen = [topic.positions[-1] for topic in self._found.contents.topics.values() if len(topic)]
         return max([self._found.journal.end_position, *known, *seen])
@@ -339,7 +339,7 @@ def _covered(history: TopicHistory, journal_id: int) -> int:
 
 
 def _doubtful_segments(history: TopicHistory, topic: JournalTopic, segments: Sequence[Source]) -> int:
-    """How many offsets may have been in segments behind all that is known: where no manifest says what was in them."""
+    """Offsets that may have been in segments behind all that is known: some where no manifest says what was in them."""
     are_whole = bool(segments) and all(one.segment is not None for one in segments)
     is_known = history.manifest is not None or len(topic) or are_whole
     return 0 if is_known else PLACEHOLDER_OFFSETS_SKIPPED_MAX
@@ -360,7 +360,7 @@ def _unknown_before(history: TopicHistory, repaired: RepairedTopic, start: int |
 
 
 def _first_named(history: TopicHistory) -> int | None:
-    """Where the segments begin, as their names say; None when there are none."""
+    """The first offset of the segments by their names; None when there are none."""
     return next((named[0] for name in unlisted_segments(history) if (named := segment_of(name)) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Writing a topic's mended log: its segments, then the manifest that lists them. Nothing counts until it is named."""
+"""Writer of a topic's repaired log: its segments, then the manifest. Nothing counts until metadata names it."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ class RepairedLogWriter:
     def _contiguous(
         self, repair: TopicRepair, topic: JournalTopic, step: Rewrite, time_ms: int
     ) -> Iterator[EncodedBatch]:
-        """The batches of all parts, each going on where the one before it ended; what is not there is marked."""
+        """The batches of all parts, each going on where the one before it ended; what is not there is a placeholder."""
         at = step.parts[0][1].start
         for name, part in step.parts:
             for batch in self._batches(repair.topic_id, topic, name, part):
@@ -117,7 +117,7 @@ class RepairedLogWriter:
 
 
 def rewritten_bytes(disk: Disk, repair: TopicRepair, topic: JournalTopic) -> int:
-    """How much a topic's batches take that are written anew, roughly: segments with all that is in their files."""
+    """Bytes of a topic's batches that are written anew, roughly: segments count with their whole files."""
     parts = [part for step in repair.repaired.steps if isinstance(step, Rewrite) for part in step.parts]
     segments = {name for name, _ in parts if name not in {None, FOLDER}}
     journal = [number for name, part in parts if name == FOLDER for number in _numbers(topic, part)]

@@ -37,7 +37,7 @@ class JournalTopic:
     """How many of the journal's doubts lie before its last known batch."""
 
     def __len__(self) -> int:
-        """How many batches."""
+        """The number of batches."""
         return len(self.bases)
 
     def __getitem__(self, number: int) -> Located:
@@ -126,7 +126,7 @@ class JournalContents:
     """Whether there were more behind all that is known, nobody can say how many."""
 
     def topic(self, topic_id: int) -> JournalTopic:
-        """What there is of a topic; nothing, when it is not there."""
+        """The records of a topic; an empty one when there are none."""
         return self.topics.get(topic_id, _NOTHING)
 
     @property
@@ -135,7 +135,7 @@ class JournalContents:
         return sum(size for _, size in self.doubts)
 
     def doubtful_offsets(self, topic_id: int, covered: int) -> int:
-        """How many offsets behind all that is known of a topic may have been given out.
+        """Offsets behind all that is known of a topic that may have been given out.
 
         What is below the position `covered` is in segments. A record takes LENGTH_BYTES at least; where the end of the
         journal is missing, and in a great many bytes, LOST_OFFSETS_SKIPPED_MAX is what is thought of.
@@ -148,7 +148,7 @@ class JournalContents:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a broker would refuse to start on it."""
+        """True when a broker would refuse to start on it."""
         return any(finding.is_damage for finding in self.findings)
 
     def add(self, event: Event) -> None:
@@ -227,7 +227,7 @@ class JournalContents:
 
 
 def cursors_over(known: Mapping[int, Cursor], topic: JournalTopic | None, covered: int) -> dict[int, Cursor]:
-    """Where subscriptions stand: as a manifest says, and what the journal holds from `covered` on counts over it."""
+    """The cursors of a manifest, replaced by those that the journal holds from `covered` on."""
     later = topic.cursors.items() if topic is not None else ()
     return {**known, **{key: cursor for key, (position, cursor) in later if position >= covered}}
 

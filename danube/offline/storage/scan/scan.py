@@ -47,11 +47,11 @@ class ScanResult:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing that was read is damaged."""
+        """True when nothing that was read is damaged."""
         return not any(finding.is_damage for finding in self.findings)
 
     def end_by(self, manifest: Manifest) -> int:
-        """Where all ends that this manifest and the journal have of a topic."""
+        """The end of all that this manifest and the journal have of a topic."""
         topic = self.contents.topic(manifest.topic_id)
         goes_on = topic.first_above(manifest.journals.get(self.journal.journal_id, 0)) < len(topic)
         return max(manifest.end_offset, topic.ends[-1] if goes_on else 0)
@@ -86,7 +86,7 @@ def verify(
 
 
 def total_bytes(disk: Disk) -> int:
-    """How much there is to verify, roughly."""
+    """Bytes to verify, roughly."""
     return sum(size_of(disk, name) for folder in (FOLDER, SEGMENTS) for name in files_below(disk, folder))
 
 
@@ -164,7 +164,7 @@ def _verify_topic(disk: Disk, tier: DirectoryTier, found: ScanResult, topic_id: 
 
 
 def _verify_end(tier: DirectoryTier, found: ScanResult, history: TopicHistory) -> None:
-    """Whether what metadata names and the journal are all there is of a topic."""
+    """Find a manifest that has more of a topic than the one that metadata names and the journal."""
     topic_id, manifest = history.topic_id, history.manifest
     if manifest is None or topic_id not in found.metadata.topics:
         return
@@ -178,7 +178,7 @@ def _verify_end(tier: DirectoryTier, found: ScanResult, history: TopicHistory) -
 
 
 def _verify_gap(found: ScanResult, history: TopicHistory) -> None:
-    """Whether the journal goes on where the segments end."""
+    """Check that the journal follows on the segments."""
     topic_id = history.topic_id
     gap = journal_gap(found.contents.topic(topic_id), history, found.journal.journal_id)
     # of a deleted topic only the journal may have some
@@ -190,7 +190,7 @@ def _verify_gap(found: ScanResult, history: TopicHistory) -> None:
 
 
 def check_segment(tier: DirectoryTier, reader: SegmentReader, topic_id: int, segment: Segment) -> list[Finding]:
-    """What is wrong with a segment; nothing when every byte of it is what was written."""
+    """The damage in a segment; none when every byte of it is what was written."""
     try:
         reader.verify(topic_id, segment)
     except DamagedDataError as error:

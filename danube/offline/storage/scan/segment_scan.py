@@ -31,7 +31,7 @@ _BLOCK = struct.Struct("<4sBBHQQQIII")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a block is, and which offsets it is said to hold."""
+    """The bytes of a block, and the offsets that it is said to hold."""
 
     at: int
     end: int

@@ -11,7 +11,7 @@ from danube.offline.storage.scan.scan import ScanResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSummary:
-    """Where one subscription stands."""
+    """Position of one subscription."""
 
     subscription: str
     subscription_id: int

@@ -22,8 +22,8 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages
 from danube.storage.batches.envelope import Envelope, decode, encode_data
 from danube.storage.flush.segment_flusher import SegmentFlusher
-from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
+from tests.unit.offline.conftest import CLICKS, IDLE, ORDERS
+from tests.unit.offline.folder_world import FolderWorld, Life, bytes_of, flip
 from tests.unit.storage.journal_world import Told
 
 TOPICS = (ORDERS, CLICKS, IDLE)

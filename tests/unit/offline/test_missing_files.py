@@ -16,9 +16,9 @@ from danube.offline.storage.repair.repair_plan import RepairPlan, TopicRepair, p
 from danube.offline.storage.report import finding_line, plan_lines, report_of
 from danube.runtime.disk import LocalDisk
 from danube.storage.journal.format import FIRST_NAME, MARK_NAME
-from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS, PASSED_OVER
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life
-from tests.unit.storage.inspection.test_repair import Content, contents, lost_of, passed_over, pointer, repair
+from tests.unit.offline.conftest import CLICKS, IDLE, ORDERS, PASSED_OVER
+from tests.unit.offline.folder_world import FolderWorld, Life
+from tests.unit.offline.test_repair import Content, contents, lost_of, passed_over, pointer, repair
 
 Harm = Callable[[list[Path]], None]
 """Given the journal's files, the last one last."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life
+from tests.unit.offline.folder_world import FolderWorld, Life
 
 PASSED_OVER = 500
 ORDERS, CLICKS, IDLE = "/default/orders", "/default/clicks", "/default/idle"

@@ -9,10 +9,10 @@ from danube.offline.storage.one_file import file_content
 from danube.offline.storage.scan.scan import scan
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import FIRST_NAME, encode_first
-from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
-from tests.unit.storage.inspection.test_missing_files import journal_of, store_one_each, told
-from tests.unit.storage.inspection.test_repair import check, contents, lost_of, passed_over, repair
+from tests.unit.offline.conftest import CLICKS, IDLE, ORDERS
+from tests.unit.offline.folder_world import FolderWorld, Life, flip
+from tests.unit.offline.test_missing_files import journal_of, store_one_each, told
+from tests.unit.offline.test_repair import check, contents, lost_of, passed_over, repair
 
 PLACES = [(7, 3), (3, 5), (4, 1), (2, 1), (1, 7), (6, 7)]
 

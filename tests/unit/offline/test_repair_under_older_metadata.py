@@ -10,9 +10,9 @@ from danube.data_folder.data_folder import METADATA
 from danube.model.errors import DamagedDataError
 from danube.storage.segment.manifest import manifest_name
 from danube.storage.segment.manifest_format import decode_manifest, encode_manifest
-from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
-from tests.unit.storage.inspection.test_repair import check, contents, lost_of, repair
+from tests.unit.offline.conftest import CLICKS, IDLE, ORDERS
+from tests.unit.offline.folder_world import FolderWorld, Life, flip
+from tests.unit.offline.test_repair import check, contents, lost_of, repair
 
 
 async def begin(life: Life) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from danube.data_folder.findings import Level
 from danube.offline.storage.scan.scan import verify
-from tests.unit.storage.inspection.conftest import CLICKS, ORDERS
-from tests.unit.storage.inspection.folder_world import FolderWorld, bytes_of, flip
+from tests.unit.offline.conftest import CLICKS, ORDERS
+from tests.unit.offline.folder_world import FolderWorld, bytes_of, flip
 
 
 def test_a_folder_as_a_broker_left_it_is_sound(folder: FolderWorld) -> None:

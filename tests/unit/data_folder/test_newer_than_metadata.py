@@ -15,7 +15,7 @@ from danube.metadata.sqlite.store import SqliteStore
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.envelope import ENVELOPE_BYTES, MAGIC, VERSION, Kind
 from danube.storage.segment.manifest import manifest_name
-from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
+from tests.unit.offline.folder_world import FolderWorld, Life, flip
 
 DATA_START = MAGIC + bytes([VERSION, Kind.DATA, 0, 0])
 ORDERS, CLICKS = "/default/orders", "/default/clicks"
