@@ -63,10 +63,9 @@ async def apply_repair(store: MetadataStore, folder: DataFolder, rng: Rng, runne
     topics = [decode_topic(entry) for entry in await store.list(keys.TOPICS)]
     own = {topic.topic_id for topic in topics if topic.owner == folder.broker_id}
     changes = [
-        (record, manifest_version)
-        for topic_id, manifest_version in recorded.items()
-        if topic_id in own
-        and (record := known.get(topic_id, TopicStorage(topic_id))).manifest_version < manifest_version
+        (record, version)
+        for topic_id, version in recorded.items()
+        if topic_id in own and (record := known.get(topic_id, TopicStorage(topic_id))).manifest_version < version
     ]
     there = await runner.run(
         lambda: [one for one in changes if folder.disk.exists(manifest_name(one[0].topic_id, one[1]))]

@@ -76,7 +76,7 @@ def segment_of(name: str) -> tuple[int, int] | None:
 def unlisted_segments(history: TopicHistory) -> list[str]:
     """The segments in the folder of a topic whose manifest cannot be read, in offset order, of one start the newest.
 
-    One of a later manifest_version than any manifest may be half of what it was to be: of a flush or a repair that died.
+    One of a later version than any manifest may be half done: of a flush or a repair that died.
     """
     newest = max([history.record.manifest_version, *(_manifest_version(name) for name in history.files)])
     named = [(found, name) for name in history.files if (found := segment_of(name)) is not None]

@@ -3,17 +3,27 @@
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from danube.broker.config.metadata_store import MetaStoreType
-from danube.data_folder.older_metadata import ASIDE, LostTopic, find_older_metadata, named, served_by
-from danube.metadata.backup.backup import Restored, restored
+from danube.data_folder.data_folder import Identity, read_identity
+from danube.data_folder.older_metadata import (
+    ASIDE,
+    LostTopic,
+    accept,
+    find_older_metadata,
+    find_rollback,
+    named,
+    served_by,
+)
+from danube.metadata.backup.backup import Restored, cluster_id_of, last_topic_id, restored
 from danube.metadata.backup.format import Backup, Origin, check_size, decode_backup, encode_backup
+from danube.metadata.high_water import Reached
 from danube.metadata.raft.folder.inspection import RaftReport, inspect_folder
 from danube.metadata.records.families import families, fault_of, value_of
-from danube.metadata.records.restore_mark import mark_of
+from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import (
@@ -29,7 +39,7 @@ from danube.model.limits.faces import CLI_ANSWER_CHARS_MAX
 from danube.model.limits.metadata import METADATA_KEYS_SHOWN_MAX
 from danube.model.text import count_text
 from danube.offline.cli_options import PROGRAM, OutputFormat
-from danube.offline.folder import identity_in, stamped
+from danube.offline.folder import identity_in, locked, stamped
 from danube.offline.metadata import views
 from danube.offline.metadata.sources import Place, Wanted, kind_of, opened
 from danube.offline.output import Facts, progress, show, waiting
@@ -105,6 +115,35 @@ def inspect(
     if prefix is None and key is None:
         return _show(found, report, file, output)
     return _show_keys(found.snapshot.entries, prefix, key, output)
+
+
+def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCode:
+    """Show what a data folder would lose under its metadata; with `accept_loss` have its broker start all the same."""
+    with opened(wanted) as place, nullcontext() if place.path else locked(wanted.data_dir):
+        identity = _identity(wanted.data_dir)
+        with waiting("reading"):
+            snapshot = place.read().snapshot
+            entries = snapshot.entries
+            _check_cluster(identity, entries, wanted.data_dir)
+            mark = mark_of(entries)
+            rollback = None
+            if place.kind is MetaStoreType.SQLITE:
+                reached = Reached(snapshot.revision, last_topic_id(entries))
+                rollback = find_rollback(wanted.data_dir, identity, reached, mark)
+            older = find_older_metadata(wanted.data_dir, identity, served_by(identity, entries), mark, rollback)
+        lost, rollback = (older.lost, older.rollback) if older is not None else ((), None)
+        newer = len(older.beyond.newer) if older is not None and rollback is None else 0
+        is_refused = bool(lost or rollback)
+        if is_refused and accept_loss:
+            accept(wanted.data_dir, identity, mark)
+        is_accepted = accept_loss or identity.accepted_restore_id == mark.restore_id
+        facts = _adopt_facts(wanted.data_dir, place, mark, lost) | {"newer": newer, "accepted": is_accepted}
+        facts["rolled_back"] = None if rollback is None else str(rollback)
+    show(facts, output, views.adopt_text)
+    if not is_refused or is_accepted:
+        return ExitCode.OK
+    say("nothing was changed: restore a later backup, or repeat with --accept-loss to give these up", PROGRAM)
+    return ExitCode.NEEDS_YES
 
 
 def refusing(work: Callable[[], ExitCode]) -> ExitCode:
@@ -294,3 +333,28 @@ def _read_file(file: Path) -> Backup:
         raise NotFoundError(f"there is no backup {file}: `danube-broker metadata backup` makes one") from None
     except OSError as error:
         raise DataFolderError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _adopt_facts(path: Path, place: Place, mark: RestoreMark, lost: Sequence[LostTopic]) -> Facts:
+    return {
+        "data_folder": str(path.absolute()),
+        "metadata": f"{place.kind}, {place.name}",
+        "restored": None if mark == NEVER_RESTORED else asdict(mark),
+        "lost": [asdict(one) for one in lost],
+    }
+
+
+def _identity(path: Path) -> Identity:
+    try:
+        return read_identity(path)
+    except FileNotFoundError:
+        raise DataFolderError(f"no broker ever had {path}: there is nothing in it that could be lost") from None
+
+
+def _check_cluster(identity: Identity, entries: Sequence[Entry], path: Path) -> None:
+    own, other = identity.cluster_id, cluster_id_of(entries)
+    if own and own != other:
+        raise PreconditionFailedError(
+            f"{path} holds messages of another cluster ({own}), and the metadata is of {other or 'none yet'}: say which"
+            " metadata is meant as for the broker, before the word `metadata`"
+        )

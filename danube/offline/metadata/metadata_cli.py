@@ -141,10 +141,10 @@ def adopt(
     A broker whose metadata was restored from a backup that does not know all topics in its folder does not start. This
     shows them, while the broker does not run; with --accept-loss it starts without them. A later backup is better.
     """
-    from danube.offline.metadata import adopt  # noqa: PLC0415 - as above
+    from danube.offline.metadata import commands  # noqa: PLC0415 - as above
 
     wanted = _wanted(context, data_dir, store)
-    _end(lambda: adopt.adopt(wanted, accept_loss=accept_loss, output=output))
+    _end(lambda: commands.adopt(wanted, accept_loss=accept_loss, output=output))
 
 
 def _wanted(context: typer.Context, data_dir: Path | None, store: StoreKind | None) -> "Wanted":

@@ -28,8 +28,7 @@ from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
 from danube.offline.storage.repair.repair import TEXT_REPORT, Point, bytes_to_write, carry_out
 from danube.offline.storage.repair.repair_plan import RepairPlan, plan_repair
 from danube.offline.storage.report import plan_lines, report_of
-from danube.offline.storage.scan.scan import ScanResult, scan, total_bytes, verify
-from danube.offline.storage.scan.topic_summary import summaries_of
+from danube.offline.storage.scan.scan import ScanResult, scan, summaries_of, total_bytes, verify
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say
 from danube.runtime.disk import LocalDisk

@@ -15,8 +15,7 @@ from danube.offline.output import NONE, Facts, table, table_of, time_text
 from danube.offline.storage.one_file import FileContent, Row
 from danube.offline.storage.report import finding_line
 from danube.offline.storage.scan.journal_contents import FileSummary
-from danube.offline.storage.scan.scan import ScanResult
-from danube.offline.storage.scan.topic_summary import SubscriptionSummary, TopicSummary
+from danube.offline.storage.scan.scan import ScanResult, SubscriptionSummary, TopicSummary
 from danube.runtime.console import escaped
 from danube.storage.segment.manifest import Segment, segment_name
 

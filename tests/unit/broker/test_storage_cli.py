@@ -27,8 +27,7 @@ from danube.offline.output import table
 from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
 from danube.offline.storage.repair.repair import bytes_to_write, carry_out
 from danube.offline.storage.repair.repair_plan import plan_repair
-from danube.offline.storage.scan.scan import scan, verify
-from danube.offline.storage.scan.topic_summary import summaries_of
+from danube.offline.storage.scan.scan import scan, summaries_of, verify
 from danube.offline.storage.views import scan_text
 from danube.runtime.disk import LocalDisk
 from tests.unit.broker.printed_commands import codes_of
