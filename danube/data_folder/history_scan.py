@@ -12,10 +12,9 @@ from danube.model.errors import DamagedDataError
 from danube.runtime.disk import Disk
 from danube.storage.flush.manifest_lookup import load_history
 from danube.storage.flush.orphans import orphans
-from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name
+from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, folder_of, manifest_name
 from danube.storage.tiers.tier import SegmentTier
 
-SEGMENTS = "segments"
 _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{10,})\.segment")
 _TOPIC = re.compile(r"[1-9][0-9]{0,19}|0")
 

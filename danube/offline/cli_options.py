@@ -3,15 +3,19 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import ended
 from danube.runtime.paths import expanded
 from danube.runtime.settings import Loaded
+
+if TYPE_CHECKING:
+    from danube.offline.metadata.sources import Wanted
 
 PROGRAM = "danube-broker"
 
@@ -31,17 +35,15 @@ DataDir = Annotated[
 Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to answer.")]
 
 
-def loaded_of(context: typer.Context) -> Loaded[BrokerSettings]:
-    """The broker's settings, as `danube-broker` has read them before the command's name."""
-    loaded: Loaded[BrokerSettings] = context.obj
-    return loaded
-
-
-def folder_of(context: typer.Context, data_dir: Path | None) -> Path:
-    """The data folder that a command is about."""
-    return data_dir if data_dir is not None else loaded_of(context).settings.data_dir
-
-
 def end(work: Callable[[], ExitCode]) -> None:
     """Do a command's work, and leave with its exit code."""
     raise typer.Exit(ended(work, PROGRAM))
+
+
+def wanted_of(context: typer.Context, data_dir: Path | None, store: str | None = None) -> "Wanted":
+    """The data folder and the metadata that a command is about, by its options and the broker's settings."""
+    from danube.offline.metadata.sources import wanted  # noqa: PLC0415 - `--help` needs none of it
+
+    loaded: Loaded[BrokerSettings] = context.obj  # as `danube-broker` has read them before the command's name
+    folder = data_dir if data_dir is not None else loaded.settings.data_dir
+    return wanted(loaded, folder, MetaStoreType(store) if store is not None else None)

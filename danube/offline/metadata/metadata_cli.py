@@ -3,18 +3,13 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from danube.broker.config.metadata_store import MetaStoreType
 from danube.model.exit_codes import ExitCode
-from danube.offline.cli_options import DataDir, Output, OutputFormat, end, folder_of, loaded_of
+from danube.offline.cli_options import DataDir, Output, OutputFormat, end, wanted_of
 from danube.runtime.paths import expanded
-
-if TYPE_CHECKING:
-    from danube.offline.metadata.sources import Wanted
-
 
 _EPILOG = """Examples:
 
@@ -82,7 +77,7 @@ def backup(  # noqa: PLR0917 - one parameter for each flag
     """
     from danube.offline.metadata import commands  # noqa: PLC0415 - `--help` needs none of it
 
-    wanted = _wanted(context, data_dir, store)
+    wanted = wanted_of(context, data_dir, store)
     _end(lambda: commands.backup(wanted, file, overwrite=overwrite, output=output))
 
 
@@ -103,7 +98,7 @@ def restore(  # noqa: PLR0917 - one parameter for each flag
     """
     from danube.offline.metadata import commands  # noqa: PLC0415 - as above
 
-    wanted = _wanted(context, data_dir, store)
+    wanted = wanted_of(context, data_dir, store)
     _end(lambda: commands.restore(wanted, file, force=force, yes=yes, output=output))
 
 
@@ -124,7 +119,7 @@ def inspect(  # noqa: PLR0917 - one parameter for each flag
     """
     from danube.offline.metadata import commands  # noqa: PLC0415 - as above
 
-    wanted = _wanted(context, data_dir, store)
+    wanted = wanted_of(context, data_dir, store)
     _end(lambda: commands.inspect(wanted, file=file, prefix=prefix, key=key, output=output))
 
 
@@ -143,15 +138,8 @@ def adopt(
     """
     from danube.offline.metadata import commands  # noqa: PLC0415 - as above
 
-    wanted = _wanted(context, data_dir, store)
+    wanted = wanted_of(context, data_dir, store)
     _end(lambda: commands.adopt(wanted, accept_loss=accept_loss, output=output))
-
-
-def _wanted(context: typer.Context, data_dir: Path | None, store: StoreKind | None) -> "Wanted":
-    from danube.offline.metadata.sources import wanted_of  # noqa: PLC0415 - as above
-
-    kind = MetaStoreType(store) if store is not None else None
-    return wanted_of(loaded_of(context), folder_of(context, data_dir), kind)
 
 
 def _end(work: Callable[[], ExitCode]) -> None:

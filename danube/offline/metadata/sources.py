@@ -56,7 +56,7 @@ class Wanted:
     """Which settings of `meta_store` were given, and are not defaults."""
 
 
-def wanted_of(loaded: Loaded[BrokerSettings], data_dir: Path, store: MetaStoreType | None = None) -> Wanted:
+def wanted(loaded: Loaded[BrokerSettings], data_dir: Path, store: MetaStoreType | None = None) -> Wanted:
     """The folder and metadata that a broker's settings name."""
     given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
     return Wanted(data_dir, loaded.settings.meta_store, store, frozenset(key.removeprefix(_GROUP) for key in given))

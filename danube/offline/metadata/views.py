@@ -126,7 +126,7 @@ def _raft_parts(raft: Mapping[str, Any] | None) -> Sequence[str]:
     lines = (
         f"Member:   {raft['node_id']} of the group {_plain(raft['cluster_id'] or '(none yet)')}",
         f"Term:     {raft['term']:,}, voted for {_plain(raft['voted_for'] or 'nobody')}",
-        f"Image:    {snapshot}",
+        f"Snapshot: {snapshot}",
         f"Log:      {log}",
     )
     voters = table("Voters", ("member",), [(_plain(member),) for member in raft["members"]])

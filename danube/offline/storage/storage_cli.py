@@ -1,14 +1,10 @@
 """`danube-broker storage`: what is in the data folder of a broker that does not run, whether it is sound; repair."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from danube.offline.cli_options import DataDir, Output, OutputFormat, end, folder_of, loaded_of
-
-if TYPE_CHECKING:
-    from danube.offline.metadata.sources import Wanted
+from danube.offline.cli_options import DataDir, Output, OutputFormat, end, wanted_of
 
 _EPILOG = """Examples:
 
@@ -84,7 +80,7 @@ def inspect(
     """Show what is in a data folder: journal files, topics, subscriptions, leftovers. Changes nothing."""
     from danube.offline.storage import commands  # noqa: PLC0415 - `--help` needs none of it
 
-    wanted = _wanted(context, data_dir)
+    wanted = wanted_of(context, data_dir)
     end(lambda: commands.inspect(wanted, topic=topic, file=file, output=output))
 
 
@@ -93,7 +89,7 @@ def verify(context: typer.Context, data_dir: DataDir = None, output: Output = Ou
     """Read every byte of a data folder and tell each fault, with file, byte, topic and offsets. Changes nothing."""
     from danube.offline.storage import commands  # noqa: PLC0415 - as above
 
-    wanted = _wanted(context, data_dir)
+    wanted = wanted_of(context, data_dir)
     end(lambda: commands.verify_folder(wanted, output=output))
 
 
@@ -111,11 +107,5 @@ def repair(
     """
     from danube.offline.storage import commands  # noqa: PLC0415 - as above
 
-    wanted = _wanted(context, data_dir)
+    wanted = wanted_of(context, data_dir)
     end(lambda: commands.repair(wanted, accept_loss=accept_loss, output=output))
-
-
-def _wanted(context: typer.Context, data_dir: Path | None) -> "Wanted":
-    from danube.offline.metadata.sources import wanted_of  # noqa: PLC0415 - as above
-
-    return wanted_of(loaded_of(context), folder_of(context, data_dir))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from danube.data_folder.findings import Finding, damage, note
-from danube.data_folder.history_scan import SEGMENTS, TopicHistory, scan_history, size_of, topic_ids, unlisted_segments
+from danube.data_folder.history_scan import TopicHistory, scan_history, size_of, topic_ids, unlisted_segments
 from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import DamagedDataError, StorageUnavailableError
@@ -22,7 +22,7 @@ from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.format import index_sequence
 from danube.storage.journal.walker import FileBegun, SoundRound
-from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
+from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
 
