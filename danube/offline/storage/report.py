@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 from danube.data_folder.findings import Finding
+from danube.model.text import count_text
 from danube.offline.storage.repair.repair_plan import RepairPlan, TopicRepair
 from danube.runtime.console import escaped
 
@@ -52,20 +53,20 @@ def plan_lines(plan: RepairPlan) -> Iterator[str]:
     whole = len(plan.topics) - len(lossy)
     if whole:
         what = "more topic" if lossy else "topic"
-        yield f"{_count(whole, what)} lose{'s' * (whole == 1)} nothing: what is sound is written anew."
+        yield f"{count_text(whole, what)} lose{'s' * (whole == 1)} nothing: what is sound is written anew."
     if plan.journal:
         yield "The journal is set aside as a whole; what is sound in it is kept in segments, and a new one begins."
     if plan.unknown_bytes:
         yield (
-            f"In {_count(plan.unknown_bytes, 'byte')} of the journal nobody can say what was: the newest messages of "
-            "any topic may have been there, and positions of subscriptions, which then get messages again."
+            f"In {count_text(plan.unknown_bytes, 'byte')} of the journal nobody can say what was: the newest messages "
+            "of any topic may have been there, and positions of subscriptions, which then get messages again."
         )
     if plan.is_end_missing:
         yield (
             "The end of the journal is missing, and nobody can say how much was behind what is known: messages of any "
             "topic may be lost that are not counted here."
         )
-    yield f"{_count(plan.set_aside_bytes, 'byte')} of files are set aside; nothing is deleted."
+    yield f"{count_text(plan.set_aside_bytes, 'byte')} of files are set aside; nothing is deleted."
 
 
 def finding_line(finding: Finding, names: Mapping[int, str]) -> str:
@@ -119,19 +120,15 @@ def _topic_lines(topic: TopicRepair) -> Iterator[str]:
     repaired = topic.repaired
     yield f"{escaped(topic.name)}:"
     if repaired.lost:
-        yield f"  lost: {_count(repaired.lost_count, 'message')}, {_offsets(repaired.lost)}"
+        yield f"  lost: {count_text(repaired.lost_count, 'message')}, {_offsets(repaired.lost)}"
     if topic.unknown_before:
         yield f"  begins at offset {topic.unknown_before}; nobody can say whether messages before it are lost"
     if repaired.left_out:
         yield f"  set aside, though sound: {_offsets(repaired.left_out)} (too many behind them are lost)"
     if repaired.skipped:
         yield f"  passed over: {_offsets([repaired.skipped])}; nobody can say whether messages had them"
-    yield f"  kept: {_count(topic.kept_count, 'message')}; the topic goes on at offset {topic.end_offset}"
+    yield f"  kept: {count_text(topic.kept_count, 'message')}; the topic goes on at offset {topic.end_offset}"
     for name, count in topic.unread.items():
         yield f"  subscription {escaped(name)} had not acknowledged {count:,} of them"
     for name in topic.from_start:
         yield f"  subscription {escaped(name)} begins with the oldest message: its position is lost"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -50,8 +50,6 @@ class RepairedTopic:
     """Offsets whose messages are gone."""
     left_out: tuple[range, ...] = ()
     """Sound ones before the new start, because too many behind them are lost."""
-    dropped: tuple[Segment, ...] = ()
-    """Segments of those."""
     skipped: range = range(0)
     """Offsets at the end of which nobody can say whether messages had them: none is to get them again."""
 
@@ -122,7 +120,6 @@ class _Plan:
         self._lost: list[range] = []
         self._filled = 0
         self._left_out: list[range] = []
-        self._dropped: list[Segment] = []
         self._skipped = range(0)
 
     def take(self, source: Source, sound: range) -> None:
@@ -161,7 +158,6 @@ class _Plan:
             steps=tuple(self._steps),
             lost=merged(self._lost),
             left_out=merged(self._left_out),
-            dropped=tuple(self._dropped),
             skipped=self._skipped,
         )
 
@@ -178,7 +174,6 @@ class _Plan:
     def _begin_at(self, offset: int) -> None:
         for step in self._steps:
             if isinstance(step, Stay):
-                self._dropped.append(step.segment)
                 self._left_out.append(range(step.segment.base_offset, step.segment.end_offset))
             else:
                 self._left_out += [part for name, part in step.parts if name is not None]

@@ -29,8 +29,6 @@ class JournalTopic:
     cursors: dict[int, tuple[int, Cursor]] = field(default_factory=dict)
     """By subscription id the last one, and the position of its record."""
     producer_states: StoredProducerStates = field(default_factory=StoredProducerStates)
-    records: int = 0
-    """Envelopes of any kind."""
     lost_end: int = 0
     """After the last offset that is known of a message that is lost; 0 when there is none."""
     doubts_before: int = 0
@@ -56,7 +54,6 @@ class JournalTopic:
 
     def add(self, envelope: Envelope, position: int, body: bytes) -> str | None:
         """The next record; answers what is wrong with it when it cannot follow."""
-        self.records += 1
         if envelope.kind is Kind.CURSOR:
             decoded = decode_cursor(body)
             if decoded is None:
