@@ -83,7 +83,7 @@ def _blocks(packed: memoryview) -> Iterator[Any]:
     magic, version, compression, _ = _HEADER.unpack_from(packed)
     if magic != _MAGIC:
         raise ValueError("it is none")
-    if version > SNAPSHOT_VERSION or compression != _ZLIB:
+    if not 1 <= version <= SNAPSHOT_VERSION or compression != _ZLIB:
         raise ValueError(f"it has format {version} and this Danube reads up to {SNAPSHOT_VERSION}")
     position = _HEADER.size
     while True:

@@ -94,6 +94,13 @@ def test_damage_anywhere_is_noticed(snapshot: StateSnapshot, data: st.DataObject
             decode_state(damaged)
 
 
+def test_a_version_that_never_was_is_refused() -> None:
+    whole = bytearray(packed(StateSnapshot(0, 0, (), (), ())))
+    whole[4] = 0
+    with pytest.raises(MetadataError, match="format 0"):
+        decode_state(bytes(whole))
+
+
 @given(st.binary(max_size=100))
 def test_other_bytes_are_no_snapshot(noise: bytes) -> None:
     for each in (noise, b"DNBI\x01\x00\x01\x00" + noise):
