@@ -13,7 +13,7 @@ FUNCTION_LINES_MAX = 70
 MODULES_A_ROOM_MAX = 12
 ROOMS_TOO_LARGE = {"danube/storage/journal"}
 """Not held to it yet."""
-LINES_MAX = {("danube/", "spark_analytics/"): 82_000, ("lab/",): 12_200}
+LINES_MAX = {("danube/", "spark_analytics/"): 80_500, ("lab/",): 12_100}
 """On their way to 78,000 and 9,500: only ever lowered."""
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 # Written in parts, so that this file does not hold what it looks for.
