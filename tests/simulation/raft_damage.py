@@ -12,7 +12,7 @@ from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.folder.folder import FOLDER, RaftFolder
 from danube.metadata.raft.folder.format import NEXT_STEP, Entry, file_sequence
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
-from danube.model.errors import DamagedDataError
+from danube.model.errors import DamagedDataError, DataFolderError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
@@ -76,6 +76,8 @@ def judge_raft(files: Files, promise: RaftPromise) -> tuple[str, str]:
         told = str(error)
         is_led = told.startswith(f"{FOLDER}/") and told.endswith(NEXT_STEP)
         return "" if is_led else f"the refusal leads nowhere: {told}", told
+    except DataFolderError as error:  # a flipped bit of a format's version reads as another version
+        return "" if "use the Danube" in str(error) else f"the refusal leads nowhere: {error}", str(error)
     try:
         return _missing(folder, promise), ""
     finally:
