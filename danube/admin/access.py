@@ -16,7 +16,7 @@ class AccessLevel(StrEnum):
     DESTROY = "destroy"
 
     def allows(self, level: "AccessLevel") -> bool:
-        """Whether an operation of this level may be called."""
+        """True if an operation of this level may be called."""
         order = list(AccessLevel)
         return order.index(level) <= order.index(self)
 
@@ -55,7 +55,7 @@ class Guard:
             )
 
     def needs_approval(self, effect: Effect, face: Face) -> bool:
-        """Whether a plan with this effect, asked for through this face, waits for a person.
+        """True if a plan with this effect, asked for through this face, waits for a person.
 
         On the other faces a person sees the plan and applies it.
         """

@@ -103,7 +103,7 @@ class MemoryCluster:
     """Everything that operations can see or change; a test sets it as it likes."""
 
     brokers: list[admin.BrokerInfo] = field(default_factory=list)
-    gone: tuple[admin.BrokerStanding, ...] = ()
+    gone: tuple[admin.BrokerState, ...] = ()
     """Brokers that are told of beside these."""
     leader: str | None = None
     namespaces: dict[str, admin.NamespacePolicies] = field(default_factory=dict)
@@ -114,10 +114,10 @@ class MemoryCluster:
     """Operations that change nothing of this."""
     last_topic_id: int = 0
 
-    def states(self) -> tuple[admin.BrokerStanding, ...]:
+    def states(self) -> tuple[admin.BrokerState, ...]:
         """The brokers, of which the first one owns all topics, and those that are gone."""
         there = (
-            admin.BrokerStanding(broker_id=info.broker_id, status=info.status, topics=0 if at else len(self.topics))
+            admin.BrokerState(broker_id=info.broker_id, status=info.status, topics=0 if at else len(self.topics))
             for at, info in enumerate(self.brokers)
         )
         return (*there, *self.gone)

@@ -148,7 +148,7 @@ class MemoryGateway:
         self.version = "0.0.0"
         self.stopped_reason: str | None = None
         self.storage = ROOMY
-        self.kept_plans: dict[str, Plan] = {}
+        self.stored_plans: dict[str, Plan] = {}
         self.audit_records: list[AuditRecord] = []
         self.other_audit_logs: dict[str, list[AuditRecord] | None] = {}
         """Of the other brokers of the cluster, by their ids; None of one that does not run."""
@@ -379,7 +379,7 @@ class MemoryGateway:
     # Plans
 
     async def create_plan(self, request: PlanRequest) -> Plan:
-        plan_id = f"plan-{len(self.kept_plans) + 1}"
+        plan_id = f"plan-{len(self.stored_plans) + 1}"
         plan = new_plan(request, self._impact(request), plan_id=plan_id, now_ms=self.clock.now_ms())
         return plan if request.dry_run else self._keep(plan)
 
@@ -387,7 +387,7 @@ class MemoryGateway:
         return self._plan(plan_id)
 
     async def plans(self) -> Sequence[Plan]:
-        return sorted(self.kept_plans.values(), key=lambda plan: (-plan.created_ms, plan.plan_id))
+        return sorted(self.stored_plans.values(), key=lambda plan: (-plan.created_ms, plan.plan_id))
 
     async def decide_plan(self, decision: Decision) -> Plan:
         return self._keep(decided(self._plan(decision.plan_id), decision, self.clock.now_ms()))
@@ -461,14 +461,14 @@ class MemoryGateway:
         return impact
 
     def _plan(self, plan_id: str) -> Plan:
-        if plan_id not in self.kept_plans:
+        if plan_id not in self.stored_plans:
             raise PlanNotFoundError(
                 f"there is no plan {plan_id[:40]!r} (any more): list the plans, or ask for a new one"
             )
-        return self.kept_plans[plan_id]
+        return self.stored_plans[plan_id]
 
     def _keep(self, plan: Plan) -> Plan:
-        self.kept_plans[plan.plan_id] = plan
+        self.stored_plans[plan.plan_id] = plan
         return plan
 
 

@@ -60,7 +60,7 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
         cluster.add_topic(EVENTS.partition(index), DispatchStrategy.RELIABLE, created_ms=now_ms)
     cluster.add_topic(TICKS, DispatchStrategy.NON_RELIABLE, created_ms=now_ms)
     impact = impact_on(cluster, SEEDED_REQUEST.operation, SEEDED_REQUEST.arguments)
-    gateway.kept_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
+    gateway.stored_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
     return gateway
 
 

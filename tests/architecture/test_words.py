@@ -19,10 +19,7 @@ NOT_LAB: Final = ("danube/", "spark_analytics/")
 FORMATS: Final = frozenset({"numbering_id", "set_aside", "set_aside_bytes"})
 """Names that programs read: fields of the protocol, and of a report in JSON."""
 UNFINISHED: Final = (
-    "danube/admin/",
     "danube/broker/control/",
-    "danube/model/plans/",
-    "danube/model/records/",
     "danube/offline/",
     "danube/storage/",
     "lab/takeover/",

@@ -140,7 +140,7 @@ def _is_wanted(reading: Reading, wanted: LagFilter) -> bool:
 
 
 def _is_sound(stamp: Stamp, reading: Reading) -> bool:
-    """Whether its values are of the types that the rules count on."""
+    """True if its values are of the types that the rules count on."""
     who_and_when = (stamp.broker_id, stamp.start_id, stamp.at_ms, stamp.sequence)
     if tuple(map(type, who_and_when)) != (str, str, int, int):
         return False

@@ -29,7 +29,7 @@ def fields_of(operation: AnyOperation) -> dict[str, FieldSpec]:
 
 
 def takes_namespace(operation: AnyOperation) -> bool:
-    """Whether `--namespace` may stand beside the bare name of a topic."""
+    """True if `--namespace` may stand beside the bare name of a topic."""
     fields = fields_of(operation)
     return NAMESPACE not in fields and any(field.completes == "topic" for field in fields.values())
 

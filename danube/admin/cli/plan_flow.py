@@ -116,17 +116,17 @@ def _plan_id(operation: AnyOperation, params: Params) -> str:
 
 
 def _can_ask() -> bool:
-    """Whether a person reads what is asked and types the answer."""
+    """True if a person reads what is asked and types the answer."""
     return console.is_terminal(sys.stdin, sys.stderr)
 
 
 def _confirmed(question: str) -> bool:
-    """Whether the answer is yes; anything else, and nothing, is no."""
+    """True if the answer is yes; anything else, and nothing, is no."""
     return _answer(f"{question} [y/N] ").lower() in {"y", "yes"}
 
 
 def _typed_again(question: str, word: str) -> bool:
-    """Whether exactly this word was typed."""
+    """True if exactly this word was typed."""
     return _answer(f"{question}: ") == word
 
 

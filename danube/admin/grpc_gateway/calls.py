@@ -64,7 +64,7 @@ class AdminCalls:
             ) from None
 
     async def is_cluster(self) -> bool:
-        """Whether there are brokers that agree."""
+        """True if the broker belongs to a cluster."""
         try:
             await self.raft_status()
         except UnsupportedError:

@@ -55,14 +55,14 @@ class Reply:
 
 
 def can_ask(context: Context) -> bool:
-    """Whether the host says that it can put a form before a person."""
+    """True if the host says that it can put a form before a person."""
     capabilities = context.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def asks_by_result(context: Context) -> bool:
-    """Whether a question ends the call (the newer era) instead of interrupting it."""
+    """True if a question ends the call (the newer era) instead of interrupting it."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 

@@ -161,7 +161,7 @@ class FieldSpec:
 
     @property
     def is_paging(self) -> bool:
-        """Whether every listing has it."""
+        """True if every listing has it."""
         return self.name in PageParams.model_fields
 
 

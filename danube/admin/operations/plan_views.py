@@ -43,7 +43,7 @@ class PlanView(Result):
 
 
 class PlannedResult(Result):
-    """What an operation answers that acts by a plan: the plan, or that it was applied."""
+    """Answer of an operation that acts by a plan: the plan, or that it was applied."""
 
     status: PlanStatus = Field(description="`applied`: it is done. Anything else: nothing has changed.")
     plan: PlanView = Field(description="The plan.")
@@ -69,7 +69,7 @@ def planned_result(plan: Plan, now_ms: int) -> PlannedResult:
 
 
 def is_applicable_on(plan: PlanView, face: Face) -> bool:
-    """Whether it may be offered to be applied there: a plan that nobody approved is for the face that made it."""
+    """True if it may be applied there: a plan that nobody approved is for the face that made it."""
     return plan.status is PlanStatus.READY and (plan.decided_by is not None or plan.asked_through is face)
 
 

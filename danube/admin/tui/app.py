@@ -53,7 +53,7 @@ class AdminApp(App[None]):
         Binding("colon", "command_palette", "Operations"),
         Binding("question_mark", "help", "Help"),
         Binding("p", "pause", "Pause"),
-        Binding("r", "refresh", "Look now"),
+        Binding("r", "refresh", "Refresh"),
         Binding("plus,equals_sign", "pace(0.5)", "More often", show=False),
         Binding("minus", "pace(2)", "Less often", show=False),
     ]

@@ -9,7 +9,7 @@ from danube.model.calls.admin import (
     UNREACHABLE,
     BrokerDescription,
     BrokerInfo,
-    BrokerStanding,
+    BrokerState,
     JournalDescription,
     StorageDescription,
 )
@@ -95,14 +95,14 @@ class BrokerControl:
             if int(each.broker_id)
         )
 
-    def states(self) -> tuple[BrokerStanding, ...]:
+    def states(self) -> tuple[BrokerState, ...]:
         """This broker, those registered, those gone for less than CLUSTER_GONE_SHOWN_S and owners of topics, by id.
 
         A broker is unreachable once its lease has ended, and before that where its member of the Raft group is. Costs a
         step for each topic of the cluster.
         """
         topics = sum(_is_counted(topic.name) for topic in self._topics)
-        own = BrokerStanding(broker_id=self.own_id, status=_STATUS, topics=topics)
+        own = BrokerState(broker_id=self.own_id, status=_STATUS, topics=topics)
         if self._cluster is None:
             return (own,)
         cluster, now_ms = self._cluster, self._clock.now_ms()
@@ -112,11 +112,11 @@ class BrokerControl:
         members = cluster.membership.status().members if cluster.membership else ()
         away = {each.node_id for each in members if not each.connected}
 
-        def state(broker_id: int) -> BrokerStanding:
+        def state(broker_id: int) -> BrokerState:
             if broker_id == self._identity.broker_id:
                 return own
             is_active = broker_id in running and running[broker_id].node_id not in away
-            return BrokerStanding(
+            return BrokerState(
                 broker_id=str(broker_id),
                 status=_STATUS if is_active else UNREACHABLE,
                 topics=owned[broker_id],
@@ -171,7 +171,7 @@ class BrokerControl:
             metrics_url=self._urls.metrics,
         )
 
-    def _other(self, registry: "BrokerRegistry", standing: BrokerStanding) -> BrokerInfo:
+    def _other(self, registry: "BrokerRegistry", standing: BrokerState) -> BrokerInfo:
         broker_id = int(standing.broker_id)
         gone = registry.gone.get(broker_id)
         known = registry.find(broker_id) or (gone.registration if gone else None)

@@ -144,7 +144,7 @@ class ClusterMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerStanding:
+class BrokerState:
     """A broker that runs, ran a while ago, or owns topics."""
 
     broker_id: str
@@ -173,7 +173,7 @@ class ClusterDescription:
     members: tuple[ClusterMember, ...] = ()
     leader_broker_id: str | None = None
     """The elected leader among the brokers."""
-    brokers: tuple[BrokerStanding, ...] = ()
+    brokers: tuple[BrokerState, ...] = ()
     """Sorted by id; empty from a broker of an older version."""
 
 

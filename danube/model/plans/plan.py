@@ -33,7 +33,7 @@ _KEEP_MS = round(PLAN_KEEP_S * 1_000)
 
 
 class Effect(StrEnum):
-    """What an operation does to the cluster."""
+    """Effect of an operation on the cluster."""
 
     READ = "read"
     WRITE = "write"
@@ -45,7 +45,7 @@ class Effect(StrEnum):
 
     @property
     def is_planned(self) -> bool:
-        """Whether an operation with this effect acts by a plan alone."""
+        """True if an operation with this effect acts by a plan alone."""
         return self in {Effect.MOVE, Effect.DESTROY}
 
 
@@ -62,7 +62,7 @@ class Face(StrEnum):
 
 
 class Approval(StrEnum):
-    """Where a plan's approval stands."""
+    """Approval of a plan."""
 
     NOT_NEEDED = "not_needed"
     WAITING = "waiting"
@@ -73,7 +73,7 @@ class Approval(StrEnum):
 
 
 class PlanStatus(StrEnum):
-    """Where a plan stands."""
+    """Status of a plan."""
 
     WAITING = "waiting"
     """For a person to approve or reject it."""
@@ -87,13 +87,13 @@ class PlanStatus(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether it can neither be decided about nor applied any more."""
+        """True if it can neither be decided about nor applied any more."""
         return self not in {PlanStatus.WAITING, PlanStatus.READY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, as far as the face knows."""
+    """Identity of the caller, as far as the face knows it."""
 
     who: str
     """`user@host`, or the subject of a token."""

@@ -257,7 +257,7 @@ _FIELDS: Mapping[RecordKind, Mapping[str, type | tuple[type, ...]]] = {
 
 
 def _is_whole(fields: Fields, kind: RecordKind) -> bool:
-    """Whether every field is there, of its type and no larger than it can be: anybody may publish a result."""
+    """True if every field is there, of its type and no larger than it can be: anybody may publish a result."""
     wanted = {**_HEAD, **_FIELDS[kind]}
     if not all(isinstance(fields.get(name), of) and not isinstance(fields[name], bool) for name, of in wanted.items()):
         return False

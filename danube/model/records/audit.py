@@ -26,7 +26,7 @@ GENESIS = "0" * 64
 
 
 class Outcome(StrEnum):
-    """How a call ended."""
+    """Outcome of a call."""
 
     STARTED = "started"
     """Written before a change is tried: without a second record, nobody knows how it ended."""

@@ -158,12 +158,12 @@ async def test_what_acts_at_once_takes_no_plan(gateway: MemoryGateway) -> None:
 async def test_what_is_above_the_level_is_refused_recorded_and_not_asked_for(
     gateway: MemoryGateway, name: str, arguments: dict[str, object], level: AccessLevel
 ) -> None:
-    before, plans = gateway.digest(), dict(gateway.kept_plans)
+    before, plans = gateway.digest(), dict(gateway.stored_plans)
     with pytest.raises(AccessLevelError):
         await call(gateway, name, arguments, guard=Guard(level=level))
     assert gateway.calls == ["record"]
     assert outcomes(gateway) == [Outcome.REFUSED]
-    assert (gateway.digest(), gateway.kept_plans) == (before, plans)
+    assert (gateway.digest(), gateway.stored_plans) == (before, plans)
 
 
 # Plans
@@ -198,7 +198,7 @@ async def test_a_plan_whose_application_cannot_be_recorded_is_not_applied(gatewa
     with pytest.raises(StorageUnavailableError):
         await call(gateway, "delete_topic", ORDERS, plan_id=plan_id)
     assert gateway.digest() == before
-    assert gateway.kept_plans[plan_id].applied_ms is None
+    assert gateway.stored_plans[plan_id].applied_ms is None
 
 
 async def test_the_plan_of_an_assistant_waits_for_a_person(gateway: MemoryGateway) -> None:
@@ -237,7 +237,7 @@ async def test_a_yes_that_cannot_be_recorded_does_not_count(gateway: MemoryGatew
     host = session_of(gateway, face=Face.MCP_HOST)
     with pytest.raises(StorageUnavailableError):
         await decide(host, operation, parse_arguments(operation, ORDERS), plan_id, approve=True)
-    assert gateway.kept_plans[plan_id].decided_by is None
+    assert gateway.stored_plans[plan_id].decided_by is None
 
 
 async def test_a_yes_of_the_assistant_itself_is_refused_and_recorded(gateway: MemoryGateway) -> None:

@@ -13,7 +13,7 @@ from danube.admin.operations.fields import Volatile, marks
 from danube.admin.operations.operation import AnyOperation, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import view_of
-from danube.model.calls.admin import UNREACHABLE, BrokerStanding
+from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
 from lab.kernel.memory_gateway import MemoryGateway
@@ -50,9 +50,9 @@ async def test_what_reads_changes_nothing(operation: AnyOperation, example: Exam
     if operation.effect is not Effect.READ:
         return
     gateway = seeded_gateway()
-    before, plans = gateway.digest(), dict(gateway.kept_plans)
+    before, plans = gateway.digest(), dict(gateway.stored_plans)
     await execute(session_of(gateway), operation, parse_arguments(operation, example.arguments))
-    assert (gateway.digest(), gateway.kept_plans) == (before, plans)
+    assert (gateway.digest(), gateway.stored_plans) == (before, plans)
 
 
 @pytest.mark.parametrize(("operation", "example"), EXAMPLES)
@@ -210,9 +210,9 @@ async def test_blocked_subscription_is_a_state_a_count_and_a_warning_with_the_ne
 async def test_topics_of_a_broker_that_is_gone_make_health_critical() -> None:
     gateway = seeded_gateway()
     seen_ms = gateway.clock.now_ms() - 90_000
-    gone = BrokerStanding(broker_id="77", status=UNREACHABLE, topics=3, last_seen_ms=seen_ms)
-    nobody = BrokerStanding(broker_id="0", status=UNREACHABLE, topics=2)
-    idle = BrokerStanding(broker_id="78", status=UNREACHABLE, topics=0)
+    gone = BrokerState(broker_id="77", status=UNREACHABLE, topics=3, last_seen_ms=seen_ms)
+    nobody = BrokerState(broker_id="0", status=UNREACHABLE, topics=2)
+    idle = BrokerState(broker_id="78", status=UNREACHABLE, topics=0)
     for more, status, said in (
         ((), "ok", "the brokers of all "),
         ((idle,), "ok", "the brokers of all "),

@@ -195,7 +195,7 @@ async def test_a_durability_that_cannot_be_is_not_even_planned(change: dict[str,
     gateway = seeded_gateway()
     with pytest.raises(InvalidRequestError, match=problem):
         await asked(gateway, "set_topic_durability", topic=str(ORDERS), **change)
-    assert len(gateway.kept_plans) == len(seeded_gateway().kept_plans)
+    assert len(gateway.stored_plans) == len(seeded_gateway().stored_plans)
 
 
 async def test_of_a_broker_that_does_not_tell_its_durability_is_not_known() -> None:
@@ -228,7 +228,7 @@ async def test_a_retention_that_cannot_be_is_not_even_planned(change: dict[str, 
     gateway = seeded_gateway()
     with pytest.raises(InvalidRequestError, match=problem):
         await asked(gateway, "set_topic_retention", topic=str(ORDERS), **change)
-    assert len(gateway.kept_plans) == len(seeded_gateway().kept_plans)
+    assert len(gateway.stored_plans) == len(seeded_gateway().stored_plans)
 
 
 async def test_one_limit_is_set_while_another_is_inherited_again() -> None:

@@ -90,7 +90,7 @@ async def test_hostile_names_are_shown_and_obeyed_by_nobody(name: str, arguments
 
 def test_the_plan_of_a_hostile_caller_is_harmless_too() -> None:
     gateway = seeded_gateway()
-    plan = gateway.kept_plans[PLAN_ID]
+    plan = gateway.stored_plans[PLAN_ID]
     hostile = Caller(who=HOSTILE, face=Face.MCP, client=HOSTILE)
     request = PlanRequest(
         operation=HOSTILE,

@@ -27,7 +27,7 @@ from danube.metadata.records.cluster import decode_registration, encode_registra
 from danube.metadata.records.record_format import decode_topic, encode_topic
 from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore
-from danube.model.calls.admin import UNREACHABLE, BrokerStanding
+from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.calls.client import LookupKind
 from danube.model.errors import (
     DataFolderError,
@@ -263,12 +263,12 @@ async def _lists(cell: Cell, count: int) -> bool:
     return len(await cell.admin.brokers()) == count
 
 
-async def standings(cell: Cell) -> dict[str, BrokerStanding]:
+async def standings(cell: Cell) -> dict[str, BrokerState]:
     answer = await cell.admin.call("/danube.control.Cluster/DescribeCluster")
     return {each.broker_id: each for each in control_messages.CLUSTER_DESCRIPTION.decode(answer).brokers}
 
 
-async def _stands(cell: Cell, wanted: BrokerStanding) -> bool:
+async def _stands(cell: Cell, wanted: BrokerState) -> bool:
     return (await standings(cell)).get(wanted.broker_id) == wanted
 
 

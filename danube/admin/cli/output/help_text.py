@@ -67,7 +67,7 @@ def command_line(operation: AnyOperation, example: Example) -> str:
 
 
 def verbs_text(operations: Iterable[AnyOperation]) -> str:
-    """What can be done with a noun: the help of its group."""
+    """Verbs of a noun: the help of its group."""
     verbs = list(dict.fromkeys(operation.words[1] for operation in operations if len(operation.words) > 1))
     if len(verbs) > _VERBS_SHOWN:
         verbs = [*verbs[: _VERBS_SHOWN - 1], f"{len(verbs) - _VERBS_SHOWN + 1} more"]

@@ -22,7 +22,7 @@ class OutputFormat(StrEnum):
 
     @property
     def is_for_people(self) -> bool:
-        """Whether a person reads it; the others are for programs."""
+        """True for formats that a person reads; the others are for programs."""
         return self in {OutputFormat.TABLE, OutputFormat.WIDE}
 
 

@@ -116,7 +116,7 @@ def _answer(part: Schema, whole: Schema, described: set[tuple[str, str]], field:
 
 
 def _tells_values(text: str) -> bool:
-    """Whether a description of an answer says what its values mean; the others say again what the name says."""
+    """True if a description of an answer says what its values mean; the others repeat the name."""
     return any(word in text for word in ("`", "null", "empty", "seconds"))
 
 

@@ -27,7 +27,7 @@ class BearerToken:
     is_new: bool = False
 
     def opens(self, header: bytes | None) -> bool:
-        """Whether an Authorization header holds it. Takes the same time wherever it differs."""
+        """True if an Authorization header holds it. Takes the same time wherever it differs."""
         if header is None or header[: len(_SCHEME)].lower() != _SCHEME:
             return False
         return hmac.compare_digest(header[len(_SCHEME) :].strip(), self.secret.encode())

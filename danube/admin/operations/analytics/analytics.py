@@ -46,7 +46,7 @@ RunText = Annotated[str, Field(min_length=1, max_length=ANALYTICS_RUN_ID_CHARS_M
 
 
 class AnalyticsJob(StrEnum):
-    """What Spark can be asked."""
+    """Jobs that Spark runs."""
 
     LAG = LAG_JOB
 

@@ -38,7 +38,7 @@ R = TypeVar("R", bound="LagRow")
 
 
 class LagSource(StrEnum):
-    """Where the answer is to come from."""
+    """Source of the answer."""
 
     AUTO = "auto"
     """The newest Spark result if it is fresh, else live."""
@@ -47,7 +47,7 @@ class LagSource(StrEnum):
 
 
 class AnalyzeLagParams(Params):
-    """Whose lag, and how to answer."""
+    """Subscriptions to judge, and the source of the answer."""
 
     topic: TopicText | None = Field(
         default=None, description="Only this topic; of a partitioned one, all its partitions."
@@ -125,7 +125,7 @@ class LagGroupRow(LagRow):
 
 
 class LagReport(Result):
-    """Who is behind: the worst first."""
+    """Subscriptions that are behind: the worst first."""
 
     answered_by: Annotated[str, Moving] = Field(
         description="`live`: judged here from the last minutes; `spark`: a result of a run."

@@ -12,7 +12,7 @@ from danube.model.calls.admin import (
     UNREACHABLE,
     BrokerDescription,
     BrokerInfo,
-    BrokerStanding,
+    BrokerState,
     ClusterDescription,
     StorageDescription,
 )
@@ -23,7 +23,7 @@ from danube.model.text import count_text
 
 
 class CheckStatus(StrEnum):
-    """How a check ended, from good to bad."""
+    """Result of a check, from good to bad."""
 
     OK = "ok"
     UNKNOWN = "unknown"
@@ -90,7 +90,7 @@ async def _of_cluster(call: Call) -> list[Check]:
     return [*_agreement(cluster), *topics]
 
 
-def _judge_owners(brokers: Sequence[BrokerStanding], now_ms: int) -> tuple[CheckStatus, str]:
+def _judge_owners(brokers: Sequence[BrokerState], now_ms: int) -> tuple[CheckStatus, str]:
     lost = [each for each in brokers if each.status == UNREACHABLE and each.topics]
     if not lost:
         return CheckStatus.OK, f"the brokers of all {sum(each.topics for each in brokers):,} topics run"
@@ -99,7 +99,7 @@ def _judge_owners(brokers: Sequence[BrokerStanding], now_ms: int) -> tuple[Check
     return CheckStatus.CRITICAL, f"topics that nobody serves: {sum(each.topics for each in lost):,} ({words}). {step}"
 
 
-def _owner(lost: BrokerStanding, now_ms: int) -> str:
+def _owner(lost: BrokerState, now_ms: int) -> str:
     if lost.broker_id == "0":
         return f"{lost.topics:,} belong to no broker"
     seen_ms = lost.last_seen_ms

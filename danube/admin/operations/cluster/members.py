@@ -35,7 +35,7 @@ class MemberRow(Result):
     lag: Annotated[int | None, VOLATILE] = Field(description="Changes that it lacks; null is not known.")
 
 
-class StandingRow(Result):
+class BrokerStateRow(Result):
     """One broker."""
 
     broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its id; `0` is no broker.")
@@ -47,7 +47,7 @@ class StandingRow(Result):
 
 
 class ClusterStatus(Result):
-    """How the brokers agree, and what the one that was asked says of itself; null is not known, or not there."""
+    """Agreement of the brokers, as the one that was asked sees it; null is not known, or not there."""
 
     mode: str = Field(description="`standalone`: one broker that agrees with nobody. `cluster`: several.")
     self_node_id: Annotated[str, VOLATILE] = Field(title="Self Node ID", description="The broker that was asked.")
@@ -72,7 +72,7 @@ class ClusterStatus(Result):
     metadata: str | None = Field(description="What keeps the metadata; null is not known.")
     has_quorum: bool | None = Field(description="Whether a majority of the voters is reached.")
     members: list[MemberRow] = Field(description="Who agrees, by node id.")
-    brokers: list[StandingRow] = Field(description="Those that run, are gone since a while ago, or own topics.")
+    brokers: list[BrokerStateRow] = Field(description="Those that run, are gone since a while ago, or own topics.")
 
 
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
@@ -95,7 +95,7 @@ async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 
         metadata=cluster.kind if cluster else None,
         has_quorum=cluster.has_quorum if cluster else None,
         members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
-        brokers=[StandingRow.of(each) for each in cluster.brokers] if cluster else [],
+        brokers=[BrokerStateRow.of(each) for each in cluster.brokers] if cluster else [],
     )
 
 
@@ -154,7 +154,7 @@ class TransferParams(Params):
 
 
 class Transferred(Result):
-    """Who leads."""
+    """The leader after a transfer."""
 
     leader: Annotated[str, VOLATILE] = Field(description="The node that leads now.")
 

@@ -23,7 +23,7 @@ class DisconnectParams(Params):
 
 
 class ClientKind(StrEnum):
-    """What a client does at a topic."""
+    """Role of a client at a topic."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -45,7 +45,7 @@ class ConnectionRow(Result):
 
 
 class ConnectionList(Result):
-    """Who is connected."""
+    """Connected clients."""
 
     topic: str = Field(description="The topic.")
     connection_count: int = Field(description="How many there are; the list has the first of them.")

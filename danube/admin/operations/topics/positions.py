@@ -63,7 +63,7 @@ _START = "`earliest`, `latest`, an offset, or a time in UTC such as 2026-01-31T1
 
 
 class TypeWord(StrEnum):
-    """Who of a subscription's consumers gets the next message."""
+    """Rule that picks which of a subscription's consumers gets the next message."""
 
     EXCLUSIVE = "exclusive"
     SHARED = "shared"
@@ -102,13 +102,13 @@ class CreateSubscriptionParams(SubscriptionParams):
 
 
 class SeekParams(SubscriptionParams):
-    """Where a subscription is put."""
+    """Position to move a subscription to."""
 
     to: StartText = Field(description=f"The first message that counts as unread: {_START}")
 
 
 class SkipParams(SubscriptionParams):
-    """What is passed over."""
+    """Messages to skip."""
 
     count: int = Field(
         default=0,
@@ -133,14 +133,14 @@ class PeekParams(Params):
 
 
 class AddPartitionsParams(Params):
-    """How many more partitions."""
+    """Partitions to add."""
 
     topic: TopicText = Field(description="The partitioned topic, without `-part-N`: /namespace/name.")
     count: int = Field(ge=1, le=PARTITIONS_MAX, description="How many more.")
 
 
 class Position(Result):
-    """Where a subscription stands."""
+    """Position of a subscription."""
 
     topic: str = Field(description="The topic.")
     subscription: str = Field(description="The subscription.")
@@ -156,7 +156,7 @@ class CreatedPosition(Position):
 
 
 class PayloadFormat(StrEnum):
-    """How a payload is shown."""
+    """Format of a shown payload."""
 
     TEXT = "text"
     HEX = "hex"

@@ -18,14 +18,14 @@ from danube.model.topic import TopicName
 
 
 class BackoffWord(StrEnum):
-    """How the delay grows from one redelivery to the next."""
+    """Growth of the delay from one redelivery to the next."""
 
     FIXED = "fixed"
     EXPONENTIAL = "exponential"
 
 
 class PoisonWord(StrEnum):
-    """What becomes of a message that was sent as often as it may be."""
+    """Fate of a message that was delivered as often as it may be."""
 
     DEAD_LETTER = "dead_letter"
     BLOCK = "block"
@@ -93,7 +93,7 @@ class SetFailurePolicyParams(SubscriptionParams):
 
 
 class SetDispatchParams(SubscriptionParams):
-    """How much a consumer may hold."""
+    """Limit of what a consumer may hold unacknowledged."""
 
     max_unacked_messages: int = Field(
         ge=1, le=UNACKED_MESSAGES_MAX, description="Messages that one consumer may hold and not have acknowledged."
@@ -125,7 +125,7 @@ class FailurePolicyResult(Result):
 
 
 class DispatchResult(Result):
-    """How a subscription sends."""
+    """Dispatch limits of a subscription."""
 
     topic: str = Field(description="The topic.")
     subscription: str = Field(description="The subscription.")

@@ -35,7 +35,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 
 
 class Strategy(StrEnum):
-    """How a topic delivers."""
+    """Delivery mode of a topic."""
 
     NON_RELIABLE = "non_reliable"
     RELIABLE = "reliable"

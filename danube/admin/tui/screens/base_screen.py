@@ -27,18 +27,18 @@ class BaseScreen(Screen[None]):
         self.app_context = app_context
 
     def body(self) -> ComposeResult:
-        """What stands in the frame."""
+        """The widgets between header and footer."""
         yield from ()
 
     def draw(self) -> None:
         """Show what is known now."""
 
     def parts(self) -> Sequence[Part]:
-        """What a round has to read for this screen, the most wanted first."""
+        """Parts that a round reads for this screen, the most wanted first."""
         return (Part.HEALTH, Part.PLANS)
 
     def selection(self) -> Mapping[str, str]:
-        """What the cursor is on, by the kinds of names that parameters take."""
+        """Names under the cursor, by the kinds of names that parameters take."""
         return {}
 
     def compose(self) -> ComposeResult:

@@ -97,7 +97,7 @@ class DecideScreen(BaseScreen):
         self.run_worker(self._do(act), group="call", exclusive=True)
 
     def _lines(self, width: int) -> list[Line]:
-        """What it does, and what cannot be undone, before all else."""
+        """Changes, and what cannot be undone, before all else."""
         view = self._view
         head = view_lines(View(notes=view.notes), width) if view.notes else []
         return [*head, Line(""), *view_lines(View(view.facts, view.tables), width)] if head else view_lines(view, width)

@@ -51,7 +51,7 @@ _WORDS = (
 
 
 class HelpScreen(BaseScreen):
-    """What `?` shows."""
+    """Help, which `?` shows."""
 
     KEYS = "↑↓ move  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark", "app.pop_screen", "Back")]

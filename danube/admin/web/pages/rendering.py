@@ -22,7 +22,7 @@ _JSON_PATHS = frozenset({"/healthz", "/openapi.json", "/readyz"})
 
 
 def is_for_programs(request: Request) -> bool:
-    """Whether a request is answered as JSON, errors too."""
+    """True if a request is answered as JSON, errors too."""
     return request.url.path.startswith(_JSON_PREFIXES) or request.url.path in _JSON_PATHS
 
 

@@ -38,12 +38,12 @@ class Exposure:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         return is_loopback(split_address(self.listen_addr)[0])
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether browsers come over TLS; cookies are bound to it then."""
+        """True if browsers use TLS; cookies are bound to it then."""
         return self.public_url is not None and self.public_url.startswith("https://")
 
     @property

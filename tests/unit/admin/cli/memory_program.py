@@ -25,7 +25,7 @@ def main() -> None:
     finally:
         left = {
             "topics": sorted(map(str, gateway.cluster.topics)),
-            "approval": gateway.kept_plans[PLAN_ID].approval,
+            "approval": gateway.stored_plans[PLAN_ID].approval,
             "outcomes": [record.entry.outcome for record in gateway.audit_records],
         }
         Path(sys.argv[1]).write_text(json.dumps(left))

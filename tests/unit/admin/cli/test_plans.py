@@ -46,7 +46,7 @@ def test_a_context_can_say_yes(admin: Admin) -> None:
 
 def test_a_dry_run_shows_the_plan_and_does_nothing(admin: Admin, gateway: MemoryGateway) -> None:
     before = gateway.digest()
-    kept = dict(gateway.kept_plans)
+    kept = dict(gateway.stored_plans)
     ended = admin(*DELETE, "--dry-run", "--yes", "-o", "json")
     assert ended.code == 0
     shown = json.loads(ended.out)
@@ -54,7 +54,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(admin: Admin, gateway: Memory
     assert (shown["status"], shown["plan"]["plan_id"]) == ("shown", "")
     assert "without --dry-run" in ended.error
     assert gateway.digest() == before
-    assert gateway.kept_plans == kept
+    assert gateway.stored_plans == kept
 
 
 def test_a_plan_is_applied_by_its_id_and_once(admin: Admin, gateway: MemoryGateway) -> None:
@@ -86,7 +86,7 @@ def test_consent_without_a_terminal_is_refused_and_in_the_log(
     ended = admin("plans", "approve", PLAN_ID, *words, stdin=f"{PLAN_ID}\n", environment={"DANUBE_ADMIN_YES": "1"})
     assert (ended.code, ended.out) == (6, "")
     assert "run it in a terminal" in ended.error
-    assert gateway.kept_plans[PLAN_ID].approval is Approval.WAITING
+    assert gateway.stored_plans[PLAN_ID].approval is Approval.WAITING
     assert [(each.entry.operation, each.entry.outcome) for each in gateway.audit_records] == [
         ("approve_plan", "refused")
     ]
@@ -94,4 +94,4 @@ def test_consent_without_a_terminal_is_refused_and_in_the_log(
 
 def test_a_plan_can_be_rejected_from_anywhere(admin: Admin, gateway: MemoryGateway) -> None:
     assert admin("plans", "reject", PLAN_ID).code == 0
-    assert gateway.kept_plans[PLAN_ID].approval is Approval.REJECTED
+    assert gateway.stored_plans[PLAN_ID].approval is Approval.REJECTED

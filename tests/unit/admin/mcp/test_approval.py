@@ -21,7 +21,7 @@ async def test_a_person_who_says_yes_lets_it_happen_at_once(gateway: MemoryGatew
         answer = await client.call_tool("delete_topic", TICKS)
     assert answer.structured_content["status"] == "applied"
     assert "/default/ticks" not in gateway.cluster.topics
-    plan = gateway.kept_plans[answer.structured_content["plan"]["plan_id"]]
+    plan = gateway.stored_plans[answer.structured_content["plan"]["plan_id"]]
     assert plan.decided_by is not None
     assert plan.decided_by.face is Face.MCP_HOST
     assert plan.asked_by.face is Face.MCP
@@ -49,7 +49,7 @@ async def test_anything_but_a_clear_yes_changes_nothing_and_the_plan_keeps_waiti
         answer = await client.call_tool("delete_topic", TICKS)
     assert answer.structured_content["status"] == "waiting"
     assert "danube-admin plans approve" in answer.structured_content["next_step"]
-    plan = gateway.kept_plans[answer.structured_content["plan"]["plan_id"]]
+    plan = gateway.stored_plans[answer.structured_content["plan"]["plan_id"]]
     assert plan.approval is Approval.WAITING
     assert gateway.digest() == before
 

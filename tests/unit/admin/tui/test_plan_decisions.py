@@ -94,21 +94,21 @@ async def test_leaving_a_plan_applies_nothing(terminal: Terminal) -> None:
 async def test_a_waiting_plan_is_approved_by_typing_its_id(terminal: Terminal) -> None:
     await terminal.press("3", "a")
     await confirm(terminal.pilot)
-    plan = terminal.gateway.kept_plans[PLAN_ID]
+    plan = terminal.gateway.stored_plans[PLAN_ID]
     assert (plan.approval, plan.decided_by and plan.decided_by.face) == (Approval.APPROVED, Face.TUI)
 
 
 @pytest.mark.slow
 async def test_enter_alone_approves_nothing(terminal: Terminal) -> None:
     await terminal.press("3", "a", "end", "enter", "enter")
-    assert terminal.gateway.kept_plans[PLAN_ID].approval is Approval.WAITING
+    assert terminal.gateway.stored_plans[PLAN_ID].approval is Approval.WAITING
 
 
 @pytest.mark.slow
 async def test_a_waiting_plan_is_rejected_with_a_yes(terminal: Terminal) -> None:
     await terminal.press("3", "enter", "x")
     await confirm(terminal.pilot)
-    assert terminal.gateway.kept_plans[PLAN_ID].approval is Approval.REJECTED
+    assert terminal.gateway.stored_plans[PLAN_ID].approval is Approval.REJECTED
 
 
 @pytest.mark.slow

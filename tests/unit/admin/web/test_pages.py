@@ -242,7 +242,7 @@ async def test_what_was_typed_is_escaped_where_it_is_shown_again(readonly: Site)
 
 
 async def test_a_hostile_plan_cannot_lead_a_form_elsewhere(logged_in: Site) -> None:
-    plans = logged_in.gateway.kept_plans
+    plans = logged_in.gateway.stored_plans
     object.__setattr__(plans["plan-seeded"], "operation", HOSTILE)
     page = await logged_in.page("/plans/list")
     assert {attributes["action"] for attributes, _ in page.forms} == {"/plans/list", "/logout"}

@@ -193,16 +193,16 @@ async def test_a_bearer_token_is_no_person_and_sends_no_form(full: Site) -> None
     fields = {"plan_id": "plan-seeded", "_confirm": "plan-seeded", "_csrf": ""}
     answer = await full.client.post("/plans/approve", data=fields, headers={**BEARER, "origin": URL})
     assert answer.status_code == 403
-    assert full.gateway.kept_plans["plan-seeded"].decided_by is None
+    assert full.gateway.stored_plans["plan-seeded"].decided_by is None
 
 
 async def test_approval_takes_a_person_who_types_the_plan_id(logged_in: Site) -> None:
     path = "/plans/approve?plan_id=plan-seeded"
     for typed in ("", "plan-other", "PLAN-SEEDED"):
         assert (await logged_in.submit(path, _confirm=typed)).status_code == 400
-        assert logged_in.gateway.kept_plans["plan-seeded"].decided_by is None
+        assert logged_in.gateway.stored_plans["plan-seeded"].decided_by is None
     assert (await logged_in.submit(path, _confirm="plan-seeded")).status_code == 200
-    decided = logged_in.gateway.kept_plans["plan-seeded"].decided_by
+    decided = logged_in.gateway.stored_plans["plan-seeded"].decided_by
     assert decided is not None
     assert (decided.who, decided.face) == (LABEL, "web")
 
@@ -213,7 +213,7 @@ async def test_approval_needs_access_destroy(level: AccessLevel) -> None:
         await made.log_in()
         answer = await made.submit("/plans/approve?plan_id=plan-seeded", _confirm="plan-seeded")
         assert answer.status_code == 403
-        assert made.gateway.kept_plans["plan-seeded"].decided_by is None
+        assert made.gateway.stored_plans["plan-seeded"].decided_by is None
 
 
 async def test_no_page_and_no_error_shows_a_token_or_another_secret(logged_in: Site) -> None:
