@@ -53,9 +53,9 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
 
 
 def identity_in(path: Path) -> Identity | None:
-    """Whose folder it is, as far as that can be read.
+    """Identity of a data folder; None when it has none that can be read.
 
-    Raises NewerDataFolderError: who knows what is in it; DataFolderAccessError when it cannot be opened.
+    Raises NewerDataFolderError, and DataFolderAccessError when it cannot be opened.
     """
     try:
         return read_identity(path)

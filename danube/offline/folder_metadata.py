@@ -45,7 +45,7 @@ class FolderMetadata:
 
     view: MetadataView
     is_shared: bool
-    """Whether a cluster keeps it: then nothing is written to it while the broker does not run."""
+    """True if a cluster keeps it: then nothing is written to it while the broker does not run."""
     newer: dict[int, int] = field(default_factory=dict)
     """By topic: the newest manifest, where the metadata does not name it yet."""
     older: OlderMetadata | None = None

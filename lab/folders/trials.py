@@ -24,7 +24,7 @@ from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode, exit_code_of
 from danube.model.topic import TopicName
 from danube.storage.batches.batch import RecordKind, RecordView
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.stream import StreamPeer
@@ -240,7 +240,7 @@ async def _look(cell: Cell, stored: Stored, seen: Served) -> None:
 async def _fetched(streams: StreamPeer, name: TopicName) -> Content:
     content: Content = {}
     for batch in await streams.fetch(Fetch(topic=name)).rest():
-        if is_marker(batch.body):
+        if is_placeholder(batch.body):
             continue
         view = RecordView(batch.body)
         for offset, record in enumerate(view.slice(0, batch.count), batch.base_offset):

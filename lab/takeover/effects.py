@@ -142,45 +142,45 @@ def _new_file(scene: Scene) -> Iterator[Scene]:
     yield scene
 
 
-# Taking over, and opening. data: a Taking
+# Taking over, and opening. data: a Takeover
 
 
 class Found(NamedTuple):
-    """One topic as a taker read it."""
+    """One topic as its new owner read it."""
 
     first: int
     tail: tuple[int, ...] = ()
     position: int = 0
 
 
-class Taking(NamedTuple):
-    """The memory of a taker from step to step."""
+class Takeover(NamedTuple):
+    """The memory of a new owner from step to step."""
 
     topics: tuple[int, ...]
     versions: tuple[int, ...]
     source: int
     found: tuple[Found, ...]
-    position: int = NOBODY  # in the taker's own journal: where its epoch begins
+    position: int = NOBODY  # in the own journal: where its epoch begins
 
 
-def _taking(scene: Scene) -> Taking:
-    return Taking._make(scene.data)
+def _takeover(scene: Scene) -> Takeover:
+    return Takeover._make(scene.data)
 
 
-def _remember(scene: Scene, taking: Taking) -> None:
-    scene.broker = scene.broker._replace(data=taking)
+def _remember(scene: Scene, takeover: Takeover) -> None:
+    scene.broker = scene.broker._replace(data=takeover)
 
 
 def _fence(scene: Scene) -> Iterator[Scene]:
-    source = _taking(scene).source
+    source = _takeover(scene).source
     scene.journals[source] = scene.journals[source]._replace(fenced=True)
     yield scene
 
 
 def _read(scene: Scene) -> Iterator[Scene]:
     """Read what the shared folder shows: all that is synced and any part of the rest."""
-    taking = _taking(scene)
-    source = scene.journals[taking.source]
+    takeover = _takeover(scene)
+    source = scene.journals[takeover.source]
     broker = scene.broker
     if source.gone:
         scene.end_task()
@@ -191,10 +191,10 @@ def _read(scene: Scene) -> Iterator[Scene]:
         found = source.sound(end)
         mark = max([source.closed, *(record.mark for record in found)])
         if mark <= len(found):  # else the journal is damaged, and the reader refuses it
-            results.add(tuple(_found(found, mark, topic, scene.topics[topic]) for topic in taking.topics))
+            results.add(tuple(_found(found, mark, topic, scene.topics[topic]) for topic in takeover.topics))
     for result in sorted(results):
         scene.broker = broker
-        _remember(scene, taking._replace(found=result))
+        _remember(scene, takeover._replace(found=result))
         yield scene
 
 
@@ -217,10 +217,10 @@ def _found(records: tuple[Record, ...], mark: int, topic: int, meta: Topic) -> F
 
 
 def _append_again(scene: Scene) -> Iterator[Scene]:
-    taking = _taking(scene)
+    takeover = _takeover(scene)
     records = [
         (Kind.DATA, topic, offset, value)
-        for topic, found in zip(taking.topics, taking.found, strict=True)
+        for topic, found in zip(takeover.topics, takeover.found, strict=True)
         for offset, value in enumerate(found.tail, found.first)
     ]
     _take_in(scene, records)
@@ -228,16 +228,16 @@ def _append_again(scene: Scene) -> Iterator[Scene]:
 
 
 def _copy_cursors(scene: Scene) -> Iterator[Scene]:
-    taking = _taking(scene)
-    pairs = zip(taking.topics, taking.found, strict=True)
+    takeover = _takeover(scene)
+    pairs = zip(takeover.topics, takeover.found, strict=True)
     _take_in(scene, [(Kind.CURSOR, topic, found.position, 0) for topic, found in pairs if found.position])
     yield scene
 
 
 def _take_in(scene: Scene, records: list[tuple[int, int, int, int]]) -> None:
     position = scene.append(*records)
-    if _taking(scene).position == NOBODY:
-        _remember(scene, _taking(scene)._replace(position=position))
+    if _takeover(scene).position == NOBODY:
+        _remember(scene, _takeover(scene)._replace(position=position))
 
 
 def _seal(scene: Scene) -> Iterator[Scene]:
@@ -247,24 +247,24 @@ def _seal(scene: Scene) -> Iterator[Scene]:
         scene.give_up()
         yield scene
         return
-    taking = _taking(scene)
+    takeover = _takeover(scene)
     won = []
-    for topic, version, found in zip(taking.topics, taking.versions, taking.found, strict=True):
+    for topic, version, found in zip(takeover.topics, takeover.versions, takeover.found, strict=True):
         meta = scene.topics[topic]
         if meta.version != version:
             scene.own(topic, ())
             continue
         won.append((topic, found))
         last = meta.epochs[-1]._replace(end=found.first)
-        begun = Epoch(scene.broker.home, taking.position, found.first)
+        begun = Epoch(scene.broker.home, takeover.position, found.first)
         scene.topics[topic] = Topic(version + 1, (*meta.epochs[:-1], last, begun), meta.kept)
-    _remember(scene, taking._replace(topics=tuple(t for t, _ in won), versions=(), found=tuple(f for _, f in won)))
+    _remember(scene, takeover._replace(topics=tuple(t for t, _ in won), versions=(), found=tuple(f for _, f in won)))
     yield scene
 
 
 def _serve_taken(scene: Scene) -> Iterator[Scene]:
-    taking = _taking(scene)
-    for topic, found in zip(taking.topics, taking.found, strict=True):
+    takeover = _takeover(scene)
+    for topic, found in zip(takeover.topics, takeover.found, strict=True):
         end = found.first + len(found.tail)
         scene.own(topic, Owned(end, found.position, found.position))
         _tell_all(scene, topic)

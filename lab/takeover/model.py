@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
-from lab.takeover.effects import EFFECTS, Found, Scene, Taking, TwoValuesError
+from lab.takeover.effects import EFFECTS, Found, Scene, Takeover, TwoValuesError
 from lab.takeover.state import (
     NOBODY,
     Broker,
@@ -135,7 +135,7 @@ class Model:
                 metas = [state.topics[topic] for topic in topics]
                 found = tuple(Found(max(meta.epochs[-1].first, meta.epochs[-1].end)) for meta in metas)
                 source = metas[0].epochs[-1].journal
-                yield _prepared(scene, part, Taking(topics, tuple(meta.version for meta in metas), source, found))
+                yield _prepared(scene, part, Takeover(topics, tuple(meta.version for meta in metas), source, found))
         if state.budget.moves:
             for topic, entry in enumerate(broker.owned):
                 if entry and state.topics[topic].epochs[-1].journal == broker.home:
@@ -361,8 +361,8 @@ def _name(broker: Broker) -> str:
 
 def _object(part: Part, broker: Broker) -> str:
     if part in {Part.TAKEOVER, Part.OPEN}:
-        taking = Taking._make(broker.data)
-        return f" ({', '.join(map(topic_name, taking.topics))} of journal {taking.source})"
+        takeover = Takeover._make(broker.data)
+        return f" ({', '.join(map(topic_name, takeover.topics))} of journal {takeover.source})"
     if part is Part.OWN:
         kind, topic, number, _ = broker.data
         return f" ({'data' if kind == Kind.DATA else 'cursor'} {'AB'[int(str(topic))]}{number})"

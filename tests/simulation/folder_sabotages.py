@@ -13,7 +13,7 @@ from danube.data_folder import data_folder, older_metadata
 from danube.metadata.high_water import HighWaterMark
 from danube.metadata.sqlite import checks, file
 from danube.offline.storage.repair.repair_plan import _Planner
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.log.protocol import StoredBatch
 from lab.simulation import FOLDERS
 from tests.simulation.sabotage import Sabotaged, search
@@ -70,7 +70,7 @@ def pass_over_lost_messages_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
     def skip_lost(self: DispatchDriver, batches: Sequence[StoredBatch]) -> None:
         for batch in batches:
-            if is_marker(batch.body):
+            if is_placeholder(batch.body):
                 self.handle(SkipRange(batch.base_offset, batch.end_offset))
 
     patch.setattr(DispatchDriver, "_skip_placeholders", skip_lost)

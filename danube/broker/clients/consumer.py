@@ -69,7 +69,7 @@ class Consumer:
     filters: tuple[str, ...] = ()
     """Patterns of the keys that it takes, in a Key-Shared subscription; none means every key."""
     attached_before: bool = False
-    """Whether its stream was open since its last Subscribe."""
+    """True if its stream was open since its last Subscribe."""
     stream: ServerStream | None = field(default=None, repr=False)
     conflict: NameConflict = field(default_factory=NameConflict, repr=False)
 

@@ -49,7 +49,7 @@ class ProducerSession:
     streams: int = 0
     """Open streams of batches."""
     sends_messages: bool = False
-    """Whether it sends single messages too: then the end of its streams does not end the session."""
+    """True if it sends single messages too: then the end of its streams does not end the session."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

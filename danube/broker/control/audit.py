@@ -44,7 +44,7 @@ from danube.model.records.audit import (
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.storage.batches.batch import RecordKind, RecordView
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.log.protocol import StoredBatch, TopicLog
 from danube.wire.decode import received_message
 from danube.wire.encode import send_message
@@ -229,7 +229,7 @@ async def _behind_placeholders(log: TopicLog, offset: int) -> int:
 
 
 def _is_of_records(batch: StoredBatch) -> bool:
-    return not is_marker(batch.body)
+    return not is_placeholder(batch.body)
 
 
 async def _read(log: TopicLog, offset: int) -> list[StoredBatch]:

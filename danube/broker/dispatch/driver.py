@@ -33,7 +33,7 @@ from danube.model.subscription import Cursor
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.log.protocol import BatchLog, StoredBatch
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class _Outlet:
     waiting: deque[Send] = field(default_factory=deque)
     paused: bool = False
     delayed: bool = False
-    """Whether what waits was held up, so that some of it may have been answered or taken back meanwhile."""
+    """True if what waits was held up, so that some of it may have been answered or taken back meanwhile."""
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class DispatchDriver:
 
     def _skip_placeholders(self, batches: Sequence[StoredBatch]) -> None:
         """Skip placeholder records of a repair, all of them before anything is written: sends may span several."""
-        lost = [SkipRange(batch.base_offset, batch.end_offset) for batch in batches if is_marker(batch.body)]
+        lost = [SkipRange(batch.base_offset, batch.end_offset) for batch in batches if is_placeholder(batch.body)]
         if not lost or self._closed:
             return
         now_s = self._clock.monotonic_s()

@@ -32,7 +32,7 @@ class ConsumerDetached:
 
     consumer_id: int
     is_lost: bool = False
-    """Whether nobody ended it in good order: the consumer may have died of what it had longest."""
+    """True if it was not ended in good order: the consumer may have died of what it had longest."""
     unsent: tuple[Send, ...] = ()
     """What was never written to the stream of one that is lost."""
 

@@ -112,7 +112,7 @@ class Deliveries:
         self._on_room = on_room
         self._on_ready = on_ready
         self.has_unsent = False
-        """Whether there may be messages that were taken back before anybody was sent them."""
+        """True if there may be messages that were taken back before anybody was sent them."""
         self._starts: list[int] = []
         self._ranges: list[Delivery] = []
         self._ready: list[int] = []

@@ -101,9 +101,9 @@ class Progress:
         self.position = cursor.position
         self.beyond = RangeSet()
         self._has_beyond = False
-        """Whether `beyond` has any: asked once for each acknowledgement."""
+        """True if `beyond` has any: asked once for each acknowledgement."""
         self.changed = False
-        """Whether the cursor is another one than when this was last set to False."""
+        """True if the cursor is another one than when this was last set to False."""
         self.failed = FailureCounts(cursor.failed)
         """How often deliveries of open messages failed, restarts of the broker included."""
         self.recalled = RangeSet(OffsetRange(start, end) for start, end, _ in cursor.failed)

@@ -56,7 +56,7 @@ class RedeliveryPolicy:
     jitter: float = 0.0
     """Up to this share of a delay is taken off it, so that what failed together does not come back together."""
     disconnects_fail: bool = True
-    """Whether the oldest delivery of a consumer whose stream broke counts as failed."""
+    """True if the oldest delivery of a consumer whose stream broke counts as failed."""
 
     def __post_init__(self) -> None:
         if not self.ack_timeout_s > 0:

@@ -29,7 +29,7 @@ from danube.model.limits.broker import (
 from danube.model.message import SEQUENCED_BIT
 from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
-from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_marker
+from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_placeholder
 from danube.storage.log.protocol import AppendDone
 from danube.wire.decode import shared_topic
 
@@ -67,7 +67,7 @@ def check_payloads(body: bytes, topic: str) -> BatchHeader:
     header = check(body)
     if header.kind is not RecordKind.PAYLOADS:
         raise InvalidBatchError("a producer sends batches of payloads, and this one holds whole messages")
-    if is_marker(body):  # consumers would never get it
+    if is_placeholder(body):  # consumers would never get it
         raise InvalidBatchError(
             f"the batch has producer id {PLACEHOLDER_PRODUCER_ID}, which stands for lost messages: use the one that"
             " this broker gave the producer"

@@ -15,7 +15,7 @@ class BrokerAddress:
     broker_url: str
     """Who is meant."""
     proxy: bool = False
-    """Whether calls must name the broker, so that the proxy knows where they go."""
+    """True if calls must name the broker, so that the proxy knows where they go."""
 
     @classmethod
     def direct(cls, url: str) -> "BrokerAddress":

@@ -96,7 +96,7 @@ class Lost:
     error: DanubeError | None
     """None when the broker itself ended it in good order."""
     was_of_use: bool = False
-    """Whether a message was received on it, or the broker confirmed one that was sent or acknowledged."""
+    """True if a message was received on it, or the broker confirmed one that was sent or acknowledged."""
 
 
 Event = Opened | Located | NotLocated | Attached | Refused | DelayEnded | Lost
@@ -126,7 +126,7 @@ class Attach:
 
     address: BrokerAddress
     may_create: bool = False
-    """Whether a topic that is not there may be created: the application has asked, and was not attached since."""
+    """True if a topic that is not there may be created: the application has asked, and was not attached since."""
 
 
 @dataclass(frozen=True, slots=True)

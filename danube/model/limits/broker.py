@@ -163,10 +163,10 @@ TOPIC_EPOCHS_MAX = 1_000
 STORAGE_POINTERS_MAX = 1_000
 """Topics whose newest manifests are pointed to in one transaction; more take several."""
 PLACEHOLDERS_MAX = 16_777_216
-"""Lost messages of one topic that a repair fills with markers, 4 bytes each; past it the log begins behind them."""
+"""Lost messages of one topic that a repair fills with placeholders of 4 bytes; past it the log begins behind them."""
 PLACEHOLDER_OFFSETS_SKIPPED_MAX = 1_048_576
-"""Offsets of a topic that a repair passes over, at most, where nobody can say how many were given out: as many as a
-journal file has messages of 100 bytes. They cost 4 MiB of markers."""
+"""Offsets of a topic that a repair passes over, at most, where it is unknown how many were given out: as many as a
+journal file has messages of 100 bytes. They cost 4 MiB of placeholders."""
 
 # Storage
 FLUSH_TOPIC_BYTES = 1 * MIB

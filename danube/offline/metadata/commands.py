@@ -80,9 +80,9 @@ def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: Outpu
             _require_force(place, force=force)
             if not yes and not _agreed(place, len(lost)):
                 return ExitCode.NEEDS_YES
-        aside = stamped(wanted.data_dir, ASIDE, SystemClock().now_ms())
+        quarantine = stamped(wanted.data_dir, ASIDE, SystemClock().now_ms())
         with waiting("restoring"):
-            planted = place.plant(changed.snapshot, aside)
+            planted = place.plant(changed.snapshot, quarantine)
             _compare(place, changed.snapshot)
         lost = named(wanted.data_dir, lost)
     facts = {
@@ -90,7 +90,7 @@ def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: Outpu
         "origin": _origin_facts(source.origin),
         "into": planted.what,
         **_restored_facts(changed),
-        "set_aside": None if is_empty else str(wanted.data_dir / aside),
+        "set_aside": None if is_empty else str(wanted.data_dir / quarantine),
         "lost": [asdict(one) for one in lost],
         "next": _next_step(wanted, lost) or planted.next_step,
     }

@@ -91,8 +91,8 @@ class Place(Protocol):
     def check(self, backup: Backup) -> None:
         """Raise PreconditionFailedError when no broker would start with this backup here."""
 
-    def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:
-        """Have it hold this; what was there is moved to `aside`, a name in the folder. Raises DanubeError."""
+    def plant(self, snapshot: StateSnapshot, quarantine: str) -> Planted:
+        """Have it hold this; what was there is moved to `quarantine`, a name in the folder. Raises DanubeError."""
 
 
 class FolderPlace:
@@ -138,17 +138,17 @@ class FolderPlace:
         if self.kind is MetaStoreType.RAFT:
             self._address()
 
-    def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:
+    def plant(self, snapshot: StateSnapshot, quarantine: str) -> Planted:
         address = self._address() if self.kind is MetaStoreType.RAFT else ""
         disk, staging = LocalDisk(self.path), self.path / STAGING
         _remove(staging)
         disk.make_folder(STAGING)
         made, source, target = self._build(staging, snapshot, address)
         for path in self._files():
-            disk.make_folder(aside)
-            path.rename(self.path / aside / path.name)
-        if disk.exists(aside):
-            disk.sync_folder(aside)
+            disk.make_folder(quarantine)
+            path.rename(self.path / quarantine / path.name)
+        if disk.exists(quarantine):
+            disk.sync_folder(quarantine)
         source.rename(target)
         disk.sync_folder("")
         _remove(staging)
@@ -228,7 +228,7 @@ class ServicePlace:
     def check(self, backup: Backup) -> None:
         """Every service takes every backup."""
 
-    def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:  # noqa: ARG002 - nothing was there
+    def plant(self, snapshot: StateSnapshot, quarantine: str) -> Planted:  # noqa: ARG002 - nothing was there
         async def plant() -> None:
             await begin_log(self._backend(), snapshot, SystemRng())
 

@@ -14,7 +14,7 @@ from danube.storage.batches.envelope import encode_data
 from danube.storage.segment.format import EncodedBatch
 from danube.wire.encode import send_message
 
-PLACEHOLDER_PRODUCER_ID = 0x4C4F_5354_4C4F_5354  # "LOSTLOST": bit 63 is not set, so it is no row of numbers either
+PLACEHOLDER_PRODUCER_ID = 0x4C4F_5354_4C4F_5354  # "LOSTLOST": bit 63 is not set, so it is no idempotent producer either
 """The producer id in the header of a placeholder."""
 _PRODUCER_ID = slice(8, 16)  # within a body (batch.py)
 _LOST = PLACEHOLDER_PRODUCER_ID.to_bytes(8, "little")
@@ -23,12 +23,12 @@ PLACEHOLDER_ATTRIBUTE = "danube-lost"
 """An attribute of every message of a placeholder."""
 
 
-def is_marker(body: bytes) -> bool:
+def is_placeholder(body: bytes) -> bool:
     """True if the batch with this body is a placeholder; in constant time."""
     return body[_PRODUCER_ID] == _LOST
 
 
-def markers(topic_id: int, topic: str, offsets: range, append_time_ms: int) -> Iterator[EncodedBatch]:
+def placeholders(topic_id: int, topic: str, offsets: range, append_time_ms: int) -> Iterator[EncodedBatch]:
     """Placeholders for these offsets of a topic, as they are stored."""
     shared = send_message(
         OutgoingMessage(

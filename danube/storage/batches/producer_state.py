@@ -1,7 +1,7 @@
 """Producer states of a topic: the last numbered batches of each idempotent producer, and their offsets. Pure.
 
-A batch is numbered when its header's producer id has SEQUENCED_BIT: the id then names a row of numbers, and the base
-sequence is the number of the first record. All of this follows from the batches in the journal, in their order, so a
+A batch is numbered when its header's producer id has SEQUENCED_BIT: the id then names a producer, and the base sequence
+is the number of the first record. All of this follows from the batches in the journal, in their order, so a
 restart recovers it.
 """
 
@@ -51,7 +51,7 @@ def numbers_of(body: bytes) -> SequencedBatch:
 
 
 class StoredProducerStates:
-    """The last batches of each row of numbers of one topic; the row that stored nothing for longest goes first."""
+    """The last batches of each idempotent producer of a topic; the one that stored nothing for longest is evicted."""
 
     __slots__ = ("_batches_max", "_last_offset", "_rows", "_rows_max")
 

@@ -2,7 +2,7 @@
 
 The owner creates the file, empty, with the journal. A broker that takes topics over writes into it and syncs it before
 it reads the journal; the owner opens it afresh after each sync and before it acknowledges. Any byte in it is a fence,
-which is never taken back, and a file that was removed counts as one. Takers' records are drawn in
+which is never taken back, and a file that was removed counts as one. The new owners' records are drawn in
 `docs/formats/fence.md`.
 
 The file is there from the beginning because network file systems cache absence for longer than the content of a file
@@ -20,11 +20,11 @@ NAME = "fence"
 RECORD_BYTES = 20
 
 
-class _Taker(NamedTuple):
+class _NewOwner(NamedTuple):
     broker_id: int
 
 
-_RECORD = FixedRecord(b"DnFe", 1, "Q", _Taker._make)
+_RECORD = FixedRecord(b"DnFe", 1, "Q", _NewOwner._make)
 
 
 class Fence:
@@ -66,15 +66,15 @@ class Fence:
             return counts_missing
 
     def put_up(self, broker_id: int) -> None:
-        """For a taker: once this returns, nothing that the owner syncs later is ever acknowledged. Idempotent."""
+        """For the new owner: once this returns, nothing that the owner syncs later is ever acknowledged. Idempotent."""
         with contextlib.closing(self._open()) as file:
             if file.size() + RECORD_BYTES <= FENCE_BYTES_MAX:
-                file.append([_RECORD.encode(_Taker(broker_id))])
-            file.sync()  # that of another taker, too: it may have died before its own sync
+                file.append([_RECORD.encode(_NewOwner(broker_id))])
+            file.sync()  # that of another broker, too: it may have died before its own sync
         self._disk.sync_folder(self._folder)
 
-    def takers(self) -> list[int]:
-        """Broker ids of the takers, as far as their records are whole; for people."""
+    def new_owners(self) -> list[int]:
+        """Broker ids of the new owners, as far as their records are whole; for people."""
         with contextlib.closing(self._disk.open_read(self._name)) as file:
             content = file.read(0, FENCE_BYTES_MAX)
         records = (_RECORD.decode(content, at) for at in range(0, len(content), RECORD_BYTES))

@@ -56,7 +56,7 @@ class Recovery:
         self._walker = JournalWalker(self._folder, has_begun=has_begun, broker_id=broker_id)
         self._end: JournalEnd | None = None
         self._is_indexed = False
-        """Whether the file at hand was added by its index."""
+        """True if the file at hand was added by its index."""
         self.recovered = Recovered(known_topics, bases or {})
 
     def run(self) -> tuple[File, JournalEnd]:
@@ -208,7 +208,7 @@ class Recovery:
 def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:
     """Recover a journal that other brokers reach. Raises JournalFencedError when one of them took its topics over.
 
-    What was found is shown only if there is no fence after it was synced: then every taker will find it, too.
+    What was found is shown only if there is no fence after it was synced: then every new owner will find it, too.
     """
     try:
         fence.prepare()

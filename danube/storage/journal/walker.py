@@ -123,7 +123,7 @@ class Damage:
     unknown_end: int | None = None
     """The position in the journal behind those; None when it is not known."""
     is_open_ended: bool = False
-    """Whether there may have been more behind them, nobody can say how much."""
+    """True if there may have been more behind them; how much is unknown."""
     index: FileIndex | None = None
     """Of a file that is missing: what was in it."""
 
@@ -234,7 +234,7 @@ class JournalWalker:
         self._broker_id = broker_id
         self._meant_id = journal_id
         self.is_mark_unknown = False
-        """Whether there is a mark that cannot be read, at least not now."""
+        """True if there is a mark that cannot be read, at least not now."""
         self._is_passed_over = False
         self._number: int | None = 0
         """Of the last round; None behind damage in which there may have been any number of them."""

@@ -210,7 +210,7 @@ class RoundWriter:
             self.sync_seconds.observe(ended_s - started_s)
 
     def _check_fence(self) -> None:
-        """Read the fence, after the sync and before acknowledgements: a taker has read all that was acknowledged."""
+        """Read the fence, after the sync and before acknowledgements: a new owner reads all that is acknowledged."""
         if self._fence is None:
             return
         try:

@@ -55,7 +55,7 @@ class Wanted:
     last_append_time_ms: int = 0
     """Of the record before."""
     is_newest: bool = False
-    """Whether it is the topic's newest: the only one that says where the subscriptions stand."""
+    """True if it is the topic's newest: the only one that says where the subscriptions stand."""
 
     @property
     def is_needed(self) -> bool:

@@ -1,13 +1,13 @@
-"""The takeover protocol as one table: the steps of owner, taker, releaser and restart, in order. Pure.
+"""The takeover protocol as one table: the steps of owner, new owner, releaser and restart, in order. Pure.
 
 All parties take their steps from here: the code (`takeover.py`, `release.py`, the journal's writer) and the model that
 explores every interleaving of them (`lab/takeover/model.py`). A step that is left out or swapped here is left out or
 swapped in both.
 
-Three facts carry it. A taker writes the fence and syncs it *before* it reads; an owner syncs *before* it looks at the
-fence, and looks before it acknowledges. So what was acknowledged was there when the taker read. And only a
-compare-and-set in the metadata makes an owner: of several who try, one wins, and what the others wrote is void. That
-compare-and-set is made on the condition that the journal, in which the epoch begins, was not struck off: so when a
+Three facts carry it. The new owner writes the fence and syncs it *before* it reads; an owner syncs *before* it looks at
+the fence, and looks before it acknowledges. So what was acknowledged was there when the new owner read. And only a
+compare-and-set in the metadata makes an owner: of several, one wins, and what the others wrote is void.
+That compare-and-set is made on the condition that the journal, in which the epoch begins, was not struck off: so when a
 journal was, and after that no topic's record names it, none ever will.
 """
 

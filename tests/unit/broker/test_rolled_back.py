@@ -17,7 +17,7 @@ from danube.model.calls.stream import Fetch
 from danube.model.errors import DamagedDataError
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import TopicName
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.peers.stream import StreamPeer
 from tests.unit.offline.folder_world import flip
@@ -35,7 +35,7 @@ async def send(cell: Cell, topic: TopicName, count: int) -> None:
 async def count_of(cell: Cell, topic: TopicName) -> int:
     streams = StreamPeer(cell.carrier.connect(cell.broker.addresses.broker))
     batches = await streams.fetch(Fetch(topic=topic)).rest()
-    return sum(batch.count for batch in batches if not is_marker(batch.body))
+    return sum(batch.count for batch in batches if not is_placeholder(batch.body))
 
 
 @pytest.fixture

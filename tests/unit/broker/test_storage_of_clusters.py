@@ -36,7 +36,7 @@ from danube.offline.storage.repair.repair_plan import TopicRepair
 from danube.offline.storage.repair.repaired_log import RepairedLogWriter
 from danube.offline.storage.scan.journal_contents import JournalTopic
 from danube.runtime.disk import LocalDisk
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.segment.manifest import Manifest
 from danube.testing.in_process_broker import Cell, running_broker
 from tests.unit.broker.keeper import Keeper
@@ -112,7 +112,7 @@ class Member:
             at = log.start_offset
             while batches := await log.read(at, 100_000):
                 for batch in batches:
-                    found.extend(() if is_marker(batch.body) else range(batch.base_offset, batch.end_offset))
+                    found.extend(() if is_placeholder(batch.body) else range(batch.base_offset, batch.end_offset))
                     at = batch.end_offset
 
         self.live(read)

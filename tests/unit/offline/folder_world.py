@@ -19,7 +19,7 @@ from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import RecordView
-from danube.storage.batches.placeholder import is_marker
+from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
@@ -80,7 +80,7 @@ class Life:
             for batch in batches:
                 assert batch.base_offset == at
                 records = RecordView(batch.body).slice(0, batch.count)
-                lost = is_marker(batch.body)
+                lost = is_placeholder(batch.body)
                 found |= {at + number: None if lost else record for number, record in enumerate(records)}
                 at = batch.end_offset
         assert at == log.durable_end

@@ -28,7 +28,7 @@ def carry_out(
     disk: Disk,
     scanned: ScanResult,
     plan: RepairPlan,
-    aside: QuarantineFolder,
+    quarantine: QuarantineFolder,
     point: Point,
     *,
     progress: Progress = lambda _: None,
@@ -39,11 +39,11 @@ def carry_out(
     `progress` is called with how many bytes more of `bytes_to_write` were written.
     `forget_journal` has nobody expect a journal in the folder any more, before it is moved.
     """
-    _report(plan, aside, is_done=False)
+    _report(plan, quarantine, is_done=False)
     if plan.covered is not None:
-        aside.write(COVERED, plan.covered.encode())
+        quarantine.write(COVERED, plan.covered.encode())
     for name in (name for topic in plan.topics for name in topic.set_aside):
-        aside.keep(name)
+        quarantine.keep(name)
     writer = RepairedLogWriter(disk, scanned.journal.files, progress)
     for group in _groups(plan.topics):
         for repair in group:
@@ -51,12 +51,12 @@ def carry_out(
         point([(repair.record, repair.manifest_version) for repair in group])
     writer.close()
     for name in (name for topic in plan.topics for name in topic.set_aside):
-        aside.drop(name)
+        quarantine.drop(name)
     if plan.journal:
         forget_journal()
         if disk.exists(FOLDER):
-            aside.move(FOLDER)
-    _report(plan, aside, is_done=True)
+            quarantine.move(FOLDER)
+    _report(plan, quarantine, is_done=True)
 
 
 def bytes_to_write(disk: Disk, plan: RepairPlan, scanned: ScanResult) -> int:
@@ -64,9 +64,9 @@ def bytes_to_write(disk: Disk, plan: RepairPlan, scanned: ScanResult) -> int:
     return sum(rewritten_bytes(disk, topic, scanned.contents.topic(topic.topic_id)) for topic in plan.topics)
 
 
-def _report(plan: RepairPlan, aside: QuarantineFolder, *, is_done: bool) -> None:
-    aside.write(TEXT_REPORT, report_text(plan, aside.name, is_done=is_done))
-    aside.write(JSON_REPORT, report_json(plan, aside.name, is_done=is_done))
+def _report(plan: RepairPlan, quarantine: QuarantineFolder, *, is_done: bool) -> None:
+    quarantine.write(TEXT_REPORT, report_text(plan, quarantine.name, is_done=is_done))
+    quarantine.write(JSON_REPORT, report_json(plan, quarantine.name, is_done=is_done))
 
 
 def _groups(topics: Sequence[TopicRepair]) -> Iterator[Sequence[TopicRepair]]:

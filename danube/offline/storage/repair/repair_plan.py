@@ -81,11 +81,11 @@ class RepairPlan:
     """The damage."""
     topics: tuple[TopicRepair, ...]
     journal: bool
-    """Whether the journal goes aside as a whole; what is sound in it goes into segments first."""
+    """True if the journal goes aside as a whole; what is sound in it goes into segments first."""
     unknown_bytes: int
     """Of the journal, in which nobody can say what was."""
     is_end_missing: bool
-    """Whether there was more behind those, nobody can say how much."""
+    """True if there was more behind those; how much is unknown."""
     set_aside_bytes: int
     covered: CoveredJournal | None
     """Of the journal that goes aside; None when it stays, or nobody knows which it is."""

@@ -11,7 +11,7 @@ from danube.offline.storage.scan.journal_contents import JournalTopic
 from danube.offline.storage.scan.scan import Progress
 from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.runtime.disk import Disk
-from danube.storage.batches.placeholder import markers
+from danube.storage.batches.placeholder import placeholders
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.index import FileTable
 from danube.storage.journal.reader import JournalReader
@@ -96,12 +96,12 @@ class RepairedLogWriter:
                 if batch.base_offset < at or batch.end_offset > part.stop:
                     continue
                 if batch.base_offset > at:
-                    yield from markers(repair.topic_id, repair.name, range(at, batch.base_offset), time_ms)
+                    yield from placeholders(repair.topic_id, repair.name, range(at, batch.base_offset), time_ms)
                 yield batch
                 self._tell(batch.body_bytes, at_least=_TOLD_BYTES)
                 at, time_ms = batch.end_offset, batch.append_time_ms
             if at < part.stop:
-                yield from markers(repair.topic_id, repair.name, range(at, part.stop), time_ms)
+                yield from placeholders(repair.topic_id, repair.name, range(at, part.stop), time_ms)
                 at = part.stop
 
     def _batches(self, topic_id: int, topic: JournalTopic, name: str | None, part: range) -> Iterator[EncodedBatch]:

@@ -113,14 +113,14 @@ class JournalContents:
     """The whole journal: `add` every event of a scan, in order."""
 
     counts: Callable[[int], bool] = lambda _: True
-    """Whether a topic is known: of others nobody asks whether their records follow on each other."""
+    """True if a topic is known: the records of others need not follow on each other."""
     topics: dict[int, JournalTopic] = field(default_factory=dict)
     files: list[FileSummary] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     doubts: list[tuple[int | None, int]] = field(default_factory=list)
     """Bytes in which nobody can say what was: the position behind them, None when that is not known, and how many."""
     is_end_missing: bool = False
-    """Whether there were more behind all that is known, nobody can say how many."""
+    """True if there were more behind all that is known; how many is unknown."""
 
     def topic(self, topic_id: int) -> JournalTopic:
         """The records of a topic; an empty one when there are none."""

@@ -51,7 +51,7 @@ class TopicSummary:
     topic: str
     topic_id: int
     is_known: bool
-    """Whether metadata knows it; of others the files are leftovers."""
+    """True if metadata knows it; of others the files are leftovers."""
     start_offset: int | None
     """None when its manifest is damaged and nothing else says it."""
     end_offset: int | None

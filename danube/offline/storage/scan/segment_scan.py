@@ -108,7 +108,7 @@ class SegmentScan:
         content = self._tier.read(self.name, block.at, block.end - block.at)
         intact = is_intact(content) and content[:4] == BLOCK_MAGIC
         offset = block.base_offset
-        for batch in _walk(self._plain(content, intact=intact), self.topic_id):
+        for batch in sound_batches(self._plain(content, intact=intact), self.topic_id):
             if not offset <= batch.base_offset or batch.end_offset > block.end_offset:
                 break
             self._note_gap(block, offset, batch.base_offset)
@@ -136,7 +136,7 @@ class SegmentScan:
         self.findings.append(damage(self.name, what, range(at, end), topic_id=self.topic_id, offsets=offsets))
 
 
-def _walk(plain: bytes, topic_id: int) -> Iterator[EncodedBatch]:
+def sound_batches(plain: bytes, topic_id: int) -> Iterator[EncodedBatch]:
     """The sound batches of a topic, one after the other; it ends at an envelope that is not sound."""
     at = 0
     while (envelope := decode(plain, at)) is not None:

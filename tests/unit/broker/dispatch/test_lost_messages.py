@@ -15,7 +15,7 @@ from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import encode_payloads
-from danube.storage.batches.placeholder import is_marker, markers
+from danube.storage.batches.placeholder import is_placeholder, placeholders
 from danube.storage.log.protocol import StoredBatch, TopicLog
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
@@ -29,7 +29,7 @@ def sound(offset: int) -> StoredBatch:
 
 
 def marked(offsets: range) -> StoredBatch:
-    (marker,) = markers(1, "/default/t", offsets, 1)
+    (marker,) = placeholders(1, "/default/t", offsets, 1)
     return StoredBatch(offsets.start, len(offsets), 1, marker.encoded[-marker.body_bytes :])
 
 
@@ -117,10 +117,10 @@ def test_wherever_messages_are_lost_consumers_get_the_others_and_nothing_else(
 
 
 def test_a_marker_is_told_from_any_other_batch() -> None:
-    assert is_marker(marked(MARKED).body)
-    assert not is_marker(sound(0).body)
+    assert is_placeholder(marked(MARKED).body)
+    assert not is_placeholder(sound(0).body)
 
 
 def test_many_lost_messages_take_several_markers() -> None:
-    made = list(markers(1, "/default/t", range(10, 10 + 70_000), 5))
+    made = list(placeholders(1, "/default/t", range(10, 10 + 70_000), 5))
     assert [(one.base_offset, one.end_offset) for one in made] == [(10, 65_546), (65_546, 70_010)]

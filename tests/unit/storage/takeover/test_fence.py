@@ -35,20 +35,20 @@ def test_a_fence_survives_a_power_cut_and_says_who_put_it_up(disk: SimDisk, fenc
     fence.put_up(2)
     after = Fence(disk.power_cut(), FOLDER)
     assert after.is_up()
-    assert after.takers() == [2]
+    assert after.new_owners() == [2]
 
 
 def test_a_torn_fence_counts_as_one(disk: SimDisk, fence: Fence) -> None:
     disk.open_append(f"{FOLDER}/fence").append([b"D"])
     assert fence.is_up()
-    assert fence.takers() == []
+    assert fence.new_owners() == []
 
 
 def test_a_fence_that_is_not_there_counts_as_one_and_can_be_put_up(disk: SimDisk, fence: Fence) -> None:
     disk.remove(f"{FOLDER}/fence")
     assert fence.is_up()
     fence.put_up(3)
-    assert fence.takers() == [3]
+    assert fence.new_owners() == [3]
 
 
 def test_a_taker_syncs_the_fence_of_one_that_died_before_its_own_sync(disk: SimDisk, fence: Fence) -> None:

@@ -63,7 +63,7 @@ async def move(protocol: Protocol) -> None:
         assert A not in old_owner.owned, "the old_owner keeps the topic in its memory"
         opener = await world.start(2, protocol)
         await begin_and_lose_power(world, opener)
-        assert Fence(world.disk, old_owner.folder).takers() == [], "the topic was not sealed, but taken by force"
+        assert Fence(world.disk, old_owner.folder).new_owners() == [], "the topic was not sealed, but taken by force"
         await check_all_is_there(await world.start(2), stored, position=1)
     finally:
         await world.end()
