@@ -1,1 +1,1 @@
-"""Config."""
+"""Settings of a broker: their loading, and the values made of them."""

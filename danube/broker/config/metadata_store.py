@@ -22,7 +22,7 @@ class MetaStoreType(StrEnum):
 
     @property
     def is_shared(self) -> bool:
-        """Tell whether the brokers of a cluster share it."""
+        """True if the brokers of a cluster share it."""
         return self in {MetaStoreType.RAFT, MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}
 
 
@@ -128,12 +128,12 @@ class MetaStoreSettings(BaseModel):
 
     @property
     def is_guarded(self) -> bool:
-        """Tell whether the Raft port authenticates peers."""
+        """True if the Raft port authenticates peers."""
         return any(one is not None for one in (self.secret, self.secret_file, self.tls_cert))
 
     @property
     def is_on_loopback(self) -> bool:
-        """Tell whether the Raft port is reached from this machine only."""
+        """True if only this machine reaches the Raft port."""
         return is_loopback(split_address(self.raft_addr)[0])
 
 

@@ -19,7 +19,7 @@ _LATER = {
     "storage.object_store": "storage that several brokers share",
     "storage.write_buffer": "a write buffer in front of the disk",
 }
-"""Keys whose feature this version does not have, and that must not be left out: something would be less safe."""
+"""Keys of features that this version does not have. They are refused: without them something would be less safe."""
 
 _ANOTHER = {
     "load_manager": "this version does not move topics by load yet",
@@ -36,13 +36,13 @@ _ANOTHER = {
     "storage.wal.advanced.file_sync": "messages are synced before they are acknowledged: see `durability`",
     "storage": "ours are `durability` and those below it",
 }
-"""Keys that change nothing here, and that are left out with a warning; the longer ones first."""
+"""Keys without effect here, left out with a warning; the longer ones first."""
 
 _SATISFIED = {
     "storage.local_retention.check_interval_minutes",
     "storage.wal.retention.check_interval_minutes",
 }
-"""They change nothing: retention runs several times a minute."""
+"""Keys left out silently: retention runs several times a minute."""
 
 _KEYS = {
     "broker.advertised_listeners.broker_url": "advertised_addr",
@@ -71,9 +71,9 @@ _PORTS = {
 
 
 def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict[str, Any], list[str]]:
-    """The original's nested keys as ours, and warnings of what was left out; our own keys pass unchanged.
+    """Translate the original's nested keys into ours; answers settings and warnings. Our own keys pass unchanged.
 
-    Raises SettingsError for what must not be left out.
+    Raises SettingsError for a key that must not be left out.
     """
     translated: dict[str, Any] = {}
     warnings: list[str] = []
@@ -96,7 +96,7 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
 
 
 def _is_needless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
-    """Tell whether the key changes nothing, or is translated with others."""
+    """True if the key changes nothing, or is translated with others."""
     if key == "broker.host" or key in _SATISFIED:
         return True
     if key.startswith("broker.ports."):

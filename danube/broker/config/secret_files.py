@@ -1,4 +1,4 @@
-"""Files that hold secrets: read as a whole, within a bound, and refused where others on this machine may read them."""
+"""Files of secrets: read whole, up to a bound, and refused if others on this machine can read them."""
 
 import os
 import stat
@@ -11,9 +11,9 @@ from danube.model.limits.metadata import SECRET_BYTES_MAX
 
 
 def secret_of(secret: SecretStr | None, path: Path | None) -> bytes | None:
-    """A secret as it was given, or as its file holds it, without white space around it. Blocks.
+    """The secret as given, or from its file, without white space around it. Blocks.
 
-    Raises SettingsError for an empty one, and for a file that others may read.
+    Raises SettingsError for an empty secret, and for a file that others can read.
     """
     if path is None:
         return None if secret is None else _not_empty(secret.get_secret_value().strip().encode(), "the secret")
@@ -21,14 +21,14 @@ def secret_of(secret: SecretStr | None, path: Path | None) -> bytes | None:
 
 
 def private_content(path: Path, what: str) -> bytes:
-    """The content of a file with `what` in it. Blocks. Raises SettingsError, also where others may read it."""
+    """The content of a file with `what` in it. Blocks. Raises SettingsError, also if others can read it."""
     content = public_content(path)
     check_private(path, what)
     return content
 
 
 def public_content(path: Path) -> bytes:
-    """The content of a file that anybody may read, as a certificate. Blocks. Raises SettingsError."""
+    """The content of a file that anybody may read, such as a certificate. Blocks. Raises SettingsError."""
     try:
         with path.open("rb") as file:
             content = file.read(SECRET_BYTES_MAX + 1)
@@ -40,9 +40,9 @@ def public_content(path: Path) -> bytes:
 
 
 def check_private(path: Path, what: str, *, otherwise: str = "") -> None:
-    """Refuse, with SettingsError, a file with `what` in it that others may read. Blocks.
+    """Raise SettingsError if others can read a file with `what` in it. Blocks.
 
-    Where the file is another's, as one of root's that a service is given, this process may itself be one of the group.
+    A file of another user may be readable by its group: root gives a service its secrets so.
     """
     try:
         found = path.stat()

@@ -200,7 +200,7 @@ class BrokerSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _infer_mode(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
-        """The mode goes by the metadata, the metadata by the mode, whichever was said."""
+        """Infer the mode from the metadata store, or the store from the mode, whichever is set."""
         if not isinstance(given, Mapping):
             return given
         values = dict(given)
@@ -229,7 +229,7 @@ def load_broker_settings(
 ) -> Loaded[BrokerSettings]:
     """Settings from a file (ours or the original's), the environment and flags. Raises SettingsError.
 
-    What a file of the original's asks for in vain, and can do without, is in the warnings.
+    The warnings list what an original's file asks for and this version does not have.
     """
     content = {} if path is None else read_settings_file(path)
     values, warnings = translate_original(content, str(path))
@@ -240,7 +240,7 @@ def load_broker_settings(
 
 
 def _check_secrets(values: Mapping[str, Any], path: Path) -> None:
-    """Refuse a settings file that holds a secret and that others may read."""
+    """Refuse a settings file that holds a secret and that others can read."""
     for key, field in fields_of(BrokerSettings).items():
         if SecretStr in get_args(field.annotation) and values.get(key):
             check_private(path, key, otherwise=f", or keep it in a file of its own, {key}_file")

@@ -1,4 +1,4 @@
-"""Values that a broker's parts are built from, made of its settings: the only place that does so."""
+"""Values that a broker's parts are built from. Only this module makes them from settings."""
 
 import socket
 
@@ -39,7 +39,7 @@ def storage_settings(settings: BrokerSettings) -> StorageSettings:
 
 
 def dispatch_settings(settings: BrokerSettings) -> DispatchSettings:
-    """The dispatch of subscriptions that set nothing themselves."""
+    """The dispatch settings of subscriptions that set nothing themselves."""
     policy = RedeliveryPolicy(
         ack_timeout_s=settings.ack_timeout_s,
         base_delay_s=settings.redelivery_delay_s,
@@ -58,7 +58,7 @@ def default_policies(settings: BrokerSettings) -> Policies:
 
 
 def own_policies(settings: BrokerSettings) -> dict[str, Policies]:
-    """The policies of topics that the broker itself writes, by name: telemetry is trimmed, the audit log stays."""
+    """The policies of topics that the broker itself writes, by name: telemetry is trimmed, the audit log is not."""
     telemetry = Policies(
         retention_time_s=settings.telemetry_retention_s,
         retention_bytes=settings.telemetry_retention_bytes,
@@ -68,16 +68,16 @@ def own_policies(settings: BrokerSettings) -> dict[str, Policies]:
 
 
 def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
-    """The broker's URL and the one that clients dial, for a client port bound at `bound`.
+    """The broker's URL and the URL that clients dial, for a client port bound at `bound`.
 
-    This machine's name replaces the wildcard address, which nobody can dial, unless `advertised_addr` is set.
+    The machine's name replaces the wildcard address, which nobody can dial, unless `advertised_addr` is set.
     """
     broker_url = settings.advertised_addr or bound_url(bound)
     return broker_url, settings.connect_url or broker_url
 
 
 def bound_url(bound: str) -> str:
-    """A URL for a port bound at `bound`, with this machine's name in place of the wildcard address."""
+    """A URL for a port bound at `bound`, with the machine's name instead of the wildcard address."""
     host, port = split_address(bound)
     dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
     return f"http://{join_address(dialled, port)}"

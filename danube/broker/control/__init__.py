@@ -1,4 +1,4 @@
-"""The work of admin RPCs, without the RPCs: one module per noun."""
+"""Operations of administrators on one broker, behind the admin RPCs: one module per noun."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from danube.broker.control.topics import TopicControl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Everything an administrator can do with one broker."""
+    """The operations of an administrator on one broker."""
 
     brokers: BrokerControl
     cluster: ClusterControl

@@ -1,11 +1,11 @@
-"""The audit log: one reliable topic that this broker alone writes, each record hashed to the one before.
+"""Audit log: one reliable topic that this broker alone writes, each record hashed to the one before.
 
-A record is stamped when it is appended, so those of calls made at once follow each other and share a round of the
-journal. When an append fails, all behind it fail with it, and the chain goes on from the last durable record.
+A record gets its time when it is appended, so those of concurrent calls follow each other and share a journal round.
+When an append fails, the later ones fail too, and the chain continues from the last durable record.
 
-A repair of damaged storage puts placeholders where records are lost (`danube/storage/batches/placeholder.py`). The log
-continues behind them from the last sound record: the numbers that are missing between the two break the chain there,
-for good. Pages leave them out.
+A repair of damaged storage leaves placeholders for lost records (`danube/storage/batches/placeholder.py`). The log
+continues after them from the last sound record. The missing numbers break the chain there for good. Pages leave
+placeholders out.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _BEFORE_THE_FIRST = AuditReceipt(sequence=-1, hash=GENESIS)
 
 
 class AuditLog:
-    """Writes and reads `/system/audit`; see `docs/formats/audit.md`."""
+    """Appends to and reads `/system/audit`; the format is in `docs/formats/audit.md`."""
 
     def __init__(self, topics: Topics, brokers: BrokerControl, clock: Clock) -> None:
         self._topics = topics
@@ -69,7 +69,7 @@ class AuditLog:
         self._broken: PreconditionFailedError | None = None
 
     async def open(self) -> None:
-        """Create the topic if it is not there and find the end of the chain; where that fails, it is logged.
+        """Create the topic if it does not exist and find the end of the chain; a failure is logged.
 
         Each call of `record` tries again.
         """
@@ -79,11 +79,11 @@ class AuditLog:
             _log.error("the audit log cannot be written: %s", error)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
-        """Append one entry, its texts cut; answers once it is durable.
+        """Append one entry, its texts truncated; return once it is durable.
 
         Raises:
-            StorageUnavailableError, OverloadedError: the journal cannot take it, and says why.
-            PreconditionFailedError: the last record is damaged or foreign. No second chain is begun behind it.
+            StorageUnavailableError, OverloadedError: the journal does not accept it; the error has the reason.
+            PreconditionFailedError: the last record is damaged or foreign. No second chain begins after it.
         """
         topic = await self._opened()
         outcome: asyncio.Future[AuditReceipt | DanubeError] = asyncio.get_running_loop().create_future()
@@ -105,10 +105,10 @@ class AuditLog:
         return result
 
     async def read(self, wanted: ReadAudit) -> StoredAuditPage:
-        """A page of records, as they are stored; it ends before a placeholder, and begins behind those at its start.
+        """A page of stored records. It skips placeholders at its start, and ends before the next one.
 
-        Raises StorageUnavailableError where they cannot be read, InvalidRequestError for another topic than an audit
-        log, TopicNotFoundError, TopicNotServedError.
+        Raises StorageUnavailableError where they cannot be read, InvalidRequestError for a topic that is no audit log,
+        TopicNotFoundError, TopicNotServedError.
         """
         log = (await self._readable(wanted.topic)).log
         end = log.durable_end
@@ -180,9 +180,9 @@ class AuditLog:
 
 
 async def _end_of_chain(log: TopicLog) -> AuditReceipt:
-    """The sequence that the next record follows, and the hash of the last record, which placeholders may stand behind.
+    """The sequence number of the next record, and the hash of the last one; placeholders may follow that.
 
-    Raises PreconditionFailedError when that is no record, or stands in the wrong place.
+    Raises PreconditionFailedError when the last message is no record, or is in the wrong place.
     """
     end = log.durable_end
     last = await _before_placeholders(log)
@@ -208,7 +208,7 @@ def _record_at(batches: list[StoredBatch], sequence: int) -> AuditRecord:
 
 
 async def _before_placeholders(log: TopicLog) -> int:
-    """The last offset that stands for no lost record; -1 when there is none."""
+    """The last offset that is no placeholder; -1 when there is none."""
     end = log.durable_end
     while end > log.start_offset:
         batch = (await _read(log, end - 1))[0]
@@ -219,7 +219,7 @@ async def _before_placeholders(log: TopicLog) -> int:
 
 
 async def _behind_placeholders(log: TopicLog, offset: int) -> int:
-    """The first offset from this one on that stands for no lost record."""
+    """The first offset from this one on that is no placeholder."""
     while offset < log.durable_end:
         for batch in await _read(log, offset):
             if _is_of_records(batch):
@@ -243,7 +243,7 @@ async def _read(log: TopicLog, offset: int) -> list[StoredBatch]:
 
 
 def _payloads(batches: list[StoredBatch], start: int) -> Iterator[bytes]:
-    """Payloads of the messages from this offset on; of bytes that are no message, the bytes."""
+    """Payloads of the messages from this offset on; bytes that are no message are returned as they are."""
     for batch in batches:
         view = RecordView(batch.body)
         for record in view.slice(max(0, start - batch.base_offset), batch.count):

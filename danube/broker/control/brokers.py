@@ -1,4 +1,4 @@
-"""Brokers, as administrators see them: a standalone broker knows itself alone and follows no leader."""
+"""Brokers of a cluster, for administrators; a standalone broker knows itself alone and follows no leader."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from danube.metadata.cluster.registry import BrokerRegistry
 
 _ROLE_ALONE, _ROLE_LEADER, _ROLE_FOLLOWER = "None", "Cluster_Leader", "Cluster_Follower"
-"""What the original's brokers say of themselves outside a cluster, and in one."""
+"""Roles in the original's words: standalone, and leader or follower in a cluster."""
 _STATUS = "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """The identity of a broker, from its start to its end."""
+    """Identity of a broker process."""
 
     broker_id: int
     cluster_name: str
@@ -54,7 +54,7 @@ class BrokerUrls:
 
 
 class BrokerControl:
-    """The brokers of this broker's cluster, itself among them."""
+    """The brokers of a cluster, this one included."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class BrokerControl:
 
     @property
     def own_id(self) -> str:
-        """In decimal digits."""
+        """This broker's id, in decimal digits."""
         return str(self._identity.broker_id)
 
     def announce(self, urls: BrokerUrls) -> None:
-        """The broker listens, and this is where."""
+        """Set this broker's URLs, once it listens."""
         self._urls = urls
 
     @property
@@ -86,7 +86,7 @@ class BrokerControl:
         return self._urls
 
     def list(self) -> tuple[BrokerInfo, ...]:
-        """Every broker of the cluster that runs, is gone since a while ago, or owns topics; by its id."""
+        """The brokers that run, ended a short while ago, or own topics; sorted by id."""
         if self._cluster is None:
             return (self._info(),)
         return tuple(
@@ -96,10 +96,10 @@ class BrokerControl:
         )
 
     def states(self) -> tuple[BrokerState, ...]:
-        """This broker, those registered, those gone for less than CLUSTER_GONE_SHOWN_S and owners of topics, by id.
+        """States of this broker, registered brokers, recently ended ones, and owners of topics; sorted by id.
 
-        A broker is unreachable once its lease has ended, and before that where its member of the Raft group is. Costs a
-        step for each topic of the cluster.
+        Ended ones are listed for CLUSTER_GONE_SHOWN_S. A broker is unreachable once its lease has ended, or its member
+        of the Raft group is not connected. Costs a step for each topic of the cluster.
         """
         topics = sum(_is_counted(topic.name) for topic in self._topics)
         own = BrokerState(broker_id=self.own_id, status=_STATUS, topics=topics)
@@ -126,12 +126,12 @@ class BrokerControl:
         return tuple(map(state, sorted({*running, *recent, *owned, self._identity.broker_id})))
 
     def leader(self) -> str | None:
-        """The id of the broker that decides for all; None where nothing is to be decided, and while nobody leads."""
+        """The id of the leading broker; None for a standalone broker, and during an election."""
         leader = self._cluster.election.leader if self._cluster else None
         return None if leader is None else str(leader)
 
     def require(self, broker_id: str) -> None:
-        """Raise NotFoundError unless there is such a broker."""
+        """Raise NotFoundError unless this broker exists and runs."""
         if broker_id == self.own_id:
             return
         if self._cluster is None:
@@ -191,7 +191,7 @@ class BrokerControl:
 
 
 def _is_counted(topic: str) -> bool:
-    """Whether a topic is missed without its broker; each broker owns parts of the log of the system itself."""
+    """True for topics of users; each broker owns partitions of system topics itself, which nobody misses without it."""
     return not topic.startswith(f"/{SYSTEM_NAMESPACE}/")
 
 

@@ -1,4 +1,4 @@
-"""The brokers that agree on the metadata, for administrators: who takes part, who votes, who leads."""
+"""Members of the Raft group, for administrators: status, roles, and changes."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ _NODE_ID_END = 1 << 64
 
 
 class ClusterControl:
-    """The agreement on the metadata, as administrators see and change it. Ids are decimal digits.
+    """The Raft group of the brokers: its status and its changes. Ids are decimal digits.
 
     Where brokers do not agree among themselves, all but `describe` raise PreconditionFailedError with the reason.
     """
@@ -26,11 +26,11 @@ class ClusterControl:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this broker stands alone."""
+        """True for a standalone broker."""
         return self._cluster is None
 
     async def describe(self) -> ClusterDescription:
-        """The state of the agreement: connections and lag as the leader knows them, all else as this broker does."""
+        """Members of the group: connections and lag as the leader reports them, all else as this broker knows it."""
         leader = self._cluster.election.leader if self._cluster else None
         leader_broker_id = None if leader is None else str(leader)
         membership = self._cluster.membership if self._cluster else None
@@ -53,7 +53,7 @@ class ClusterControl:
         )
 
     async def status(self) -> RaftStatus:
-        """The same in the original's terms."""
+        """The status in the original's terms."""
         status = await self.membership_status()
         voters = [str(each.node_id) for each in status.members if each.role is MemberRole.VOTER]
         learners = [str(each.node_id) for each in status.members if each.role is MemberRole.LEARNER]
@@ -68,7 +68,7 @@ class ClusterControl:
         )
 
     async def membership_status(self) -> MembershipStatus:
-        """As `Membership.leader_status`. Raises PreconditionFailedError where nobody can take part or leave."""
+        """As `Membership.leader_status`. Raises PreconditionFailedError where there is no Raft group."""
         return await self._membership().leader_status()
 
     def broker_of(self, member: Member) -> str | None:
@@ -77,7 +77,7 @@ class ClusterControl:
         return next((str(each.broker_id) for each in brokers if each.node_id == member.node_id), None)
 
     async def add(self, wanted: AddNode) -> str:
-        """Have a waiting broker take part, without a vote; answers its node id. Raises as `Membership.add`."""
+        """Add a waiting broker as a member without a vote; answers its node id. Raises as `Membership.add`."""
         membership = self._membership()
         if "://" in wanted.address:
             raise PreconditionFailedError(
@@ -90,11 +90,11 @@ class ClusterControl:
         await self._membership().promote(_number(node_id))
 
     async def remove(self, node_id: str) -> None:
-        """Have a member take part no more. Raises as `Membership.remove`."""
+        """Remove a member. Raises as `Membership.remove`."""
         await self._membership().remove(_number(node_id))
 
     async def transfer(self, node_id: str | None) -> str:
-        """Have another voter lead; answers who leads. Raises as `Membership.transfer`."""
+        """Transfer the leadership to another voter; answers the new leader. Raises as `Membership.transfer`."""
         return str(await self._membership().transfer(_number(node_id) or None))
 
     def _membership(self) -> Membership:
@@ -130,7 +130,7 @@ def member_of(status: MembershipStatus, node_id: str) -> Member:
 
 
 def _number(node_id: str | None) -> int:
-    """0 for none. Raises NotFoundError for what no node's id can be."""
+    """The node id as a number; 0 for an empty one. Raises NotFoundError for text that is no node id."""
     if node_id is None:
         return 0
     if not (node_id.isascii() and node_id.isdigit() and 0 < int(node_id) < _NODE_ID_END):

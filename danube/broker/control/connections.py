@@ -1,4 +1,4 @@
-"""Clients that are connected to a topic, and disconnecting them."""
+"""Clients connected to a topic: listing and disconnecting them."""
 
 from collections.abc import Iterator
 
@@ -32,15 +32,15 @@ class Connections:
         return tuple(found[:CONNECTIONS_SHOWN_MAX]), len(found)
 
     def disconnect(self, wanted: DisconnectClient) -> None:
-        """Send one client away; one that lives comes back by itself.
+        """Disconnect one client; one that runs connects again by itself.
 
-        A consumer gets nothing from now on, what it holds goes to others, and its place is free at once. Its stream
-        ends when it was told. A producer is forgotten.
+        A consumer gets no further messages, its unacknowledged ones go to others, and its place is free at once. Its
+        stream ends after it was sent CLOSE. A producer is detached.
 
         Raises:
             TopicNotFoundError.
             NotFoundError: no such client is connected to the topic.
-            PreconditionFailedError: a producer that has a stream of batches open.
+            PreconditionFailedError: the producer has a stream of batches open.
         """
         topic = served_topic(self._topics, wanted.topic)
         for subscription in topic.subscriptions.values():

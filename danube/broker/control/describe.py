@@ -1,4 +1,4 @@
-"""Topics in full, a page at a time, in the order of their names."""
+"""Descriptions of topics, a page at a time, sorted by name."""
 
 from collections.abc import Iterable
 from heapq import nsmallest
@@ -38,21 +38,21 @@ class Descriptions:
         self._brokers = brokers
 
     async def topics(self, wanted: DescribeTopics) -> TopicsPage:
-        """One page of topics; those that come and go between two pages may be missed, the others come once.
+        """One page of topics; each is listed once. One created or deleted between two pages may be missed.
 
-        Raises TopicNotFoundError when a topic that is asked for by name is not there.
+        Raises TopicNotFoundError for a named topic that does not exist.
         """
         await _look_for_oldest(self._next_topics(wanted)[: wanted.page_size])
         return _Page(self._brokers.own_id).fill(self._next_topics(wanted), wanted)
 
     def _next_topics(self, wanted: DescribeTopics) -> list[AnyTopic]:
-        """As many as a page can hold, and one more, which tells that there is another page."""
+        """The topics that fit a page, and one more, which shows that another page follows."""
         topics = self._named(wanted.topics) if wanted.topics else self._topics
         found = (topic for topic in topics if _is_wanted(topic, wanted))
         return nsmallest(wanted.page_size + 1, found, key=lambda topic: topic.name)
 
     def _named(self, names: Iterable[TopicName]) -> Iterable[AnyTopic]:
-        """Each once, though it be named by itself and by its base."""
+        """Topics with these names or base names, each once."""
         exact = {name: topic for name in names if (topic := self._topics.find(str(name))) is not None}
         bases = set(names) - exact.keys()
         partitions = [topic for topic in self._topics if topic.record.name.base in bases] if bases else []
@@ -68,7 +68,7 @@ class Descriptions:
 
 
 async def _look_for_oldest(topics: Iterable[AnyTopic]) -> None:
-    """Have at hand how old what their subscriptions have not read is; most know without a read."""
+    """Read the times of the oldest unread messages of subscriptions that do not have them in memory."""
     left = DESCRIBE_LOOKS_MAX
     for topic in topics:
         for subscription in list(topic.subscriptions.values()):
@@ -96,7 +96,7 @@ class _Page:
         self._bytes = 0
 
     def fill(self, topics: list[AnyTopic], wanted: DescribeTopics) -> TopicsPage:
-        """The page that begins with these topics, which are sorted and go on past it if it is not the last one."""
+        """The page that begins with these sorted topics."""
         for topic in topics:
             if len(self._topics) == wanted.page_size or self._bytes >= DESCRIBE_BYTES_MAX:
                 return self._end(DescribeCursor(topic=self._topics[-1].topic))
@@ -111,7 +111,7 @@ class _Page:
         return TopicsPage(topics=tuple(self._topics), next=cursor)
 
     def _add(self, topic: AnyTopic, seen: str) -> bool:
-        """Add a topic with its subscriptions after `seen`; says whether they all fit."""
+        """Add a topic with its subscriptions after `seen`; True if they all fit."""
         self._bytes += _ENTRY_BYTES + len(topic.name.encode())
         self._bytes += sum(len(one.subscription.encode()) for one in topic.record.pending)
         names = sorted(name for name in topic.subscriptions if name > seen)

@@ -7,7 +7,7 @@ from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError
 from danube.model.topic import TopicName
 
 BUILT_IN_NAMESPACES = ("default", "system")
-"""There from the first start, and never deleted."""
+"""Namespaces that exist from the first start, and are never deleted."""
 
 
 class NamespaceControl:
@@ -22,7 +22,7 @@ class NamespaceControl:
         return sorted(record.name for record in await self._records.namespaces())
 
     async def require(self, name: str) -> None:
-        """Raise NamespaceNotFoundError unless it is there."""
+        """Raise NamespaceNotFoundError unless it exists."""
         if not await self._records.namespace_exists(name):
             raise NamespaceNotFoundError(f"there is no namespace {name!r}: list the namespaces to see their names")
 
@@ -32,7 +32,7 @@ class NamespaceControl:
         return sorted(record.name for record in await self._records.topics_of(name))
 
     async def policies(self, name: str) -> NamespacePolicies:
-        """The limits that hold in a namespace, as the original names them. Raises NamespaceNotFoundError."""
+        """The limits of a namespace, in the original's words. Raises NamespaceNotFoundError."""
         await self.require(name)
         limits = self._topics.limits_of(name)
         return NamespacePolicies(
@@ -51,17 +51,17 @@ class NamespaceControl:
         self._topics.forget_namespace(name)
 
     async def delete(self, name: str, *, extra_writes: ExtraWrites | None = None) -> None:
-        """Delete an empty namespace; one from `bootstrap_namespaces` comes back at the next start.
+        """Delete an empty namespace; one from `bootstrap_namespaces` is created again at the next start.
 
         `extra_writes` goes into the same transaction. Raises NamespaceNotFoundError, what `extra_writes` raises, and
-        PreconditionFailedError for one that has topics, and for the built-in ones.
+        PreconditionFailedError for a namespace with topics, and for a built-in one.
         """
         _refuse_built_in(name)
         await self._records.delete_namespace(name, extra_writes=extra_writes)
         self._topics.forget_namespace(name)
 
     async def deletable(self, name: str) -> int:
-        """Which namespace of this name `delete` would delete now, as a number. Raises as it does."""
+        """The revision that created the namespace that `delete` would delete now. Raises as `delete`."""
         _refuse_built_in(name)
         return await self._records.empty_namespace(name)
 

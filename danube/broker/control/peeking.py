@@ -1,4 +1,4 @@
-"""Looking at stored messages, which changes nothing: a few, each cut to what a person can read."""
+"""Peeking at stored messages: a few, truncated; nothing changes."""
 
 import logging
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ _log = logging.getLogger(__name__)
 
 
 class Peeking:
-    """Looks into the topics of this broker."""
+    """Reads stored messages of this broker's topics without a subscription."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
     async def peek(self, wanted: PeekMessages) -> PeekedPage:
-        """Messages from a place on, in order, at most as many as are wanted and about PEEK_BYTES_MAX.
+        """Messages from an offset on, in order: `count` at most, and about PEEK_BYTES_MAX bytes.
 
-        Raises TopicNotFoundError, PreconditionFailedError on a topic that keeps nothing, InvalidRequestError for an
-        offset that is not there, StorageUnavailableError.
+        Raises TopicNotFoundError, PreconditionFailedError on a non-reliable topic, InvalidRequestError for an offset
+        that does not exist, StorageUnavailableError.
         """
         topic = served_topic(self._topics, wanted.topic)
         if not isinstance(topic, ReliableTopic):

@@ -1,4 +1,4 @@
-"""Policies of subscriptions, topics and namespaces: kept in the metadata, and holding as soon as they are there."""
+"""Policies of subscriptions, topics and namespaces: stored in the metadata, and applied at once."""
 
 import asyncio
 from dataclasses import replace
@@ -36,14 +36,14 @@ class PolicyControl:
         """Held from looking where dead letters go to changing it: two at once could make a circle."""
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
-        """Replace what a subscription does with messages that fail; holds at once and over restarts.
+        """Replace a subscription's failure policy, at once and durably.
 
-        For one that does not exist yet, it is kept until it is created.
+        The policy of a subscription that does not exist yet is kept until it is created.
 
         Raises:
             TopicNotFoundError, LimitReachedError.
             PreconditionFailedError: the topic, or the dead letter topic, is not reliable.
-            InvalidRequestError: dead letters would come back to where they come from, or cannot go there at all.
+            InvalidRequestError: dead letters would return to their source, or cannot be stored at all.
         """
         topic = self._reliable(wanted.name.topic)
         async with self._changing_dead_letters, topic.changing:
@@ -60,7 +60,7 @@ class PolicyControl:
             subscription.driver.handle(PolicyChanged(self._topics.dispatch.policy_of(record)))
 
     def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType | None]:
-        """The policy that was set, if any, and the subscription's type; None while it does not exist.
+        """The failure policy that was set, if any, and the subscription's type; no type while it does not exist.
 
         Raises TopicNotFoundError, PreconditionFailedError, and SubscriptionNotFoundError where nothing is set either.
         """
@@ -68,9 +68,9 @@ class PolicyControl:
         return found.failure_policy, found.type if isinstance(found, SubscriptionRecord) else None
 
     async def set_window(self, wanted: SetDispatchWindow) -> None:
-        """Replace how many messages a consumer may hold unacknowledged; at once for those who are connected.
+        """Replace the maximum of unacknowledged messages per consumer; at once for connected ones.
 
-        For a subscription that does not exist yet, it is kept until it is created. Raises TopicNotFoundError,
+        The value for a subscription that does not exist yet is kept until it is created. Raises TopicNotFoundError,
         LimitReachedError, PreconditionFailedError.
         """
         topic = self._reliable(wanted.name.topic)

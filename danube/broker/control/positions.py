@@ -1,4 +1,4 @@
-"""Positions of subscriptions: create at a position, seek, skip, unblock."""
+"""Positions of subscriptions: create at an offset, seek, skip, unblock."""
 
 import asyncio
 import logging
@@ -54,17 +54,17 @@ class PositionControl:
         self._new = NewSubscriptions(topics, records, clock=clock, rng=rng)
 
     async def open(self) -> None:
-        """Finish what a crash interrupted, as `sweep` does; what cannot be finished now is logged, and left to that."""
+        """Finish interrupted seeks, as `sweep` does; failures are logged, and `sweep` tries again."""
         try:
             await self.sweep()
         except DanubeError as error:
             _log.error("not every subscription stands durably where it was put: %s", error)
 
     async def sweep(self) -> None:
-        """Finish what a crash or a fault interrupted: subscriptions stand, durably, where an administrator put them.
+        """Finish seeks that a crash or a fault interrupted: make the new positions durable.
 
-        As long as that is not so, retention keeps all from there on, and a restart puts them there once more. Raises
-        what kept the last one from it.
+        Until then retention keeps all messages from the new position on, and a restart seeks again. Raises the last
+        failure.
         """
         failures: list[DanubeError] = []
         for number, topic in enumerate(list(self._topics)):
@@ -76,11 +76,11 @@ class PositionControl:
             raise failures[-1]
 
     async def create(self, wanted: CreateSubscription) -> SubscriptionPosition:
-        """Create a subscription that nobody has subscribed to yet; answers once its place is durable.
+        """Create a subscription before its first consumer; returns once its position is durable.
 
         Raises:
             TopicNotFoundError, AlreadyExistsError, LimitReachedError, StorageUnavailableError.
-            InvalidRequestError: an offset that the topic does not have.
+            InvalidRequestError: the topic does not have the offset.
         """
         topic = served_topic(self._topics, wanted.name.topic)
         async with topic.changing:
@@ -96,8 +96,9 @@ class PositionControl:
         return _position(subscription) if isinstance(subscription, ReliableSubscription) else _NOTHING_KEPT
 
     def find(self, name: SubscriptionName) -> tuple[ReliableTopic, ReliableSubscription]:
-        """A subscription that keeps a place. Raises TopicNotFoundError, SubscriptionNotFoundError, and
-        PreconditionFailedError on a topic that is not reliable.
+        """A subscription with a position.
+
+        Raises TopicNotFoundError, SubscriptionNotFoundError, and PreconditionFailedError on a non-reliable topic.
         """
         topic = served_topic(self._topics, name.topic)
         if not isinstance(topic, ReliableTopic):
@@ -105,9 +106,9 @@ class PositionControl:
         return topic, topic.subscription(name.subscription)
 
     async def seek(self, wanted: SeekSubscription) -> SubscriptionPosition:
-        """Put a subscription elsewhere where that passes over no unread message. Raises as `jump`.
+        """Change the position of a subscription if that passes over no unread message. Raises as `jump`.
 
-        Raises PreconditionFailedError otherwise: that takes a plan.
+        Raises PreconditionFailedError otherwise: a plan is needed.
         """
 
         async def check(_: object) -> None:
@@ -122,13 +123,12 @@ class PositionControl:
         return await self.jump(wanted, extra_writes=check)
 
     async def jump(self, wanted: SeekSubscription, *, extra_writes: ExtraWrites | None = None) -> SubscriptionPosition:
-        """Put a subscription elsewhere, `extra_writes` in the same transaction. From then on it stands there, crash or
-        not.
+        """Change the position of a subscription, with `extra_writes` in the same transaction. It survives a crash.
 
         Raises:
             What `extra_writes` raises.
             TopicNotFoundError, SubscriptionNotFoundError, PreconditionFailedError.
-            InvalidRequestError: an offset that the topic does not have.
+            InvalidRequestError: the topic does not have the offset.
         """
         topic, _ = self.find(wanted.name)
         async with topic.changing:
@@ -144,9 +144,9 @@ class PositionControl:
         return _position(subscription)
 
     async def skip(self, wanted: SkipMessages, *, extra_writes: ExtraWrites | None = None) -> SubscriptionPosition:
-        """Count messages as acknowledged that are not, `extra_writes` in the same transaction. Raises as `jump`.
+        """Acknowledge messages on behalf of the consumers, `extra_writes` in the same transaction. Raises as `jump`.
 
-        Those that block may block again after a crash within the moment until that is durable.
+        Blocking messages that were skipped may block again after a crash before that is durable.
         """
         topic, _ = self.find(wanted.name)
         async with topic.changing:
@@ -164,19 +164,19 @@ class PositionControl:
         return _position(subscription)
 
     def retry_blocked(self, name: SubscriptionName) -> SubscriptionPosition:
-        """Send what blocks a subscription again; nothing changes where nothing does. Raises as `find`."""
+        """Deliver the messages that block a subscription again, if any. Raises as `find`."""
         _, subscription = self.find(name)
         subscription.driver.handle(RetryBlocked())
         return _position(subscription)
 
     async def add_partitions(self, wanted: AddPartitions) -> list[TopicName]:
-        """Give a partitioned topic more partitions; answers all it has. Raises as `Topics.add_partitions`."""
+        """Add partitions to a partitioned topic; answers all it has. Raises as `Topics.add_partitions`."""
         refuse_creating(wanted.base)
         await self._topics.add_partitions(wanted.base, wanted.count)
         return self._topics.matching(wanted.base)
 
     async def _finish_all(self, topic: ReliableTopic) -> list[DanubeError]:
-        """Finish what is left to finish in one topic; answers what it met."""
+        """Finish the interrupted seeks of one topic; answers the failures."""
         failures: list[DanubeError] = []
         for subscription in [each for each in topic.subscriptions.values() if each.record.jump is not None]:
             async with topic.changing:
@@ -188,7 +188,7 @@ class PositionControl:
         return failures
 
     async def _settle(self, topic: ReliableTopic, subscription: ReliableSubscription) -> None:
-        """Finish, or leave it to a later `sweep`: it is decided all the same."""
+        """Finish a seek, or leave it to a later `sweep`: it is decided in any case."""
         try:
             await self._finish(topic, subscription)
         except DanubeError as error:
@@ -196,7 +196,7 @@ class PositionControl:
             _log.error("subscription %r on %s is put elsewhere, not durably yet: %s", name, topic.name, error)
 
     async def _finish(self, topic: ReliableTopic, subscription: ReliableSubscription) -> None:
-        """Make durable where a subscription stands, and only then forget in the metadata that it was put there."""
+        """Make the cursor durable, and only then remove the seek from the metadata."""
         record = subscription.record
         await save_cursor(topic.log, record.subscription_id, subscription.driver.engine.cursor)
         if record.jump is not None:
@@ -204,8 +204,10 @@ class PositionControl:
 
 
 async def offset_of(start: FetchStart, log: TopicLog) -> int:
-    """The offset that is meant. Raises InvalidRequestError for one that the log does not have, OffsetTrimmedError for
-    one that it has no more, and for a time StorageUnavailableError.
+    """The offset that a start means.
+
+    Raises InvalidRequestError for one that the log does not have, OffsetTrimmedError for one that was trimmed, and for
+    a time StorageUnavailableError.
     """
     found = await _find_time(log, start.append_time_ms) if isinstance(start, FetchTime) else 0
     first, end = log.start_offset, log.durable_end
@@ -237,14 +239,14 @@ async def _find_time(log: TopicLog, append_time_ms: int) -> int:
 
 
 def unread_before(subscription: ReliableSubscription, offset: int) -> int:
-    """Messages below this offset that the subscription has not acknowledged."""
+    """The number of messages below this offset that the subscription has not acknowledged."""
     cursor = subscription.driver.engine.cursor
     beyond = sum(max(0, min(end, offset) - start) for start, end in cursor.beyond if start < offset)
     return max(0, offset - cursor.position) - beyond
 
 
 def skip_end(subscription: ReliableSubscription, count: int) -> int:
-    """The offset after the next `count` messages that are not acknowledged; the durable end when there are fewer."""
+    """The offset after the next `count` unacknowledged messages; the durable end when there are fewer."""
     engine = subscription.driver.engine
     at, left = engine.position, count
     for start, end in engine.cursor.beyond:
@@ -256,7 +258,7 @@ def skip_end(subscription: ReliableSubscription, count: int) -> int:
 
 
 def refuse_more_subscriptions(topic: AnyTopic) -> None:
-    """Raise LimitReachedError when the topic has as many subscriptions as it may."""
+    """Raise LimitReachedError when the topic has its maximum of subscriptions."""
     most = topic.limits.max_subscriptions_per_topic or SUBSCRIPTIONS_PER_TOPIC_MAX
     if len(topic.subscriptions) >= min(most, SUBSCRIPTIONS_PER_TOPIC_MAX):
         raise LimitReachedError(

@@ -26,26 +26,25 @@ class SubscriptionControl:
         return sorted(served_topic(self._topics, topic).subscriptions)
 
     def unused(self, wanted: Unsubscribe) -> tuple[AnyTopic, AnySubscription]:
-        """The subscription that `unsubscribe` would delete now, and its topic. Raises as it does."""
+        """The subscription that `unsubscribe` would delete now, and its topic. Raises as `unsubscribe`."""
         topic = served_topic(self._topics, wanted.topic)
         return topic, self._consumers.unused_subscription(topic, wanted.subscription)
 
     def pending(self, wanted: Unsubscribe) -> AnyTopic | None:
-        """The topic, where the subscription does not exist yet and has policies. Raises TopicNotFoundError."""
+        """The topic, if the subscription does not exist yet and has policies. Raises TopicNotFoundError."""
         topic = served_topic(self._topics, wanted.topic)
         return topic if has_pending(topic, wanted.subscription) else None
 
     async def unsubscribe(self, wanted: Unsubscribe, *, extra_writes: ExtraWrites | None = None) -> None:
-        """Delete a subscription that nobody uses, with its consumers and its place in the topic.
+        """Delete a subscription without connected consumers, with its position.
 
-        Of one that does not exist yet, the policies that are pending for it are deleted. `extra_writes` goes into the
-        same transaction.
+        If it does not exist yet, its pending policies are deleted. `extra_writes` goes into the same transaction.
 
         Raises:
             What `extra_writes` raises.
             TopicNotFoundError, SubscriptionNotFoundError.
-            PreconditionFailedError: a consumer is connected, or it is of a system topic and there is no plan; nothing
-            was changed.
+            PreconditionFailedError: a consumer is connected, or the topic is a system topic and there is no plan;
+            nothing was changed.
         """
         served_topic(self._topics, wanted.topic)
         if extra_writes is None:

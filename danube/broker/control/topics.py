@@ -1,4 +1,4 @@
-"""Creating, deleting, listing and showing topics, for administrators."""
+"""Topics, for administrators: create, delete, list, describe."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ from danube.model.topic import TopicName
 
 
 class TopicControl:
-    """Topics: administrators see those of the whole cluster, and change those of this broker."""
+    """Topics: those of the whole cluster are listed, those of this broker can be changed."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TopicControl:
         await self._topics.create_partitioned(wanted.base, wanted.partitions, wanted.strategy, wanted.schema_subject)
 
     def deletable(self, name: TopicName) -> list[AnyTopic]:
-        """The topics that `delete` would delete now. Raises as it does."""
+        """The topics that `delete` would delete now. Raises as `delete`."""
         found = self._topics.behind(name)
         if name.base is not None and self._topics.find(str(name)) is not None:
             raise PreconditionFailedError(
@@ -61,7 +61,7 @@ class TopicControl:
     async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> None:
         """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
 
-        It does not wait for the clients, which are told (`Moves.drain_clients`); `extra_writes` goes into the same
+        It drains the clients without waiting for them (`Moves.drain_clients`); `extra_writes` goes into the same
         transaction. Raises TopicNotFoundError, TopicNotServedError, what `extra_writes` raises, and
         PreconditionFailedError for a single partition, for the audit log, and without a plan for any system topic.
         """
@@ -81,12 +81,12 @@ class TopicControl:
         return self._infos(record for record in self._topics.records() if record.name.namespace == namespace)
 
     def on_broker(self, broker_id: str) -> list[TopicInfo]:
-        """The topics of a broker, sorted by name. Raises NotFoundError for a broker that is not there."""
+        """The topics of a broker, sorted by name. Raises NotFoundError for an unknown broker."""
         self._brokers.require(broker_id)
         return self._infos(record for record in self._topics.records() if self._server(record) == broker_id)
 
     async def describe(self, name: TopicName) -> TopicDetails:
-        """One plain topic or one partition. Raises TopicNotFoundError, for a base name with its partitions' names."""
+        """One plain topic or one partition. Raises TopicNotFoundError; for a base name it names the partitions."""
         record = self._topics.find_remote(name)
         if record is not None:
             names = await self._topics.remote_subscriptions(name)
@@ -109,8 +109,9 @@ class TopicControl:
 
 
 def served_topic(topics: Topics, name: TopicName) -> AnyTopic:
-    """The topic of this very name. Raises TopicNotFoundError, which says of a base name what to ask for instead, and
-    TopicNotServedError.
+    """The topic of exactly this name.
+
+    Raises TopicNotFoundError, which names the partitions of a base name, and TopicNotServedError.
     """
     topic = topics.find(str(name))
     if topic is not None:

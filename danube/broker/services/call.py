@@ -57,7 +57,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Makes entries of one resource and one action. `method` finds, in the broker's control, what answers the call."""
+    """Makes entries of one resource and one action. `method` finds the method of the broker's control."""
 
     resource: Resource
     action: Action
@@ -81,13 +81,13 @@ class Scope:
         *,
         makes_room: bool = False,
     ) -> Call:
-        """A call that is answered after a while; see the function `later`."""
+        """A call that is answered later; see the function `later`."""
         return self.unary(
             effect, later(request, lambda context: method(context.control), answer, makes_room=makes_room)
         )
 
     def refused(self, effect: Effect, reason: str) -> Call:
-        """A call of the original that makes no sense here: every request gets an UnsupportedError."""
+        """A call of the original without a meaning here: every request gets an UnsupportedError."""
         return self.unary(effect, _refuse(reason))
 
     def unary(self, effect: Effect, make: MakeHandler) -> Call:
@@ -106,7 +106,7 @@ class Scope:
 def now(
     request: Codec[Wanted], method: Callable[[ServiceContext], Callable[[Wanted], Answer]], answer: Codec[Answer]
 ) -> MakeHandler:
-    """Makes a handler that answers at once, from memory."""
+    """Make a handler that answers at once, from memory."""
 
     def make(context: ServiceContext) -> UnaryHandler:
         ask = method(context)
@@ -122,9 +122,9 @@ def later(
     *,
     makes_room: bool = False,
 ) -> MakeHandler:
-    """Makes a handler that decodes, or refuses, the request at once and answers after a while.
+    """Make a handler that decodes or refuses the request at once, and answers it later.
 
-    One that deletes makes room: on a full disk it may use the space that is kept back for it.
+    A call that deletes makes room: on a full disk it may use the reserved space.
     """
 
     def make(context: ServiceContext) -> UnaryHandler:
@@ -146,7 +146,7 @@ def later(
 
 
 def in_cluster(call: Call, reason: str) -> Call:
-    """The same call, but refused by a broker outside a cluster."""
+    """The same call, refused by a broker outside a cluster."""
     make = call.unary or _refuse(reason)
 
     def make_or_refuse(context: ServiceContext) -> UnaryHandler:

@@ -44,7 +44,7 @@ def acknowledge(context: ServiceContext) -> UnaryHandler:
 
 
 def negative_acknowledge(context: ServiceContext) -> UnaryHandler:
-    """Have one message sent again."""
+    """Negatively acknowledge one message, which is then sent again."""
 
     def handle(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         refused = decode.negative_acknowledge(request)
@@ -63,7 +63,7 @@ def negative_acknowledge(context: ServiceContext) -> UnaryHandler:
 def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
     """The topic; None for one that has moved. A late acknowledgement is no failure: the message is sent again.
 
-    An error would be raised in the application, which can do nothing about it.
+    An error would surface in the application, which can do nothing about it.
     """
     topic = context.topics.find(str(name))
     if topic is None and not context.topics.is_unloaded(name):

@@ -48,7 +48,7 @@ class ServiceContext:
     """Error of every call once the broker stops."""
 
     def answer_later(self, call: UnaryCall, name: str, work: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
-        """Answer `call` with what `work` returns, or with the DanubeError it raises."""
+        """Answer `call` with the result of `work`, or with the DanubeError it raises."""
         self.tasks.spawn(_answer(call, work), name)
 
 

@@ -1,4 +1,4 @@
-"""Calls by which clients find topics and learn whether they are still attached."""
+"""Calls by which clients find topics and check that they are still attached."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from danube.wire.client_messages import LOOKUP, LOOKUP_ANSWER, PARTITIONS_ANSWER
 
 
 def topic_lookup(context: ServiceContext) -> UnaryHandler:
-    """Tell where a topic is served. The whole cluster is asked before a topic is said not to exist."""
+    """Answer the broker that serves a topic. The whole cluster is asked before a topic counts as missing."""
 
     def handle(request: bytes, call: UnaryCall) -> bytes | None:
         wanted = LOOKUP.decode(request)
@@ -47,7 +47,7 @@ def topic_lookup(context: ServiceContext) -> UnaryHandler:
 
 
 def topic_partitions(context: ServiceContext) -> UnaryHandler:
-    """Tell the topics behind a name, as above."""
+    """Answer the topics behind a name, as above."""
 
     def handle(request: bytes, call: UnaryCall) -> bytes | None:
         wanted = LOOKUP.decode(request)
@@ -66,9 +66,9 @@ def topic_partitions(context: ServiceContext) -> UnaryHandler:
 
 
 def health_check(context: ServiceContext) -> Callable[[HealthCheck], HealthStatus]:
-    """Tell whether a producer or consumer is still attached here.
+    """Answer whether a producer or consumer is still attached here.
 
-    One that must leave, and an unknown id, gets CLOSE, twice at most, and then NOT_FOUND: leftover pollers of official
+    A drained client, and an unknown id, gets CLOSE, twice at most, and then NOT_FOUND. Leftover pollers of official
     clients keep asking about ids they have given up, and each further CLOSE would make them attach once more.
     """
 
@@ -89,7 +89,7 @@ def _connect(context: ServiceContext, wanted: Lookup) -> bytes:
 
 
 def _redirect(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> bytes:
-    """Raises TopicNotServedError while the broker that serves it does not run."""
+    """Raises TopicNotServedError while the broker that serves the topic does not run."""
     server = context.topics.server_of(record)
     if server is None:
         return _connect(context, wanted)

@@ -1,4 +1,4 @@
-"""Interceptors, which every call passes: none is served while the broker stops, and each is counted by its outcome."""
+"""Interceptors of every call: they refuse it while the broker stops, and count its outcome."""
 
 from collections.abc import Callable, Mapping
 

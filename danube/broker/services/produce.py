@@ -21,7 +21,7 @@ def create_producer(context: ServiceContext) -> Callable[[CreateProducer], Await
 
 
 def send_message(context: ServiceContext) -> UnaryHandler:
-    """Publish one message. It is answered once the message is durable, or as durable as the topic promises."""
+    """Publish one message. The answer follows once the message is as durable as its topic promises."""
     producers = context.producers
 
     def handle(request: bytes, call: UnaryCall) -> None:

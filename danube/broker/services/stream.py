@@ -1,4 +1,4 @@
-"""Calls of clients that send and read whole batches, and of clients that close."""
+"""Calls of clients that publish and fetch batches, and that detach."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -27,7 +27,7 @@ from danube.wire import client_messages, decode, encode
 
 
 def bounds(context: ServiceContext) -> Callable[[Bounds], Awaitable[TopicBounds]]:
-    """Tell which offsets a topic has."""
+    """Answer the first offset and the end of a topic."""
 
     async def find(wanted: Bounds) -> TopicBounds:
         return await bounds_of(_reliable(context, wanted.topic).log, wanted.append_times_ms)

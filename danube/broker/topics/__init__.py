@@ -1,1 +1,1 @@
-"""Topics."""
+"""Topics that this broker serves, with their subscriptions and producers."""

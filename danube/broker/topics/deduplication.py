@@ -1,7 +1,7 @@
 """De-duplication: a batch that a producer sends again is stored once and answered with its first offset.
 
-The topic's log knows the durable batches (`danube/storage/batches/producer_state.py`). Batches that the journal has not
-settled are here: a stream may break, and the same batch arrive on another one before.
+The topic's log knows the durable batches (`danube/storage/batches/producer_state.py`). This module knows those that the
+journal has not settled: a stream may break, and the same batch arrive on another one before.
 """
 
 from collections import deque

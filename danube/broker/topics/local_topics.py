@@ -41,14 +41,14 @@ _log = logging.getLogger(__name__)
 
 
 _AUDIT_LOG = Policies(durability=Durability.FSYNC.number)
-"""Whatever is set: a call is on record before its caller gets the answer."""
+"""Durability of the audit log, whatever is set: a call is on record before its caller gets the answer."""
 
 CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLetter], None]
 """Copies a message of a topic's subscription to its dead letter topic, and gives the callback the outcome."""
 
 
 class Topics:
-    """All topics of this broker, open."""
+    """The topics that this broker serves."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class Topics:
             topic.forget_deleted()
 
     def find(self, name: str) -> AnyTopic | None:
-        """The topic of this name, if this broker serves it."""
+        """The topic of this name; None if this broker does not serve it."""
         return self._topics.get(name)
 
     def get(self, name: TopicName) -> AnyTopic:
-        """The topic of this name. Raises TopicNotFoundError, and TopicNotServedError for one that was unloaded."""
+        """The topic of this name. Raises TopicNotFoundError, and TopicNotServedError for an unloaded one."""
         topic = self._topics.get(str(name))
         if topic is None:
             self.refuse_remote(name)
@@ -118,7 +118,7 @@ class Topics:
 
     @property
     def is_of_cluster(self) -> bool:
-        """Tell whether other brokers may serve topics that are not seen here yet."""
+        """True if other brokers may serve topics that are not seen here yet."""
         return self._remote.is_cluster
 
     def records(self) -> Iterator[TopicRecord]:
@@ -127,12 +127,13 @@ class Topics:
         yield from (record for record in self._remote if str(record.name) not in self._topics)
 
     def find_remote(self, name: TopicName) -> TopicRecord | None:
-        """The topic of this name, if another broker serves it."""
+        """The topic of this name; None if no other broker serves it."""
         return None if str(name) in self._topics else self._remote.find(str(name))
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
-        """The other broker that serves a topic, None for a topic of this one. Raises TopicNotServedError while that
-        broker does not run.
+        """The other broker that serves a topic; None for a topic of this one.
+
+        Raises TopicNotServedError while that broker does not run.
         """
         return self._remote.server_of(record) if self._remote.is_remote(record) else None
 
@@ -141,7 +142,7 @@ class Topics:
         return sorted(record.name for record in await self._records.subscriptions_of(name))
 
     def is_unloaded(self, name: TopicName) -> bool:
-        """Tell whether the topic was unloaded here and not opened again."""
+        """True if the topic was unloaded here and not opened again."""
         return str(name) in self._unloaded
 
     def refuse_remote(self, name: TopicName) -> None:
@@ -153,10 +154,7 @@ class Topics:
             raise self._remote.refusal(record)
 
     def matching(self, name: TopicName) -> list[TopicName]:
-        """The topic itself if it is there, else the partitions of this base name in order, else nothing.
-
-        Those that other brokers serve are among them.
-        """
+        """The topic itself if it exists, else the partitions of this base name in order; topics of other brokers too."""
         if str(name) in self._topics or str(name) in self._unloaded or self._remote.find(str(name)):
             return [name]
         partitions = {topic.record.name for topic in self if topic.record.name.base == name}
@@ -165,9 +163,9 @@ class Topics:
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
 
     async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
-        """As `matching`, but linearizable: topics that another broker created a moment ago are found.
+        """As `matching`, but linearizable: it finds topics that another broker created a moment ago.
 
-        It costs a round of agreement. Raises MetadataError when this broker is cut off from the others.
+        Costs a round of agreement. Raises MetadataError when this broker is cut off from the others.
         """
         record = await self._records.topic(name, linearizable=True)
         return [record] if record else await self._records.partitions_of(name)
@@ -176,8 +174,9 @@ class Topics:
         """Create a topic and serve it.
 
         Raises:
-            NamespaceNotFoundError, TopicExistsError: also when a partitioned topic of the same base clashes with it.
-            LimitReachedError: this broker serves as many topics as it may.
+            NamespaceNotFoundError.
+            TopicExistsError: also when a partitioned topic has the same base name.
+            LimitReachedError: this broker serves its maximum of topics.
         """
         async with self._changing, self._inheritance(name.base) as inherited:
             self._refuse_beyond_limit(1)
@@ -346,7 +345,7 @@ class Topics:
             return deleted
 
     async def forget_deleted(self, name: TopicName) -> Sequence[AnyTopic]:
-        """Close topics of this name that are served though the metadata does not have them any more."""
+        """Close served topics of this name that the metadata does not have any more."""
         async with self._changing, AsyncExitStack() as held:
             for topic in (found := self.behind(name)):
                 await held.enter_async_context(topic.changing)
@@ -355,13 +354,13 @@ class Topics:
             return deleted
 
     async def unload(self, name: TopicName, drain: ClientDrain) -> AnyTopic:
-        """Stop serving a topic, and leave it in journal and metadata; answers the topic, closed.
+        """Stop serving a topic, which stays in journal and metadata; answers the topic, closed.
 
         Accepted messages are settled before, and cursors are durable after. The caller drains its clients.
 
         Raises:
             TopicNotFoundError, TopicNotServedError.
-            UnavailableError: the journal does not get on, and the topic is served as before.
+            UnavailableError: the journal makes no progress, and the topic is served as before.
         """
         async with self._changing:
             topic = self.get(name)
@@ -379,9 +378,9 @@ class Topics:
             return topic
 
     async def open_again(self, name: TopicName) -> AnyTopic:
-        """Serve an unloaded topic under a new epoch, as metadata and journal have it.
+        """Serve an unloaded topic under a new epoch, from metadata and journal.
 
-        Raises TopicExistsError for one that is served, TopicNotFoundError for a deleted one.
+        Raises TopicExistsError for a served topic, TopicNotFoundError for a deleted one.
         """
         async with self._changing:
             if str(name) in self._topics:

@@ -52,7 +52,7 @@ class Moves:
         Raises:
             TopicNotFoundError, TopicNotServedError.
             PreconditionFailedError: a broker's own topics stay with it.
-            UnavailableError: the journal does not get on, and the topic is served as before.
+            UnavailableError: the journal makes no progress, and the topic is served as before.
         """
         if name.namespace == _SYSTEM:
             raise PreconditionFailedError(f"{name} is written by this broker itself and stays with it")
@@ -65,7 +65,7 @@ class Moves:
                 self._unloaded[topic.name] = topic, timer
 
     def reopened(self, name: TopicName) -> None:
-        """An unloaded topic is served again, and a lookup finds it: drain its clients. Idempotent."""
+        """Drain the clients of an unloaded topic that is served again and that lookups find. Idempotent."""
         topic, timer = self._unloaded.pop(str(name), (None, None))
         if timer is not None:
             timer.cancel()
@@ -73,7 +73,7 @@ class Moves:
             self.drain_clients([topic], Cause.MOVED)
 
     def go_down(self) -> None:
-        """The broker shuts down: drain all clients."""
+        """Drain all clients of a broker that shuts down."""
         leaving = [topic for topic, _ in self._unloaded.values()]
         for _, timer in self._unloaded.values():
             timer.cancel()
@@ -83,7 +83,7 @@ class Moves:
     async def open_again(self, name: TopicName) -> None:
         """Serve an unloaded topic under a new epoch; its former producers and consumers may continue.
 
-        Raises TopicExistsError for one that is served, TopicNotFoundError for one that is gone.
+        Raises TopicExistsError for a served topic, TopicNotFoundError for a deleted one.
         """
         topic = await self._topics.open_again(name)
         self.reopened(name)

@@ -1,8 +1,8 @@
 """Producer access to a topic: shared, or exclusive until the next exclusive producer takes over.
 
-Each exclusive producer gets a new epoch, durable before it may send. It has the topic while its stream is open. After
-that others may publish, and it may reconnect with its epoch, unless another exclusive producer came: then it is fenced.
-So of two that both consider themselves exclusive, only the newer one stores anything.
+Each exclusive producer gets a new epoch, durable before it may send. It holds the topic while its stream is open. After
+that others may publish. It may reconnect with its epoch, unless another exclusive producer has attached: then it is
+fenced. So of two that both consider themselves exclusive, only the newer one stores anything.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from danube.model.errors import ProducerFencedError, TopicHeldError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hold:
-    """One exclusive producer's stream."""
+    """Stream of one exclusive producer."""
 
     topic_id: int
     epoch: int
@@ -24,7 +24,7 @@ class Hold:
 
 
 def may_resume(wanted: PublishOpen, newest: ProducerEpoch, *, is_held: bool, has_streams: bool) -> bool:
-    """Tell whether an exclusive producer keeps its epoch or gets a new one.
+    """True if an exclusive producer keeps its epoch; False if it gets a new one.
 
     Raises:
         ProducerFencedError: its epoch is not the newest.
@@ -55,7 +55,7 @@ class ProducerAccesses:
         """By topic id."""
 
     def refuse_if_held(self, topic: AnyTopic) -> None:
-        """Raise TopicHeldError when an exclusive producer has the topic. It is asked for each single message."""
+        """Raise TopicHeldError while an exclusive producer has the topic. Called for each single message."""
         hold = self._holds.get(topic.record.topic_id) if self._holds else None
         if hold is not None:
             raise TopicHeldError(
@@ -63,11 +63,11 @@ class ProducerAccesses:
             )
 
     async def claim(self, topic: ReliableTopic, wanted: PublishOpen) -> Hold | None:
-        """Accept a stream; answers what an exclusive one has to `release` when it ends.
+        """Accept a stream; answers what an exclusive one must `release` when it ends.
 
-        All other streams of batches to the topic end then, fenced: of what they sent only what is appended already is
-        stored. The caller opens its stream before anything else happens. Raises as `may_resume`, and MetadataError,
-        what `Topic.check_open` raises.
+        All other streams of batches to the topic end, fenced: of their batches, only those already appended are stored.
+        The caller opens its stream before anything else happens. Raises as `may_resume` and `Topic.check_open`, and
+        MetadataError.
         """
         if wanted.access is ProducerAccess.SHARED:
             self.refuse_if_held(topic)
@@ -83,7 +83,7 @@ class ProducerAccesses:
             return hold
 
     def release(self, hold: Hold) -> None:
-        """The stream has ended: others may publish, unless another one has the topic already."""
+        """End a stream: others may publish, unless another exclusive producer already has the topic."""
         if self._holds.get(hold.topic_id) is hold:
             del self._holds[hold.topic_id]
 

@@ -37,20 +37,20 @@ _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 
 
 class PublishOutlet(Protocol):
-    """The way back to the producer."""
+    """Answers to the producer."""
 
     @property
     def room(self) -> int:
         """As `ServerStream.room`."""
 
     def acknowledge(self, answer: PublishAcknowledged) -> None:
-        """Report what is stored."""
+        """Report stored batches."""
 
     def refuse(self, answer: PublishRefused) -> None:
-        """Report what is not stored, and end."""
+        """Report a batch that is not stored, and end the stream."""
 
     def finish(self) -> None:
-        """End: everything is answered."""
+        """End the stream: everything is answered."""
 
     def pause_reading(self) -> None:
         """As `ServerStream.pause_reading`."""
@@ -86,7 +86,7 @@ def check_payloads(body: bytes, topic: str) -> BatchHeader:
 
 
 class PublishSession:
-    """The batches of one stream, from arrival to answer."""
+    """Batches of one stream, from arrival to answer."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class PublishSession:
         topic.streams.add(self)
 
     def add(self, batch: PublishBatch) -> None:
-        """A batch arrived; its answer, or an earlier refusal, goes to the outlet."""
+        """Append a batch that arrived; its answer, or an earlier refusal, goes to the outlet."""
         if self._refusal is not None or self._ended:
             return
         self._held_cost += _cost(batch)
@@ -137,12 +137,12 @@ class PublishSession:
         self._regulate()
 
     def half_close(self) -> None:
-        """No batch follows: the stream ends when all are answered."""
+        """End the stream when all batches are answered: no batch follows."""
         self._half_closed = True
         self._answer_soon()
 
     def ready(self) -> None:
-        """The outlet has room again."""
+        """Continue: the outlet has room again."""
         self._answer()
 
     def stop(self, error: DanubeError) -> None:
@@ -154,7 +154,7 @@ class PublishSession:
         self._regulate()
 
     def cancel(self) -> None:
-        """The producer disconnected. Appended batches stay."""
+        """Drop the answers: the producer disconnected. Appended batches stay."""
         if self._ended:
             return
         self._ended = True
@@ -229,7 +229,7 @@ class PublishSession:
         self._answer_soon()
 
     def _answer_soon(self) -> None:
-        """In a later turn, when the rest of the round is settled too."""
+        """Answer in a later turn, when the rest of the round is settled too."""
         if not self._answer_due and not self._ended:
             self._answer_due = True
             asyncio.get_running_loop().call_soon(self._answer)

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Subscription(ABC):
-    """The consumers of one subscription; subclasses decide which of them gets a message."""
+    """Consumers of one subscription; subclasses decide which of them gets a message."""
 
     def __init__(self, record: SubscriptionRecord, clock: Clock) -> None:
         self.record = record
@@ -60,7 +60,7 @@ class Subscription(ABC):
 
         Raises:
             SubscriptionBusyError: the subscription is exclusive and another consumer is connected.
-            LimitReachedError: it has as many consumers as it may.
+            LimitReachedError: it has its maximum of consumers.
         """
         now_s = self._clock.monotonic_s()
         if self.record.type is SubscriptionType.EXCLUSIVE:
@@ -99,7 +99,7 @@ class Subscription(ABC):
 
         Raises:
             SubscriptionBusyError.
-            ConsumerReplacedError: another client has taken the consumer's place a short while ago, and has it still.
+            ConsumerReplacedError: another client replaced the consumer a short while ago, and is still connected.
         """
         now_s = self._clock.monotonic_s()
         if self.record.type is SubscriptionType.EXCLUSIVE:
@@ -112,9 +112,9 @@ class Subscription(ABC):
         self._opened(consumer, stream)
 
     def detach(self, consumer: Consumer, stream: ServerStream, *, is_lost: bool = False) -> ServerStream:
-        """The consumer's stream has ended, `is_lost` where nobody ended it on purpose. Answers the stream.
+        """End the consumer's stream, `is_lost` if nobody ended it on purpose. Answers the stream.
 
-        One that is not the consumer's current stream changes nothing.
+        A stream that is not the consumer's current one changes nothing.
         """
         if consumer.stream is stream:
             consumer.stream = None
@@ -128,7 +128,7 @@ class Subscription(ABC):
 
     @property
     def is_blocked(self) -> bool:
-        """Tell whether exhausted messages block what follows."""
+        """True if exhausted messages block later ones."""
         return False
 
     def connected(self) -> int:
@@ -136,7 +136,7 @@ class Subscription(ABC):
         return sum(consumer.stream is not None for consumer in self.consumers.values())
 
     def is_idle(self, now_s: float, idle_s: float) -> bool:
-        """Tell whether no consumer has been connected for `idle_s` seconds."""
+        """True if no consumer has been connected for `idle_s` seconds."""
         return now_s >= self.idle_since_s + idle_s and not any(
             consumer.is_connected(now_s) for consumer in self.consumers.values()
         )
@@ -167,19 +167,19 @@ class Subscription(ABC):
 
     @abstractmethod
     def acknowledge(self, offset: int) -> None:
-        """One message is acknowledged; unknown and late ones change nothing."""
+        """Acknowledge one message; unknown and late ones change nothing."""
 
     @abstractmethod
     def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
-        """One message failed at its consumer: it is sent again."""
+        """Negatively acknowledge one message, which is then sent again."""
 
     @abstractmethod
     def ready(self, consumer: Consumer) -> None:
-        """A consumer's stream has room again."""
+        """Continue: a consumer's stream has room again."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop delivering. Streams are the caller's to end."""
+        """Stop delivery. The caller ends the streams."""
 
     @abstractmethod
     def _opened(self, consumer: Consumer, stream: ServerStream) -> None: ...
@@ -197,7 +197,7 @@ class _UnreadTime:
         self._append_ms: int | None = None
 
     def at_hand(self, offset: int) -> int | None:
-        """The append time of the record at this offset; None where there is none, or it has to be read."""
+        """The append time of the record at this offset; None if there is none, or it must be read."""
         if offset != self._offset:
             found = self._log.append_time_at_hand(offset)
             if found is None:
@@ -206,11 +206,11 @@ class _UnreadTime:
         return self._append_ms
 
     def is_unknown(self, offset: int) -> bool:
-        """Tell whether there is such a record that has to be read."""
+        """True if the record exists and must be read."""
         return offset < self._log.durable_end and self.at_hand(offset) is None
 
     async def find(self, offset: int) -> None:
-        """Read it; what cannot be read stays unknown."""
+        """Read the append time; it stays unknown if the record cannot be read."""
         try:
             found = await self._log.append_time_ms(offset)
         except DanubeError:
@@ -256,12 +256,12 @@ class ReliableSubscription(Subscription):
 
     @property
     def oldest_unread_ms(self) -> int | None:
-        """The append time of the message at its position; None where there is none, or it has to be read."""
+        """The append time of the message at the position; None if there is none, or it must be read."""
         return self._unread_time.at_hand(self.driver.engine.position)
 
     @property
     def must_read_unread_time(self) -> bool:
-        """Tell whether `read_unread_time` would find `oldest_unread_ms`."""
+        """True if `oldest_unread_ms` needs `read_unread_time` first."""
         return self._unread_time.is_unknown(self.driver.engine.position)
 
     async def read_unread_time(self) -> None:
@@ -269,7 +269,7 @@ class ReliableSubscription(Subscription):
         await self._unread_time.find(self.driver.engine.position)
 
     def appended(self, durable_end: int) -> None:
-        """The topic is durable up to here."""
+        """Deliver messages below this durable end."""
         self.driver.handle(Appended(durable_end))
 
     def acknowledge(self, offset: int) -> None:
@@ -280,7 +280,7 @@ class ReliableSubscription(Subscription):
         self.driver.handle(Nacked(offset, delay_s, reason))
 
     def pass_over(self, end: int) -> int:
-        """Continue at `end`, if the position is below; answers the number of unacknowledged messages passed over."""
+        """Continue at `end` if the position is below; answers the number of unacknowledged messages passed over."""
         engine = self.driver.engine
         lag = engine.lag
         if engine.position < end:
@@ -300,7 +300,7 @@ class ReliableSubscription(Subscription):
         self.driver.detach(consumer.consumer_id, is_lost=is_lost)
 
     def _log_blocked(self) -> None:
-        """Once, however many messages block."""
+        """Log once, however many messages block."""
         name, topic, blocked = self.record.name, self.record.topic, self.driver.engine.blocked
         if not blocked:
             _log.info("subscription %r on %s is not blocked any more", name, topic)
@@ -365,10 +365,10 @@ class NonReliableSubscription(Subscription):
                 self._selection.pause(consumer_id)
 
     def acknowledge(self, offset: int) -> None:
-        """Nothing is kept."""
+        """Do nothing: no message is kept."""
 
     def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
-        """Nothing is kept."""
+        """Do nothing: no message is kept."""
 
     def ready(self, consumer: Consumer) -> None:
         queue, stream = self._queues.get(consumer.consumer_id), self._streams.get(consumer.consumer_id)

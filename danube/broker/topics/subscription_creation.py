@@ -23,11 +23,10 @@ class NewSubscriptions:
         self._rng = rng
 
     async def create(self, topic: AnyTopic, name: str, kind: SubscriptionType, offset: int) -> AnySubscription:
-        """Create a subscription that begins at `offset`, durably, and serve it; `offset` has no meaning in a
-        non-reliable topic.
+        """Create a subscription at `offset`, durably, and serve it. A non-reliable topic ignores `offset`.
 
-        Raises AlreadyExistsError where the metadata has it and it is not served, because the answer to its creation
-        was lost; it is served from then on. Raises the journal's errors and MetadataError.
+        Raises AlreadyExistsError for one that the metadata has and this broker does not serve, because the answer to
+        its creation was lost; it is served from then on. Raises the journal's errors and MetadataError.
         """
         subscription_id = self._rng.new_id()
         if not isinstance(topic, ReliableTopic):

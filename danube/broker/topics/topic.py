@@ -78,8 +78,8 @@ class Topic(ABC, Generic[S]):
     def publish(self, message: bytes, published: Published) -> None:
         """Publish an encoded StreamMessage.
 
-        Raises UnavailableError where it cannot be taken now, TopicDeletedError of a topic that was deleted, and
-        InvalidRequestError of one that takes other messages alone.
+        Raises UnavailableError if the topic cannot accept it now, TopicDeletedError for a deleted topic, and
+        InvalidRequestError for one that accepts other messages only.
         """
         if self.drain is not None:
             raise self.drain.publish_refusal()
@@ -106,7 +106,7 @@ class Topic(ABC, Generic[S]):
         return found
 
     def serves(self, subscription: S) -> bool:
-        """Tell whether topic and subscription still exist here."""
+        """True if topic and subscription still exist here."""
         return not self.is_closed and self.subscriptions.get(subscription.record.name) is subscription
 
     @abstractmethod
@@ -114,20 +114,20 @@ class Topic(ABC, Generic[S]):
         """Publish a message that passed the throttle. Raises as `publish`."""
 
     def acknowledge(self, subscription: str, offset: int) -> None:
-        """One message is acknowledged. Raises SubscriptionNotFoundError."""
+        """Acknowledge one message. Raises SubscriptionNotFoundError."""
         self.subscription(subscription).acknowledge(offset)
 
     def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
-        """One message failed at its consumer. Raises SubscriptionNotFoundError."""
+        """Negatively acknowledge one message. Raises SubscriptionNotFoundError."""
         self.subscription(subscription).nack(offset, delay_s, reason)
 
     def check_open(self) -> None:
-        """Raise the drain's error where the topic was closed, for callers that waited for `changing`."""
+        """Raise the drain's error if the topic was closed while the caller waited for `changing`."""
         if self.is_closed and self.drain is not None:
             raise self.drain.subscribe_refusal()
 
     def refuse_publishes(self, drain: ClientDrain) -> None:
-        """Refuse publishes from now on, those delayed by a rate too; accepted ones are stored."""
+        """Refuse publishes from now on, also those that a rate delays; accepted ones are stored."""
         self.drain = drain
         if self._throttle is not None:
             self._throttle.close(drain.publish_refusal())
@@ -136,17 +136,17 @@ class Topic(ABC, Generic[S]):
         """Return once all accepted publishes are stored or failed, and answered. Raises UnavailableError."""
 
     async def save_cursors(self) -> None:
-        """Return once the cursors are durable; what cannot be saved is delivered again."""
+        """Return once the cursors are durable; messages above a cursor that cannot be saved are delivered again."""
 
     def forget_deleted(self) -> None:
-        """Forget cursors of deleted subscriptions, which the journal still has."""
+        """Delete cursors of deleted subscriptions, which the journal still has."""
 
     def accept_publishes(self) -> None:
         """Accept publishes again: the topic stays."""
         self.drain = None
 
     def close(self, drain: ClientDrain) -> None:
-        """Stop publishes and delivery. The consumers' open streams are the caller's."""
+        """Stop publishes and delivery. The caller ends the consumers' open streams."""
         self.is_closed = True
         self.refuse_publishes(drain)
         for subscription in self.subscriptions.values():
@@ -176,7 +176,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether its log cannot be read: it accepts and delivers nothing until that is repaired."""
+        """True if its log cannot be read: it accepts and delivers nothing until that is repaired."""
         return isinstance(self.log, UnreadableTopicLog)
 
     def check_open(self) -> None:
@@ -184,13 +184,13 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self.check_readable()
 
     def check_readable(self) -> None:
-        """Raise StorageUnavailableError when the topic is lost."""
+        """Raise StorageUnavailableError if the log cannot be read."""
         if isinstance(self.log, UnreadableTopicLog):
             raise self.log.refusal()
 
     @contextmanager
     def claim(self, offset: int) -> Iterator[None]:
-        """Have retention keep everything from `offset` on until the subscription there exists."""
+        """Hold retention back from `offset` on until the subscription there exists."""
         self.claimed.append(offset)
         try:
             yield
@@ -198,7 +198,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
             self.claimed.remove(offset)
 
     def skip_trimmed(self, subscription: ReliableSubscription) -> None:
-        """Have a subscription continue at the first stored message."""
+        """Continue a subscription at the first stored message."""
         self._count_trimmed(subscription.pass_over(self.log.start_offset))
 
     def _publish(self, message: bytes, published: Published) -> None:

@@ -1,4 +1,4 @@
-"""The log of a topic whose history cannot be read: the topic is served, and can be described and deleted."""
+"""Log of a topic whose history cannot be read: the topic is served, and can be described and deleted."""
 
 from typing import NoReturn
 
@@ -39,7 +39,7 @@ class UnreadableTopicLog:
         raise self.refusal()
 
     def _none(self, *_: object, **__: object) -> None:
-        """There is nothing."""
+        """Return nothing."""
 
     append_record = append_batch = confirm = read = offset_at = append_time_ms = next_sequence = _refuse
     read_hot = append_time_at_hand = cursor = offset_of = _none

@@ -1,4 +1,4 @@
-"""Deleting topics, namespaces and subscriptions by a plan: what goes with them, and what cannot be undone."""
+"""Deletion of topics, namespaces and subscriptions by a plan: what it deletes, and what is irreversible."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ from danube.model.topic import TopicName, check_name_part
 def deletions(
     topics: TopicControl, subscriptions: SubscriptionControl, namespaces: NamespaceControl
 ) -> Mapping[str, PlannedOperation]:
-    """The operations, by the names that every face knows them by."""
+    """The operations, by their names."""
 
     def delete_topic(arguments: Arguments) -> PlannedCall:
         name = TopicName.parse(*texts("delete_topic", arguments, "topic"))
@@ -52,7 +52,7 @@ def deletions(
 
 
 def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
-    """The impact of deleting a topic, or all partitions of a base name."""
+    """Impact of deleting a topic, or all partitions of a base name."""
     subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
     logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
     messages = sum(log.durable_end - log.start_offset for log in logs)
@@ -85,7 +85,7 @@ def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
 
 
 def _unsubscribed(control: SubscriptionControl, wanted: Unsubscribe) -> Impact:
-    """Messages not acknowledged stay in the topic, and grow meanwhile: they have no ceiling."""
+    """Impact of deleting a subscription. Its unacknowledged messages stay in the topic, so they are not counted."""
     name, waiting = wanted.subscription, control.pending(wanted)
     if waiting is not None:
         return Impact(
@@ -115,5 +115,5 @@ def _unsubscribed(control: SubscriptionControl, wanted: Unsubscribe) -> Impact:
 
 
 def _identity(topic: AnyTopic, subscriptions: Sequence[str] | Mapping[str, object]) -> list[object]:
-    """Ids that change once the topic, or one of these subscriptions, is deleted and made anew."""
+    """Ids that change once the topic, or one of these subscriptions, is deleted and created again."""
     return [topic.record.topic_id, sorted(topic.subscription(name).record.subscription_id for name in subscriptions)]

@@ -1,4 +1,4 @@
-"""The durability of topics, changed by a plan: for which topics, and what a power cut may take then."""
+"""Durability of topics, changed by a plan that says what a power cut may then lose."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _ALWAYS = "What a power cut has taken never comes back, though its producers wer
 
 @dataclass(frozen=True, slots=True)
 class DurabilityEffect:
-    """A change for one topic; without a topic, for those that are made later in a namespace."""
+    """Change of one topic; of topics created later in a namespace where `topic` is None."""
 
     topic: ReliableTopic | None
     before: Durability
@@ -26,7 +26,7 @@ class DurabilityEffect:
 
     @property
     def is_weaker(self) -> bool:
-        """Whether a power cut may take more than before."""
+        """True if a power cut may lose more than before."""
         return self.after.number > self.before.number
 
     @property
@@ -36,19 +36,19 @@ class DurabilityEffect:
 
     @property
     def identity(self) -> list[object]:
-        """Another one once the topic is made anew, or its durability changes."""
+        """Value that changes when the topic is created again or its durability changes."""
         topic_id = self.topic.record.topic_id if self.topic is not None else -1
         return [topic_id, self.before.value, self.after.value]
 
 
 class DurabilityControl(PlannedPolicy[DurabilityEffect]):
-    """When publishes of this broker's topics are acknowledged."""
+    """Durability of this broker's topics: the moment at which publishes are acknowledged."""
 
     name = "durability"
     arguments = DURABILITY_ARGUMENTS
 
     def __init__(self, topics: Topics, records: Records, *, default: Durability, sync_interval_ms: int) -> None:
-        """`default` holds where no policy says anything; `sync_interval_ms` is between syncs with `interval`."""
+        """`default` applies where no policy sets one; `sync_interval_ms` is the time between syncs with `interval`."""
         super().__init__(topics, records)
         self._default = default
         self._interval_ms = sync_interval_ms
@@ -60,7 +60,7 @@ class DurabilityControl(PlannedPolicy[DurabilityEffect]):
         return policies.durability
 
     async def _namespace_effects(self, namespace: str, after: Policies) -> list[DurabilityEffect]:
-        """The last one is of topics to come."""
+        """The last effect is that of topics created later."""
         effects = await super()._namespace_effects(namespace, after)
         before = self._of(self._topics.limits_of(namespace))
         to_come = DurabilityEffect(None, before, durability_of(after.durability) or self._default)

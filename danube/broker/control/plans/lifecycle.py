@@ -1,4 +1,4 @@
-"""Plans of what moves or destroys: made with the impact of this moment, decided about, and applied once."""
+"""Plans of operations that move or destroy: created with the impact of this moment, decided, and applied once."""
 
 import re
 from collections.abc import Mapping
@@ -41,13 +41,13 @@ class PlanControl:
         self._rng = rng
 
     async def create(self, request: PlanRequest) -> Plan:
-        """A plan of what the operation would do now, kept unless it is only to be shown.
+        """Create a plan of what the operation would do now; a dry run is not stored.
 
         Raises:
             UnsupportedError: this broker does not plan that operation.
-            InvalidRequestError: its arguments or its effect are others.
+            InvalidRequestError: its arguments or its effect are wrong.
             LimitReachedError: PLANS_MAX plans wait, or PLANS_OPEN_PER_CALLER_MAX of this caller.
-            What the operation itself would raise: a plan never promises what cannot be done.
+            Errors of the operation itself: a plan never promises what cannot be done.
         """
         operation = self._operation(request.operation)
         if request.effect is not operation.effect:
@@ -65,7 +65,7 @@ class PlanControl:
         return await self._records.get(plan_id)
 
     async def list(self, wanted: ListPlans) -> PlansPage:
-        """A page of plans, the newest first; one that comes or goes between two pages may be missed."""
+        """A page of plans, newest first; a plan created or deleted between two pages may be missed."""
         now_ms = self._clock.now_ms()
         found = sorted(
             (plan for plan in await self._records.all() if _is_wanted(plan, wanted, now_ms)), key=_newest_first
@@ -73,17 +73,17 @@ class PlanControl:
         return _page(found, wanted.page_size, now_ms)
 
     async def decide(self, decision: Decision) -> Plan:
-        """Approve or reject a plan that waits. Raises PlanNotFoundError, PlanRefusedError."""
+        """Approve or reject a waiting plan. Raises PlanNotFoundError, PlanRefusedError."""
         _check_id(decision.plan_id)
         return await self._records.decide(decision, self._clock.now_ms())
 
     async def apply(self, application: PlanApplication) -> Plan:
-        """Carry a plan out and answer it, applied. One transaction does both, so it acts once, whoever else tries.
+        """Carry a plan out and answer it, applied. Both are one transaction, so it acts once, whoever else tries.
 
         Raises:
             PlanNotFoundError.
             PlanRefusedError, PlanWaitsError: it may not be applied (any more); nothing was done.
-            What the operation raises; nothing was done then either.
+            Errors of the operation; nothing was done then either.
         """
         plan = await self.get(application.plan_id)
         check_applicable(plan, application, plan.impact, self._clock.now_ms())

@@ -1,7 +1,7 @@
-"""Giving a member of the cluster a vote, and removing one, by a plan.
+"""Promotion and removal of members of the Raft group, by a plan.
 
-The membership is not a key of the metadata, so no transaction has both: the plan is marked as applied first. Where the
-change fails then, it was not made or may still be, and a new plan shows which.
+The membership is not a key of the metadata, so no transaction covers both: the plan is marked as applied first. A
+change that fails then was not made, or may still be made; a new plan shows which.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from danube.runtime.rng import Rng
 
 
 def member_changes(cluster: ClusterControl, store: MetadataStore, rng: Rng) -> Mapping[str, PlannedOperation]:
-    """The operations, by the names that every face knows them by."""
+    """The operations, by their names."""
 
     def promote_cluster_node(arguments: Arguments) -> PlannedCall:
         (node_id,) = texts("promote_cluster_node", arguments, "node_id")
@@ -62,7 +62,7 @@ def _promoted(status: MembershipStatus, member: Member) -> Impact:
 
 
 def _removed(status: MembershipStatus, member: Member, broker: str | None) -> Impact:
-    """`broker` is the id of the broker that runs there, if one does."""
+    """Impact of removing a member; `broker` is the id of the broker that runs there, if any."""
     voters, votes = _voters(status), member.role is MemberRole.VOTER
     if votes and voters == 1:
         raise PreconditionFailedError(
@@ -97,6 +97,6 @@ def _voting(voters: int) -> str:
 
 
 def _fingerprint(status: MembershipStatus, member: Member) -> str:
-    """Another one once somebody came, went, or got a vote."""
+    """Value that changes when a member is added, removed, or gets a vote."""
     members = sorted([each.node_id, each.role.value] for each in status.members)
     return fingerprint_of([str(member.node_id), members])

@@ -1,4 +1,4 @@
-"""The frame of an operation that acts by a plan: parsed arguments, the impact of this moment, and the act."""
+"""Planned operation: parsed arguments, the impact of this moment, and the act."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class PlannedCall:
     """One operation with its arguments."""
 
     impact: Callable[[], Awaitable[Impact]]
-    """What it would touch now; a counter that is not named is 0. Raises what `act` would raise now."""
+    """Impact at this moment; counters that are not named are 0. Raises what `act` would raise now."""
     act: Callable[[ExtraWrites], Awaitable[object]]
-    """Does it, with the extra writes in the same transaction."""
+    """Carries it out, with the extra writes in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PlannedOperation:
 
     effect: Effect
     parse: Callable[[Arguments], PlannedCall]
-    """Raises InvalidRequestError for arguments that are not those of the operation."""
+    """Raises InvalidRequestError for arguments that the operation does not have."""
 
 
 def destroying(*parsers: Callable[[Arguments], PlannedCall]) -> Mapping[str, PlannedOperation]:
@@ -34,7 +34,7 @@ def destroying(*parsers: Callable[[Arguments], PlannedCall]) -> Mapping[str, Pla
 
 
 def texts(operation: str, arguments: Arguments, *names: str) -> list[str]:
-    """The values of an operation's parameters, which are all texts. Raises InvalidRequestError."""
+    """The values of an operation's parameters, all of them texts. Raises InvalidRequestError."""
     if arguments.keys() != set(names) or not all(isinstance(value, str) for value in arguments.values()):
         raise cannot_be_planned(operation, arguments, f"{' and '.join(names)}, as text")
     return [arguments[name] for name in names]
@@ -47,5 +47,5 @@ def cannot_be_planned(operation: str, arguments: Arguments, known: str) -> Inval
 
 
 def if_any(count: int, sentence: str, noun: str) -> tuple[str, ...]:
-    """A sentence with a counted noun; none where there are none."""
+    """A sentence with a counted noun; nothing for 0."""
     return (sentence.format(count_text(count, noun)),) if count else ()

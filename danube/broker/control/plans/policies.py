@@ -1,4 +1,4 @@
-"""Policies of reliable topics that a plan alone changes: which topics they concern, and what a change means."""
+"""Policies of reliable topics that only a plan changes: the topics concerned, and the effect on each."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -18,25 +18,25 @@ from danube.model.text import count_text
 from danube.model.topic import TopicName, check_name_part
 
 E = TypeVar("E")
-"""The effect of a change on one topic, at this moment."""
+"""Effect of a change on one topic, at this moment."""
 
 NO_EFFECT = "It changes nothing for the topics that are there now."
 _TOPICS_PER_TURN = 100
 
 
 class PlannedPolicy(ABC, Generic[E]):
-    """One policy of the topics and namespaces of this broker; the audit log has none."""
+    """One policy of the topics and namespaces of this broker, the audit log excepted."""
 
     name: ClassVar[str]
     arguments: ClassVar[Sequence[str]]
-    """Those of its operations, besides the topic or namespace; the last is `clear`."""
+    """Arguments of its operations, besides the topic or namespace; the last is `clear`."""
 
     def __init__(self, topics: Topics, records: Records) -> None:
         self._topics = topics
         self._records = records
 
     def operations(self) -> Mapping[str, PlannedOperation]:
-        """Changing it for a topic and for a namespace, by the names that every face knows them by."""
+        """The operations for a topic and for a namespace, by their names."""
         calls = {f"set_topic_{self.name}": self._topic_call, f"set_namespace_{self.name}": self._namespace_call}
         return {name: PlannedOperation(Effect.DESTROY, parse) for name, parse in calls.items()}
 
@@ -72,31 +72,31 @@ class PlannedPolicy(ABC, Generic[E]):
         """Change it for a topic, or for all partitions of a base name, with extra writes in the same transaction.
 
         Raises TopicNotFoundError, TopicNotServedError, what the extra writes raise, and PreconditionFailedError for the
-        audit log and for a topic that keeps no messages.
+        audit log and for a non-reliable topic.
         """
         self._reliable(name)
         await self._topics.change_topic_policies(name, change, extra_writes=extra_writes)
 
     async def set_namespace(self, name: str, change: PolicyChange, extra_writes: ExtraWrites) -> None:
-        """The same of a namespace. Raises NamespaceNotFoundError, and PreconditionFailedError for `system`."""
+        """Change it for a namespace. Raises NamespaceNotFoundError, and PreconditionFailedError for `system`."""
         self._refuse_system(name)
         await self._topics.change_namespace_policies(name, change, extra_writes=extra_writes)
 
     @abstractmethod
     def _change(self, arguments: Arguments) -> PolicyChange:
-        """The change that the arguments mean. Raises InvalidRequestError."""
+        """The change that the arguments ask for. Raises InvalidRequestError."""
 
     @abstractmethod
     def _values(self, policies: Policies) -> object:
-        """The part of policies that is this one, as JSON values."""
+        """The values of this policy, as JSON values."""
 
     @abstractmethod
     def _effect(self, topic: ReliableTopic, after: Limits) -> E | None:
-        """The effect of these limits on a topic; None when nothing changes for it."""
+        """Effect of these limits on a topic; None if nothing changes for it."""
 
     @abstractmethod
     def _impact(self, change: str, effects: Sequence[E], state: list[object]) -> Impact:
-        """The impact of a change, told in a sentence; `state` must not change either until the plan is applied."""
+        """Impact of a change, described by a sentence; `state` must not change either until the plan is applied."""
 
     async def _namespace_effects(self, namespace: str, after: Policies) -> list[E]:
         """Raises TopicNotServedError when one of its topics is not served here."""
@@ -139,6 +139,6 @@ class PlannedPolicy(ABC, Generic[E]):
 
 
 def rest(count: int, sentence: str) -> list[str]:
-    """A sentence on the topics that are too many to be named, if there are such."""
+    """A sentence on the topics that are not named because they are too many; nothing if all are named."""
     left = count - PLAN_NAMES_MAX
     return [sentence.format(count_text(left, "more topic"))] if left > 0 else []

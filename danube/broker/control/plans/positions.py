@@ -1,8 +1,8 @@
-"""Seeking and skipping by a plan: what would be passed over, and doing it.
+"""Seek and skip by a plan: the messages passed over, and the act.
 
 The arguments, as JSON values. `seek_subscription` takes `topic`, `subscription` and `to`: an offset as a number,
 `earliest`, `latest`, or a time as ISO 8601 with its zone. `skip_messages` takes `topic`, `subscription` and `count`:
-the next so many messages that are not acknowledged, or 0 for those that block the subscription.
+the number of unacknowledged messages to skip, or 0 for those that block the subscription.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from danube.model.topic import TopicName
 
 
 def position_changes(control: PositionControl) -> Mapping[str, PlannedOperation]:
-    """The operations, by the names that every face knows them by."""
+    """The operations, by their names."""
 
     def seek_subscription(arguments: Arguments) -> PlannedCall:
         name = _name("seek_subscription", arguments, "to")

@@ -1,4 +1,4 @@
-"""The retention of topics, changed by a plan: what would be deleted, by which limits, and who has not read it yet."""
+"""Retention of topics, changed by a plan that says which messages are deleted, and who has not read them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ _ALWAYS = "Deleted messages never come back. What passes the limits later is del
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionEffect:
-    """A change for one topic, at this moment."""
+    """Change of one topic, at this moment."""
 
     topic: ReliableTopic
     before: Limits
     after: Limits
     going: TrimPreview
     unread: Mapping[str, int]
-    """Of what goes: how many messages the subscriptions have not acknowledged that lose some, by their names."""
+    """Unacknowledged messages among the deleted ones, by the subscription that loses them."""
 
     @property
     def messages(self) -> int:
-        """That go, at once or soon."""
+        """The number of messages deleted, at once or soon."""
         return self.going.messages + self.going.later_messages
 
     @property
@@ -45,7 +45,7 @@ class RetentionEffect:
 
     @property
     def identity(self) -> list[object]:
-        """Another one once the topic is made anew, its retention changes, or another subscription loses messages."""
+        """Value that changes when the topic is created again, its retention changes, or others lose messages."""
         losing = sorted(self.topic.subscription(name).record.subscription_id for name in self.unread)
         return [self.topic.record.topic_id, _limits(self.before), _limits(self.after), losing]
 
@@ -98,7 +98,7 @@ class RetentionControl(PlannedPolicy[RetentionEffect]):
 
 
 def _limits(limits: Limits | Policies) -> list[int | None]:
-    """The limits that are retention, in a fixed order."""
+    """The limits of retention, in a fixed order."""
     return [getattr(limits, name) for name in RETENTION_NAMES]
 
 
