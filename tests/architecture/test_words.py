@@ -18,9 +18,7 @@ STORAGE_AND_MODELS: Final = (*STORAGE, "lab/takeover/")
 NOT_LAB: Final = ("danube/", "spark_analytics/")
 FORMATS: Final = frozenset({"numbering_id", "set_aside", "set_aside_bytes"})
 """Names that programs read: fields of the protocol, and of a report in JSON."""
-UNFINISHED: Final = (
-    "docs/durability.md",
-)
+UNFINISHED: Final = ("docs/durability.md",)
 """Rooms and pages that are not held to this yet. It only gets shorter."""
 QUESTION: Final = re.compile(
     r"(?:what|who|whom|whose|how|where|why|whether|whoever|whatever|wherever)\b", re.IGNORECASE

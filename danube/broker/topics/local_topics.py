@@ -154,7 +154,7 @@ class Topics:
             raise self._remote.refusal(record)
 
     def matching(self, name: TopicName) -> list[TopicName]:
-        """The topic itself if it exists, else the partitions of this base name in order; topics of other brokers too."""
+        """The topic itself if it exists, else the partitions of this base name; topics of other brokers too. Sorted."""
         if str(name) in self._topics or str(name) in self._unloaded or self._remote.find(str(name)):
             return [name]
         partitions = {topic.record.name for topic in self if topic.record.name.base == name}
