@@ -18,7 +18,7 @@ from danube.data_folder.findings import Finding, note
 from danube.model.errors import DamagedDataError
 from danube.runtime.disk import Disk, File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
-from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.contents import FileIndex
 from danube.storage.journal.folder import (
     ALL_GONE,
     FILE_GONE,

@@ -32,7 +32,7 @@ from danube.storage.batches.batch import records
 from danube.storage.takeover.journal_reader import journal_folder
 from danube.storage.takeover.takeover import Takeover
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 
 root, number, topics, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 

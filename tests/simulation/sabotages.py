@@ -20,15 +20,14 @@ from danube.storage.flush.manifest_builder import ManifestVersion, TopicFlush
 from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.flush.manifest_lookup import FoundHistories, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
-from danube.storage.journal import commit, file_index
+from danube.storage.journal import commit, contents
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
-from danube.storage.journal.fence import Fence
-from danube.storage.journal.folder import FOLDER, JournalFolder, first_path, path
+from danube.storage.journal.folder import FOLDER, Fence, JournalFolder, first_path, path
 from danube.storage.journal.format import FirstFile, encode_first
 from danube.storage.journal.index import ClosedFile
+from danube.storage.journal.journal import JournalReads
 from danube.storage.journal.recovery import Recovery
-from danube.storage.journal.topic_log import JournalReads
 from danube.storage.journal.walker import RoundReader
 from danube.storage.journal.writer import JournalEnd, RoundWriter
 from danube.storage.log.protocol import StoredBatch
@@ -153,16 +152,16 @@ def believe_blocks(patch: pytest.MonkeyPatch) -> None:
 
 def believe_indexes(patch: pytest.MonkeyPatch) -> None:
     """Take a journal file's index for what was written, torn or not."""
-    patch.setattr(file_index, "is_intact", lambda _: True)
-    original = file_index.decode_index
+    patch.setattr(contents, "is_intact", lambda _: True)
+    original = contents.decode_index
 
-    def decode_index(encoded: bytes) -> file_index.FileIndex | None:
+    def decode_index(encoded: bytes) -> contents.FileIndex | None:
         try:
             return original(encoded)
         except struct.error:
             return None
 
-    patch.setattr(file_index, "decode_index", decode_index)
+    patch.setattr(contents, "decode_index", decode_index)
 
 
 # Rule 6: what goes when

@@ -10,7 +10,7 @@ from danube.model.errors import NotFoundError
 from danube.offline.storage.scan.scan import files_below
 from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.runtime.disk import Disk
-from danube.storage.journal.file_index import decode_index
+from danube.storage.journal.contents import decode_index
 from danube.storage.journal.format import (
     FIRST_NAME,
     MARK_NAME,

@@ -1,13 +1,23 @@
-"""Contents of one journal file besides its batches: topics, the last cursors, the last numbers. Pure."""
+"""Contents of a journal: of one file besides its batches, of the index beside a closed file, of all files. Pure.
 
+The index, version 1, is what a scan of the file finds, without the bodies. It is a cache: one that is missing, or not
+what was written, is made again from the file. The layout is drawn in `docs/formats/journal.md`.
+"""
+
+import struct
+import sys
+from array import array
 from collections import deque
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
-from danube.storage.batches.producer_state import StoredNumbers
-from danube.storage.journal.index import ClosedFile, FileStart
-from danube.storage.log.cursors import CursorKey
+from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, sequenced_batch
+from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.storage.journal.index import ClosedFile, FileStart, FileTable, IndexRun, TopicBase, TopicIndex
+from danube.storage.log.cursors import CursorKey, decode_cursor, encode_cursor
 
 _NEVER_MS = 2**63 - 1
 
@@ -68,3 +78,258 @@ class FileContents:
             oldest_append_ms=min(self.oldest_append_ms, self.newest_append_ms),
             newest_append_ms=self.newest_append_ms,
         )
+
+
+MAGIC = b"DnJx"
+VERSION = 1
+NOT_LISTED = 2**32 - 1
+
+_HEADER = struct.Struct("<4sB3s8Q3I")
+_TOPIC = struct.Struct("<QIQ")
+_CURSOR = struct.Struct("<QQI")
+_NUMBERS = struct.Struct("<QQQQII")
+_RESERVED = bytes(3)
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """All that is known of one closed file."""
+
+    journal_id: int
+    end_position: int
+    last_round: int
+    contents: FileContents
+    runs: dict[int, IndexRun | None]
+    """The batches by topic; None for one that is not listed."""
+
+
+def encode_index(index: FileIndex) -> bytes:
+    """The bytes of the file beside the journal file."""
+    contents = index.contents
+    numbers = [(key[0], stored) for key, row in contents.rows.items() for stored in row]
+    header = _HEADER.pack(
+        MAGIC,
+        VERSION,
+        _RESERVED,
+        index.journal_id,
+        contents.start.sequence,
+        contents.start.base_position,
+        index.end_position,
+        contents.start.rounds_before,
+        index.last_round,
+        contents.oldest_append_ms,
+        contents.newest_append_ms,
+        len(index.runs),
+        len(contents.cursors),
+        len(numbers),
+    )
+    parts = [header]
+    for topic_id, run in index.runs.items():
+        parts += _encode_topic(topic_id, run)
+    for (topic_id, subscription_id), (position, cursor) in contents.cursors.items():
+        body = encode_cursor(subscription_id, cursor)
+        parts += (_CURSOR.pack(topic_id, position, len(body)), body)
+    parts += [_NUMBERS.pack(topic_id, one.base_offset, *one.batch) for topic_id, one in numbers]
+    return with_crc(b"".join(parts))
+
+
+def decode_index(encoded: bytes) -> FileIndex | None:
+    """Content of an index, or None when it is not a valid one."""
+    if len(encoded) < _HEADER.size + CRC_BYTES or not is_intact(encoded):
+        return None
+    magic, version, reserved, journal_id, *fields = _HEADER.unpack_from(encoded)
+    if magic != MAGIC or version != VERSION or reserved != _RESERVED:
+        return None
+    try:
+        return _Decoder(memoryview(encoded)[_HEADER.size : -CRC_BYTES]).decode(journal_id, fields)
+    except (ValueError, struct.error):
+        return None
+
+
+class _Decoder:
+    """Goes through what follows the header. Raises ValueError, struct.error where that is no index."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content = content
+        self._at = 0
+
+    def decode(self, journal_id: int, fields: list[int]) -> FileIndex:
+        sequence, base, end, rounds_before, last_round, oldest_ms, newest_ms, topics, cursors, numbers = fields
+        contents = FileContents(FileStart(sequence, base, rounds_before))
+        contents.oldest_append_ms, contents.newest_append_ms = oldest_ms, newest_ms
+        runs = dict(self._topic() for _ in range(topics))
+        contents.topics.update(runs)
+        contents.unlisted.update(topic_id for topic_id, run in runs.items() if run is None)
+        for _ in range(cursors):
+            self._cursor(contents)
+        for _ in range(numbers):
+            self._numbers(contents)
+        if self._at != len(self._content):
+            raise ValueError("there is more than was announced")
+        return FileIndex(journal_id, end, last_round, contents, runs)
+
+    def _topic(self) -> tuple[int, IndexRun | None]:
+        topic_id, count, end_offset = _TOPIC.unpack(self._take(_TOPIC.size))
+        if count == NOT_LISTED:
+            return topic_id, None
+        bases, positions, times = (self._column("Q", 8 * count) for _ in range(3))
+        return topic_id, IndexRun(bases, positions, times, self._column("I", 4 * count), end_offset)
+
+    def _cursor(self, contents: FileContents) -> None:
+        topic_id, position, length = _CURSOR.unpack(self._take(_CURSOR.size))
+        decoded = decode_cursor(bytes(self._take(length)))
+        if decoded is None:
+            raise ValueError("a cursor is not what was written")
+        contents.cursors[topic_id, decoded[0]] = (position, decoded[1])
+
+    def _numbers(self, contents: FileContents) -> None:
+        topic_id, base_offset, *batch = _NUMBERS.unpack(self._take(_NUMBERS.size))
+        contents.note_numbers(topic_id, StoredNumbers(SequencedBatch(*batch), base_offset))
+
+    def _column(self, code: str, length: int) -> "array[int]":
+        column: array[int] = array(code)
+        column.frombytes(self._take(length))
+        return _little_endian(column)
+
+    def _take(self, length: int) -> memoryview:
+        taken = self._content[self._at : self._at + length]
+        if len(taken) < length:
+            raise ValueError("there is less than was announced")
+        self._at += length
+        return taken
+
+
+def _encode_topic(topic_id: int, run: IndexRun | None) -> list[bytes]:
+    if run is None:
+        return [_TOPIC.pack(topic_id, NOT_LISTED, 0)]
+    columns = (run.bases, run.positions, run.times, run.lengths)
+    return [_TOPIC.pack(topic_id, len(run), run.end_offset), *(_little_endian(one).tobytes() for one in columns)]
+
+
+def _little_endian(column: "array[int]") -> "array[int]":
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column
+
+
+@dataclass(slots=True)
+class Recovered:
+    """Content of a journal: topics, cursors, producer states."""
+
+    known: Container[int] | None
+    """The topics that exist; None for any."""
+    bases: Mapping[int, TopicBase]
+    journal_id: int = 0
+    files: FileTable = field(default_factory=FileTable)
+    closed: list[ClosedFile] = field(default_factory=list)
+    """All but the last one."""
+    contents: FileContents | None = None
+    """Of the last file."""
+    topics: dict[int, TopicIndex] = field(default_factory=dict)
+    cursors: dict[CursorKey, Cursor] = field(default_factory=dict)
+    producer_states: dict[int, StoredProducerStates] = field(default_factory=dict)
+    """By topic, of those that have numbered batches."""
+
+    def begin(self) -> None:
+        """Begin with what the bases say."""
+        for topic_id, base in self.bases.items():
+            self.topics[topic_id] = TopicIndex(base.end_offset, base.last_append_time_ms)
+            for subscription_id, cursor in base.cursors.items():
+                self.cursors[topic_id, subscription_id] = cursor
+            if base.producer_states:
+                self.producer_states[topic_id] = StoredProducerStates()
+                self.producer_states[topic_id].restore(base.producer_states)
+
+    def add_record(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
+        """Add the next record of a file. Raises ValueError when it cannot follow."""
+        topic_id = envelope.topic_id
+        contents.note(topic_id, envelope.append_time_ms, ENVELOPE_BYTES + envelope.body_bytes)
+        if not self._counts(topic_id, position):
+            contents.unlisted.add(topic_id)
+        elif envelope.kind is Kind.DATA:
+            self._add_batch(contents, envelope, position, body)
+        elif envelope.kind is Kind.CURSOR:
+            decoded = decode_cursor(body)
+            if decoded is None:
+                raise ValueError("a cursor is not what was written")
+            self.cursors[topic_id, decoded[0]] = decoded[1]
+            contents.cursors[topic_id, decoded[0]] = (position, decoded[1])
+
+    def add_index(self, index: FileIndex) -> bool:
+        """Add a whole file by its index; answers whether it follows on what is there. If not, nothing changed."""
+        runs: dict[int, IndexRun] = {}
+        for topic_id, run in index.runs.items():
+            if self._is_unknown(topic_id) or self._covered(topic_id) >= index.end_position:
+                continue
+            if run is None:
+                return False
+            runs[topic_id] = run.above(self._covered(topic_id))
+            if not self.topics.get(topic_id, _NOTHING).fits(runs[topic_id]):
+                return False
+        for topic_id, run in runs.items():
+            if run:
+                self.topics.setdefault(topic_id, TopicIndex()).extend(run)
+        self._add_contents(index.contents, index.end_position)
+        return True
+
+    def run(self, topic_id: int, contents: FileContents, end_position: int) -> IndexRun | None:
+        """A topic's batches in a file that ends there; None when some were left out."""
+        if topic_id in contents.unlisted:
+            return None
+        return self.topics.get(topic_id, _NOTHING).between(contents.start.base_position, end_position)
+
+    def finish(self) -> None:
+        """Take back what a base says of records that are gone: it may be newer than what the disk kept."""
+        for topic_id, base in self.bases.items():
+            end = self.topics[topic_id].end_offset
+            if topic_id in self.producer_states:
+                self.producer_states[topic_id].drop_from(end)
+            for subscription_id, cursor in base.cursors.items():
+                if self.cursors[topic_id, subscription_id] is cursor:
+                    self.cursors[topic_id, subscription_id] = cursor.within(end)
+
+    def _add_batch(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
+        topic_id, base = envelope.topic_id, envelope.base_offset
+        index = self.topics.get(topic_id)
+        if index is None:
+            index = self.topics[topic_id] = TopicIndex()
+        index.add(base, base + envelope.count, position, envelope.body_bytes, envelope.append_time_ms)
+        if (sequenced := sequenced_batch(body)) is not None:
+            stored = StoredNumbers(sequenced, base)
+            self._add_numbers(topic_id, stored)
+            contents.note_numbers(topic_id, stored)
+
+    def _add_contents(self, contents: FileContents, end_position: int) -> None:
+        for (topic_id, subscription_id), (position, cursor) in contents.cursors.items():
+            if self._counts(topic_id, position):
+                self.cursors[topic_id, subscription_id] = cursor
+        for topic_id, numbers in _in_order(contents):
+            if not self._is_unknown(topic_id) and self._covered(topic_id) < end_position:
+                self._add_numbers(topic_id, numbers)
+
+    def _add_numbers(self, topic_id: int, stored: StoredNumbers) -> None:
+        producer_states = self.producer_states.get(topic_id)
+        if producer_states is None:
+            producer_states = self.producer_states[topic_id] = StoredProducerStates()
+        producer_states.add(stored.batch, stored.base_offset)
+
+    def _counts(self, topic_id: int, position: int) -> bool:
+        return not self._is_unknown(topic_id) and position >= self._covered(topic_id)
+
+    def _is_unknown(self, topic_id: int) -> bool:
+        return self.known is not None and topic_id not in self.known
+
+    def _covered(self, topic_id: int) -> int:
+        base = self.bases.get(topic_id)
+        return base.covered.get(self.journal_id, 0) if base is not None else 0
+
+
+_NOTHING = TopicIndex()
+
+
+def _in_order(contents: FileContents) -> list[tuple[int, StoredNumbers]]:
+    """The numbered batches of a file, of each topic in the order in which they were stored."""
+    found = [(key[0], stored) for key, row in contents.rows.items() for stored in row]
+    found.sort(key=lambda one: (one[0], one[1].base_offset))
+    return found

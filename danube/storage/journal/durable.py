@@ -12,8 +12,7 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.batches.producer_state import StoredProducerStates
-from danube.storage.journal.contents import FileContents
-from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.contents import FileContents, FileIndex, Recovered
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import FirstFile
 from danube.storage.journal.index import (
@@ -25,7 +24,6 @@ from danube.storage.journal.index import (
     TopicIndex,
     TopicSnapshot,
 )
-from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.round import PendingBatch, Round, TopicState
 from danube.storage.journal.writer import Written
 from danube.storage.log.cache import BatchCache

@@ -12,12 +12,11 @@ from collections.abc import Callable, Container, Mapping
 from danube.model.errors import DataFolderError, JournalFencedError
 from danube.runtime.disk import Disk, File
 from danube.storage.damage import fault_of
-from danube.storage.journal.contents import FileContents
-from danube.storage.journal.fence import Fence
-from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.contents import FileContents, FileIndex, Recovered
 from danube.storage.journal.folder import (
     FOLDER,
     FOLDER_GONE,
+    Fence,
     JournalFolder,
     create_file,
     damaged,
@@ -26,7 +25,6 @@ from danube.storage.journal.folder import (
 )
 from danube.storage.journal.format import FIRST_SEQUENCE, HEADER_BYTES, FileHeader
 from danube.storage.journal.index import FileStart, TopicBase
-from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.walker import FileBegun, JournalWalker, SoundRound, Torn
 from danube.storage.journal.writer import JournalEnd
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.runtime.disk import File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
-from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.contents import FileIndex
 from danube.storage.journal.folder import (
     ALL_GONE,
     FILE_GONE,

@@ -11,8 +11,7 @@ from typing import NoReturn
 from danube.model.errors import JournalFencedError, JournalStoppedError, StorageUnavailableError
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Buffer, Disk, File, is_full, is_out_of_descriptors
-from danube.storage.journal.fence import Fence
-from danube.storage.journal.folder import FOLDER, JournalFolder
+from danube.storage.journal.folder import FOLDER, Fence, JournalFolder
 from danube.storage.journal.format import (
     HEADER_BYTES,
     FileHeader,

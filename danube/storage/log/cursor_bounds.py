@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.journal import Journal
-from danube.storage.journal.topic_log import JournalTopicLog
+from danube.storage.journal.journal import JournalTopicLog
 from danube.storage.quarantine import TopicNames, called
 from danube.storage.segment.manifest import Manifest
 

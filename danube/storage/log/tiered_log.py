@@ -16,8 +16,8 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.disk_space import SpaceGate
 from danube.storage.flush.topic_histories import TopicHistories, TopicHistory, Trimmed
+from danube.storage.journal.journal import JournalAccess, JournalTopicLog
 from danube.storage.journal.round import TopicState
-from danube.storage.journal.topic_log import JournalAccess, JournalTopicLog
 from danube.storage.log.parts import LogPart, SegmentsPart
 from danube.storage.log.protocol import AppendDone, StoredBatch, TopicStorageStats
 from danube.storage.log.read_ahead import ReadAhead

@@ -14,7 +14,7 @@ from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.storage import StorageRecords
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
-from danube.storage.journal.fence import NAME, Fence
+from danube.storage.journal.folder import FENCE_NAME, Fence
 from danube.storage.takeover.journal_reader import listed_journals
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 
@@ -114,7 +114,7 @@ class JournalRemover:
     def _remove_folder(self, folder: str) -> None:
         """The fence is removed last, so a part of the folder is always fenced."""
         with contextlib.suppress(FileNotFoundError):  # another broker removes it, too
-            for name in sorted(self._disk.list(folder), key=lambda one: one == NAME):
+            for name in sorted(self._disk.list(folder), key=lambda one: one == FENCE_NAME):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.remove(f"{folder}/{name}")
             self._disk.remove_folder(folder)

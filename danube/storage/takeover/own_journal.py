@@ -16,7 +16,7 @@ from danube.runtime.rng import Rng
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
 from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.journal_removal import named_journals
 from danube.storage.takeover.previous_epochs import PreviousOwnerTail, Restarted, read_for_restart

@@ -11,7 +11,7 @@ from danube.model.errors import DanubeError, MetadataError, StorageChangedError,
 from danube.model.limits.broker import STORAGE_POINTERS_MAX, TAKEOVER_ATTEMPTS_MAX
 from danube.storage.flush.manifest_lookup import base_of
 from danube.storage.flush.topic_histories import TopicHistory
-from danube.storage.journal.topic_log import JournalTopicLog
+from danube.storage.journal.journal import JournalTopicLog
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, load_newest
 from danube.storage.takeover.release import Release, Stop

@@ -24,10 +24,9 @@ from danube.model.limits.broker import STORAGE_POINTERS_MAX
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 from danube.storage.journal.index import TopicBase
-from danube.storage.journal.journal import Journal
-from danube.storage.journal.topic_log import JournalTopicLog
+from danube.storage.journal.journal import Journal, JournalTopicLog
 from danube.storage.takeover.epoch_history import base_after, empty_base, sealed_and_next, wanted_epochs
 from danube.storage.takeover.journal_reader import listed_journals
 from danube.storage.takeover.previous_epochs import (

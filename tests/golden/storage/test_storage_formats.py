@@ -5,7 +5,7 @@ from itertools import chain
 from danube.model.errors import StorageError
 from danube.storage.batches.batch import RecordView, check
 from danube.storage.batches.envelope import Kind, decode
-from danube.storage.journal.file_index import decode_index, encode_index
+from danube.storage.journal.contents import decode_index, encode_index
 from danube.storage.journal.format import decode_first, decode_mark
 from danube.storage.log.cursors import decode_cursor
 from danube.storage.segment.manifest import segment_name

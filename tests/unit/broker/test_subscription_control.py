@@ -13,7 +13,7 @@ from danube.model.errors import (
 )
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.storage.journal.topic_log import JournalTopicLog
+from danube.storage.journal.journal import JournalTopicLog
 from danube.storage.log.protocol import Saved
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S

@@ -14,7 +14,7 @@ from danube.model.subscription import Cursor
 from danube.storage.batches.batch import BatchOrigin, encode_payloads
 from danube.storage.checksum import with_crc
 from danube.storage.journal import Journal
-from danube.storage.journal.file_index import decode_index, encode_index
+from danube.storage.journal.contents import decode_index, encode_index
 from danube.storage.journal.index import Located
 from danube.testing.simulated.clock import settle
 from danube.testing.simulated.disk import Operation, SimDisk

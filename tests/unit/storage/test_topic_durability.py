@@ -14,7 +14,7 @@ from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import BatchOrigin, encode_payloads
 from danube.storage.journal import JournalSettings
-from danube.storage.journal.topic_log import JournalTopicLog
+from danube.storage.journal.journal import JournalTopicLog
 from danube.storage.log.protocol import TopicLog
 from danube.testing.simulated.disk import Operation
 from tests.unit.storage.journal_world import FIRST_FILE, HeldRunner, Told, World, append, content, store

@@ -11,7 +11,7 @@ from danube.model.subscription import Cursor
 from danube.storage.batches.batch import LENGTH_BYTES
 from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, StoredProducerStates, sequenced_batch
-from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.contents import FileIndex
 from danube.storage.journal.index import Located
 from danube.storage.journal.walker import Damage, Entry, Event, FileBegun, SoundRound, Torn
 from danube.storage.log.cursors import decode_cursor

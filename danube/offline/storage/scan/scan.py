@@ -18,7 +18,7 @@ from danube.offline.storage.scan.journal_contents import JournalContents, Journa
 from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.runtime.disk import Disk
 from danube.storage.flush.manifest_lookup import unnamed_history
-from danube.storage.journal.file_index import decode_index
+from danube.storage.journal.contents import decode_index
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.format import index_sequence
 from danube.storage.journal.walker import FileBegun, SoundRound

@@ -14,7 +14,7 @@ from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 from danube.storage.journal.index import TopicBase
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder

@@ -5,7 +5,7 @@ import pytest
 from danube.model.errors import DataFolderError
 from danube.model.limits.broker import FENCE_BYTES_MAX
 from danube.model.plans.durability import Durability
-from danube.storage.journal.fence import RECORD_BYTES, Fence
+from danube.storage.journal.folder import FENCE_RECORD_BYTES, Fence
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
@@ -60,7 +60,7 @@ def test_a_taker_syncs_the_fence_of_one_that_died_before_its_own_sync(disk: SimD
 
 
 def test_a_fence_does_not_grow_beyond_its_bound(disk: SimDisk, fence: Fence) -> None:
-    for broker_id in range(FENCE_BYTES_MAX // RECORD_BYTES + 10):
+    for broker_id in range(FENCE_BYTES_MAX // FENCE_RECORD_BYTES + 10):
         fence.put_up(broker_id)
     assert len(disk.contents()[f"{FOLDER}/fence"]) <= FENCE_BYTES_MAX
 

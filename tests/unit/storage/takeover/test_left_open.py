@@ -9,7 +9,7 @@ from danube.metadata.records import keys
 from danube.metadata.records.journals import JournalEntry, encode_journal
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError
 from danube.runtime.disk import LocalDisk
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 from tests.unit.storage.store.storage_world import fill, read_all
 from tests.unit.storage.takeover.storages_world import StoragesWorld
 

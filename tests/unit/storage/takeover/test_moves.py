@@ -7,7 +7,7 @@ from danube.model.message import SEQUENCED_BIT
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import BatchOrigin, encode_messages
 from danube.storage.batches.producer_state import sequenced_batch
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 from danube.storage.takeover.release import Release
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.takeover.shared_world import SharedWorld

@@ -10,7 +10,7 @@ import pytest
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
-from danube.storage.journal.fence import Fence
+from danube.storage.journal.folder import Fence
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.journal_world import Told
