@@ -24,7 +24,7 @@ from danube.admin.target import Target
 from danube.model.calls.admin import CreateTopic
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.processes.broker import BrokerProcess
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.seeded import seeded_gateway
 
 CALLS = 300
 WARM_UP = 30

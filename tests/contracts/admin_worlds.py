@@ -15,8 +15,8 @@ from danube.runtime.clock import SystemClock
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
-from lab.kernel.seeded import seed, seeded_gateway
 from tests.contracts.original_broker import OriginalBroker
+from tests.faces.seeded import seed, seeded_gateway
 
 TIMEOUT_S = PATIENCE_S
 

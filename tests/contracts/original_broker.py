@@ -26,7 +26,7 @@ KEYS_OF_A_NAMESPACE = 2
 
 @dataclass(slots=True)
 class OriginalBroker:
-    """One of the original's brokers, seeded as `lab.kernel.seeded` says."""
+    """One of the original's brokers, seeded as `tests.faces.seeded` says."""
 
     raft: RaftStatus | None = None
     """None outside a cluster."""

@@ -19,8 +19,8 @@ from danube.model.plans.plan import (
 )
 from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome, verify
 from danube.model.topic import DispatchStrategy, TopicName
-from lab.kernel.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
 from tests.contracts.admin_worlds import AdminWorld
+from tests.faces.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
 
 pytestmark = pytest.mark.slow  # together they take long
 

@@ -26,8 +26,8 @@ from danube.model.policies import (
 )
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from lab.kernel.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PARTITIONS, PAYLOAD, STAGING, TICKS
 from tests.contracts.admin_worlds import AdminWorld, admin_world
+from tests.faces.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PARTITIONS, PAYLOAD, STAGING, TICKS
 
 pytestmark = pytest.mark.slow  # together they take long
 

@@ -13,7 +13,7 @@ from typer._click.exceptions import UsageError
 
 from danube.admin.__main__ import app
 from danube.metadata.raft.bootstrap import add_command, remove_command
-from lab.kernel.memory_gateway import MemoryGateway, connect_to
+from tests.faces.memory_gateway import MemoryGateway, connect_to
 
 ROOT = Path(__file__).parents[2]
 ANYTHING = "7"

@@ -23,7 +23,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
-from lab.kernel.seeded import SEEDED_REQUEST, seed
+from tests.faces.seeded import SEEDED_REQUEST, seed
 from tests.unit.broker.memory_membership import MemoryMembership
 
 PERSON = Caller(who="person@test", face=Face.CLI)

@@ -12,10 +12,10 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.cluster.members import TOOLSET as MEMBERS
 from danube.admin.operations.operation import AnyOperation, Example
 from danube.model.plans.plan import Effect, PlanStatus
-from lab.kernel.seeded import PLAN_ID
 from tests.faces.answers import comparable
 from tests.faces.faces import FACES, CallFace
 from tests.faces.places import Place, seeded_place
+from tests.faces.seeded import PLAN_ID
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -25,10 +25,10 @@ from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
-from lab.kernel.memory_gateway import MemoryGateway, connect_to
-from lab.kernel.seeded import seeded_gateway
 from tests.faces.faces import typed
+from tests.faces.memory_gateway import MemoryGateway, connect_to
 from tests.faces.pilot import run_operation
+from tests.faces.seeded import seeded_gateway
 from tests.unit.admin.mcp.hosts import host
 from tests.unit.admin.web.site import TOKEN, site
 

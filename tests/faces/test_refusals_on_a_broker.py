@@ -18,10 +18,10 @@ from danube.model.exit_codes import ExitCode
 from danube.model.plans.plan import Caller, Face
 from danube.model.records.audit import Outcome
 from danube.runtime.clock import SystemClock
-from lab.kernel.seeded import PLAN_ID
 from tests.faces.faces import ask_web, mcp_over_http, run, typed, web_client
 from tests.faces.pilot import run_operation
 from tests.faces.places import Place, seeded_place
+from tests.faces.seeded import PLAN_ID
 from tests.faces.test_refusals import EFFECTS, NO_TOOLS, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]

@@ -45,7 +45,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One call that works on a freshly seeded broker: `lab.kernel.seeded`."""
+    """One call that works on a freshly seeded broker (`tests/faces/seeded.py`)."""
 
     title: str
     arguments: dict[str, Any] = field(default_factory=dict)

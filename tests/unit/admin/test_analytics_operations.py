@@ -19,8 +19,8 @@ from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S
 from danube.model.plans.plan import Caller, Face
 from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, Row, RunRecord, RunWriter, encode_record
 from danube.runtime.clock import SystemClock
-from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import HOSTILE, MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 ME = Caller(who="me@here", face=Face.CLI)
 SLEEPS = "import signal; signal.pause()"

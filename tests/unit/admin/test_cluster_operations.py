@@ -10,8 +10,8 @@ from danube.admin.operations import operation_of
 from danube.model.calls.admin import RaftStatus
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Caller, Face
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 RAFT = RaftStatus(
     self_node_id="1",

@@ -25,8 +25,8 @@ from danube.model.errors import (
 )
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
 from danube.model.records.audit import AuditRecord, Outcome
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 ORDERS = {"topic": "/default/orders"}
 

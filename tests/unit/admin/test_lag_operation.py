@@ -19,9 +19,9 @@ from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, 
 from danube.model.records.telemetry import TELEMETRY_TOPIC, Stamp, SubscriptionReading
 from danube.model.records.telemetry import encode_record as encode_telemetry
 from danube.model.topic import DispatchStrategy, TopicName
-from lab.kernel.memory_cluster import MemorySubscription
-from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_cluster import MemorySubscription
+from tests.faces.memory_gateway import HOSTILE, MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 ME = Caller(who="me@here", face=Face.CLI)
 INTERVAL_MS = 5_000

@@ -16,8 +16,8 @@ from danube.admin.present import view_of
 from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 EXAMPLES = [
     pytest.param(operation, example, id=f"{operation.name}-{number}")

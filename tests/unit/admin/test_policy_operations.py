@@ -13,8 +13,8 @@ from danube.model.errors import DanubeError, InvalidRequestError, SubscriptionNo
 from danube.model.limits.broker import RETENTION_BYTES_MAX
 from danube.model.plans.plan import Caller, Face
 from danube.model.policies import PLANNED_NAMES, POLICY_NAMES, RETENTION_NAMES
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import BILLING, ORDERS, seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import BILLING, ORDERS, seeded_gateway
 
 SUBSCRIPTION = {"topic": str(ORDERS), "subscription": BILLING}
 WHOLE: dict[str, Any] = {

@@ -12,9 +12,9 @@ from danube.admin.present import view_of
 from danube.model.errors import InvalidRequestError, NotFoundError, PlanRefusedError, PreconditionFailedError
 from danube.model.message import consumer_id, producer_id
 from danube.model.plans.plan import Caller, Face
-from lab.kernel.memory_cluster import MemorySubscription
-from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
-from lab.kernel.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PAYLOAD, seeded_gateway
+from tests.faces.memory_cluster import MemorySubscription
+from tests.faces.memory_gateway import HOSTILE, MemoryGateway
+from tests.faces.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PAYLOAD, seeded_gateway
 
 TOPIC = str(ORDERS)
 TEXT, HEX = PayloadFormat.TEXT, PayloadFormat.HEX

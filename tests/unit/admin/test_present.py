@@ -16,8 +16,8 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import plan_view
 from danube.admin.present import View, cell, label, plan_view_of, printable, view_of
 from danube.model.plans.plan import Caller, Face, PlanRequest
-from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
-from lab.kernel.seeded import PLAN_ID, SEEDED_REQUEST, seeded_gateway
+from tests.faces.memory_gateway import HOSTILE, MemoryGateway
+from tests.faces.seeded import PLAN_ID, SEEDED_REQUEST, seeded_gateway
 
 
 def texts_of(view: View) -> list[str]:

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from danube.admin.__main__ import app
 from danube.runtime.clock import SystemClock
-from lab.kernel.memory_gateway import MemoryGateway, connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway, connect_to
+from tests.faces.seeded import seeded_gateway
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from danube.admin.__main__ import app
 from danube.runtime.clock import SystemClock
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import PLAN_ID, seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import PLAN_ID, seeded_gateway
 
 
 def main() -> None:

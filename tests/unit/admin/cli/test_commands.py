@@ -13,7 +13,7 @@ from danube.admin.cli.typer_classes import _with_interval
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation, Example
 from danube.model.errors import BrokerUnreachableError
-from lab.kernel.memory_gateway import ANY_CALL, MemoryGateway
+from tests.faces.memory_gateway import ANY_CALL, MemoryGateway
 from tests.unit.admin.cli.conftest import Admin
 
 EXAMPLES = [

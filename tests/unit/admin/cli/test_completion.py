@@ -10,7 +10,7 @@ from danube.admin.cli.completion import offered
 from danube.model.errors import BrokerUnreachableError
 from danube.model.limits.faces import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import ANY_CALL, HOSTILE, MemoryGateway
+from tests.faces.memory_gateway import ANY_CALL, HOSTILE, MemoryGateway
 from tests.unit.admin.cli.conftest import Admin
 
 

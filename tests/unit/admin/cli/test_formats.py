@@ -10,7 +10,7 @@ from danube.admin.cli.output.draw import Screen, cells_of, drawn
 from danube.admin.present import Table, View
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import DispatchStrategy, TopicName
-from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
+from tests.faces.memory_gateway import HOSTILE, MemoryGateway
 from tests.unit.admin.cli.conftest import Admin
 
 FORMATS = ["table", "wide", "json", "yaml", "jsonl"]

@@ -9,7 +9,7 @@ from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.target import Target
 from danube.model.limits.faces import CLI_PAGES_MAX
 from danube.model.plans.plan import Effect
-from lab.kernel.memory_gateway import MemoryGateway, connect_to
+from tests.faces.memory_gateway import MemoryGateway, connect_to
 
 
 class Row(Result):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from danube.model.plans.plan import Approval
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import ORDERS, PLAN_ID
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import ORDERS, PLAN_ID
 from tests.unit.admin.cli.conftest import Admin
 
 DELETE = ("topics", "delete", "/default/orders")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 
 @pytest.fixture

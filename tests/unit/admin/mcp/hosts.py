@@ -14,7 +14,7 @@ from danube.admin.mcp.server import build_server
 from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.tokens import BearerToken
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_gateway import MemoryGateway
 
 ERAS = ("2026-07-28", "legacy")
 HOST = Implementation(name="test-host", version="7")

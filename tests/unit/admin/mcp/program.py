@@ -2,8 +2,8 @@
 
 from danube.admin.__main__ import app
 from danube.testing.simulated.clock import SimClock
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import seeded_gateway
 
 if __name__ == "__main__":
     app(connect_to(seeded_gateway(SimClock())))(prog_name="danube-admin")

@@ -12,8 +12,8 @@ from danube.admin.operations import operation_of
 from danube.admin.operations.topics.topics import TopicList, TopicRow
 from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
 from danube.model.topic import DispatchStrategy, TopicName
-from lab.kernel.memory_cluster import MemorySubscription
-from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
+from tests.faces.memory_cluster import MemorySubscription
+from tests.faces.memory_gateway import HOSTILE, MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host, size_of, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

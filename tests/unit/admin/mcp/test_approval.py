@@ -6,7 +6,7 @@ from mcp_types import ElicitResult, InputRequiredResult
 
 from danube.admin.access import ApprovalMode
 from danube.model.plans.plan import Approval, Face
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, Person, host, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

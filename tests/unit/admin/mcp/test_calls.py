@@ -11,7 +11,7 @@ from danube.model.limits.faces import MCP_CALLS_MAX
 from danube.model.plans.plan import Caller, Face
 from danube.model.records.audit import Outcome
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

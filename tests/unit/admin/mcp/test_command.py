@@ -14,8 +14,8 @@ from danube.admin.mcp.transport.serve import _configured
 from danube.admin.target import Target
 from danube.model.errors import SettingsError
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import seeded_gateway
 
 ROOT = Path(__file__).parents[4]
 HEAVY = ("mcp", "starlette", "uvicorn", "grpc", "danube.admin.mcp.transport.serve")
@@ -48,8 +48,8 @@ def test_the_command_line_loads_nothing_heavy_until_the_server_starts() -> None:
 def test_without_the_extra_it_says_what_to_install() -> None:
     ended = python(
         "import sys; sys.modules['mcp'] = None\n"
-        "from danube.admin.__main__ import app\nfrom lab.kernel.memory_gateway import connect_to\n"
-        "from lab.kernel.seeded import seeded_gateway\n"
+        "from danube.admin.__main__ import app\nfrom tests.faces.memory_gateway import connect_to\n"
+        "from tests.faces.seeded import seeded_gateway\n"
         "app(connect_to(seeded_gateway()))(['mcp'], prog_name='danube-admin')"
     )
     assert ended.returncode == 2

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.admin.__main__ import app
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import seeded_gateway
 
 PAGES = sorted((Path(__file__).parents[4] / "docs" / "mcp").glob("*.md"))
 PARSERS = {"json": json.loads, "toml": tomllib.loads}

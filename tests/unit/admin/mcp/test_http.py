@@ -20,7 +20,7 @@ from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions
 from danube.admin.mcp.transport.tokens import VARIABLE, find_token
 from danube.model.errors import SettingsError
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, Person, listening, text_of
 from tests.unit.admin.mcp.test_stdio import HELLO, WAIT_S, process
 

@@ -9,7 +9,7 @@ from mcp_types import PromptReference, ResourceTemplateReference, TextContent, T
 from danube.admin.access import AccessLevel
 from danube.admin.mcp.protocol.prompts import WAYS
 from danube.model.errors import BrokerUnreachableError
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host
 
 LAG = PromptReference(name="diagnose_consumer_lag")

@@ -17,8 +17,8 @@ from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.model.plans.plan import Caller, Face
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 ANN = Caller(who="ann@desk", face=Face.TUI)
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from danube.admin.tui.command import add_commands
 from danube.model.exit_codes import ExitCode
 from danube.runtime.clock import SystemClock
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import seeded_gateway
 
 pytestmark = pytest.mark.slow  # together they take long
 

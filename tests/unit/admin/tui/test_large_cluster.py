@@ -8,7 +8,7 @@ from danube.admin.tui.screens.workspace import Workspace
 from danube.model.limits.faces import TUI_PAGE_TOPICS, TUI_PAGES_A_ROUND
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_gateway import MemoryGateway
 from tests.unit.admin.tui.conftest import Open
 
 pytestmark = pytest.mark.slow  # together they take long

@@ -13,8 +13,8 @@ from danube.admin.tui.widgets.lines import Lines
 from danube.model.errors import DanubeError, PlanRefusedError
 from danube.model.plans.plan import Approval, Face, PlanStatus
 from danube.model.records.audit import Outcome
-from lab.kernel.seeded import PLAN_ID
 from tests.faces.pilot import answer_shown, confirm, run_operation
+from tests.faces.seeded import PLAN_ID
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long

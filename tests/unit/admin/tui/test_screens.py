@@ -9,7 +9,7 @@ import pytest
 from danube.admin.operations import operation_of
 from danube.admin.tui.screens.form import FormScreen
 from danube.model.errors import BrokerUnreachableError
-from lab.kernel.memory_gateway import ANY_CALL
+from tests.faces.memory_gateway import ANY_CALL
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long

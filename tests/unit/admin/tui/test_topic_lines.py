@@ -14,7 +14,7 @@ from danube.model.limits.faces import TUI_LAG_POINTS
 from danube.model.plans.plan import Caller, Effect, Face
 from danube.model.records.audit import GENESIS, AuditEntry, AuditPage, AuditRecord, Outcome, next_record
 from danube.model.topic import DispatchStrategy, TopicName
-from lab.kernel.memory_cluster import MemorySubscription, MemoryTopic, described_topic
+from tests.faces.memory_cluster import MemorySubscription, MemoryTopic, described_topic
 
 pytestmark = pytest.mark.slow  # together they take long
 

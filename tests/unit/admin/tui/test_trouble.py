@@ -12,7 +12,7 @@ from danube.admin.tui.screens.result import ResultScreen
 from danube.admin.tui.screens.topic import TopicScreen
 from danube.model.errors import BrokerUnreachableError
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import ANY_CALL, HOSTILE, MemoryGateway
+from tests.faces.memory_gateway import ANY_CALL, HOSTILE, MemoryGateway
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long

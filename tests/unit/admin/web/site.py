@@ -14,8 +14,8 @@ from danube.admin.web.app import build_app
 from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.server import WebServer
 from danube.testing.simulated.clock import SimClock
-from lab.kernel.memory_gateway import MemoryGateway
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.seeded import seeded_gateway
 
 TOKEN = "a-token-of-twenty-characters"
 BEARER = {"authorization": f"Bearer {TOKEN}"}

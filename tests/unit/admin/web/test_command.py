@@ -17,8 +17,8 @@ from danube.admin.web.command import McpWanted, ServeMcp, add_commands, read_tok
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
 Served = list[tuple[Target, McpWanted]]

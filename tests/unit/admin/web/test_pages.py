@@ -17,7 +17,7 @@ from danube.model.limits.faces import WEB_ROWS_DEFAULT
 from danube.model.plans.plan import Effect
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import HOSTILE
+from tests.faces.memory_gateway import HOSTILE
 from tests.unit.admin.web.site import TOKEN, Page, Site, site, visible
 
 OWN_PAGES = ["/", "/operations", "/docs"]

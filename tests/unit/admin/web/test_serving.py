@@ -17,8 +17,8 @@ from danube.admin.web.serving import serve_until_told, serving
 from danube.model.errors import SettingsError, UnavailableError
 from danube.runtime.ready_file import ReadyFile
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import connect_to
-from lab.kernel.seeded import seeded_gateway
+from tests.faces.memory_gateway import connect_to
+from tests.faces.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
 ANY_PORT = Exposure(listen_addr="127.0.0.1:0")

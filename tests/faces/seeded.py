@@ -14,8 +14,8 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Inbox, Peer
-from lab.kernel.memory_cluster import MemorySubscription, impact_on
-from lab.kernel.memory_gateway import MemoryGateway
+from tests.faces.memory_cluster import MemorySubscription, impact_on
+from tests.faces.memory_gateway import MemoryGateway
 
 ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")

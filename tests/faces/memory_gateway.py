@@ -61,7 +61,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.testing.simulated.clock import SimClock
-from lab.kernel.memory_cluster import (
+from tests.faces.memory_cluster import (
     AS_SET_UP,
     ROOMY,
     MemoryCluster,
@@ -118,7 +118,7 @@ def _watched(kind: G) -> G:
 
     def watched(name: str, method: Method) -> Method:
         @wraps(method)
-        async def call(self: "MemoryGateway", *given: Any, **named: Any) -> Any:  # noqa: ANN401 - any call
+        async def call(self: "MemoryGateway", *given: Any, **named: Any) -> Any:
             await self.begin(name)
             return await method(self, *given, **named)
 

@@ -10,8 +10,8 @@ from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanR
 from danube.model.records.audit import AuditEntry, Outcome
 from danube.model.topic import TopicName
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.memory_gateway import ANY_CALL, HOSTILE, connect_to
-from lab.kernel.seeded import PLAN_ID, seeded_gateway
+from tests.faces.memory_gateway import ANY_CALL, HOSTILE, connect_to
+from tests.faces.seeded import PLAN_ID, seeded_gateway
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
 SYSTEM = TopicName("system", "telemetry")
