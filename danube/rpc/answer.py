@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
+from danube.runtime.tasks import resolve
 from danube.wire.status import Status, opaque_status, status_of
 
 _log = logging.getLogger(__name__)
@@ -63,8 +64,7 @@ class PendingAnswer:
         self._settled = True
         self.outcome = outcome
         self._callbacks = None
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        resolve(self._waiter, None)
 
     def lose(self, outcome: Status) -> None:
         """End the call unanswered: its peer is gone, or the time is up. Runs the cancel callbacks."""

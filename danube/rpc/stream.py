@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from danube.model.errors import DanubeError
 from danube.rpc.answer import log_callback_failure, status_for
 from danube.rpc.carrier import Caller, CarrierOptions, StreamHandler
 from danube.rpc.stream_memory import Outbox, StreamMemory
@@ -17,17 +16,13 @@ class AnsweringStream(ABC):
         self, path: str, caller: Caller, options: CarrierOptions, memory: StreamMemory, *, both_ways: bool
     ) -> None:
         self._path = path
-        self._caller = caller
+        self.caller = caller
         self._outbox = Outbox(options, memory, self, both_ways=both_ways)
         self._open_wanted = False
         self._paused = False
         self._finished = False
         self._failure: Status | None = None
         self._over = False
-
-    @property
-    def caller(self) -> Caller:
-        return self._caller
 
     @property
     def room(self) -> int:
@@ -46,9 +41,6 @@ class AnsweringStream(ABC):
         if self._answers:
             self._finished = True
             self.advance()
-
-    def fail(self, error: DanubeError) -> None:
-        self._fail(error)
 
     def pause_reading(self) -> None:
         self._paused = True
@@ -72,7 +64,7 @@ class AnsweringStream(ABC):
         try:
             notify(*args)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
     def _tell_cancelled(self, handler: StreamHandler) -> None:
         try:
@@ -80,7 +72,7 @@ class AnsweringStream(ABC):
         except Exception as error:
             log_callback_failure(error, self._path)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         if self._answers:
             self._failure = status_for(error, self._path)
             self.advance()

@@ -36,7 +36,8 @@ class StreamMemory:
 
     def __init__(self, bytes_max: int, clock: Clock) -> None:
         self.bytes_max = bytes_max
-        self._used_bytes = 0
+        self.used_bytes = 0
+        """Held now, copies included; one message may pass the bound."""
         self._clock = clock
         self._holders: dict[Outbox, None] = {}
         """Outboxes with something in them."""
@@ -45,14 +46,9 @@ class StreamMemory:
         self._timer: TimerHandle | None = None
 
     @property
-    def used_bytes(self) -> int:
-        """Held now, copies included; one message may pass the bound."""
-        return self._used_bytes
-
-    @property
     def share_bytes(self) -> int:
         """Bytes of messages that one stream may have queued now; 0 when nothing is free."""
-        free_bytes = self.bytes_max - self._used_bytes
+        free_bytes = self.bytes_max - self.used_bytes
         return max(0, free_bytes // (STREAM_MESSAGE_COPIES * STREAM_MEMORY_SHARES))
 
     def now_s(self) -> float:
@@ -61,12 +57,12 @@ class StreamMemory:
 
     def add(self, outbox: "Outbox", size: int) -> None:
         """Count a message in."""
-        self._used_bytes += STREAM_MESSAGE_COPIES * size
+        self.used_bytes += STREAM_MESSAGE_COPIES * size
         self._holders[outbox] = None
 
     def release(self, outbox: "Outbox", size: int) -> None:
         """Messages of so many bytes left, or were dropped."""
-        self._used_bytes -= STREAM_MESSAGE_COPIES * size
+        self.used_bytes -= STREAM_MESSAGE_COPIES * size
         if not len(outbox):
             self._holders.pop(outbox, None)
         if self._waiting and self.share_bytes:
@@ -96,7 +92,7 @@ class StreamMemory:
     def _look(self) -> None:
         """Have stalled streams give way until a part is free, and wake all where there is room."""
         self._timer = None
-        missing = self._used_bytes + self.bytes_max // STREAM_MEMORY_FREED_RATIO - self.bytes_max
+        missing = self.used_bytes + self.bytes_max // STREAM_MEMORY_FREED_RATIO - self.bytes_max
         long_ago_s = self.now_s() - STREAM_STALL_S
         stalled = [outbox for outbox in self._holders if outbox.moved_s <= long_ago_s]
         for outbox in sorted(stalled, key=lambda each: each.bytes, reverse=True):

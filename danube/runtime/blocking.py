@@ -45,7 +45,7 @@ class BlockingThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[_HandedOver | _Errand | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._rested_s = 0.0
@@ -54,13 +54,19 @@ class BlockingThread:
     async def run(self, work: Callable[[], T]) -> T:
         """As the protocol; raises ShuttingDownError once closed, RuntimeError when the system has no thread to give."""
         handed_over = _HandedOver(work)
-        self._put(handed_over)
+        self.start(handed_over.carry_out)
         result: T = await handed_over.wait()
         return result
 
     def start(self, work: Callable[[], None]) -> None:
         """Have `work` done in its turn and tell nobody, for owners without an event loop. It must not raise."""
-        self._put(_Errand(work))
+        if self._closed:
+            raise ShuttingDownError(f"the thread {self._name} is closed: start what it is part of again")
+        if self._thread is None:
+            thread = threading.Thread(target=self._work_off, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread  # not before: one that could not start would be waited for for ever
+        self._queue.put(work)
 
     def rest(self) -> None:
         """As the protocol: sleep for as long as the thread has computed since it did last.
@@ -75,44 +81,23 @@ class BlockingThread:
 
     def leave(self) -> None:
         """End after what was handed over, without waiting for it."""
-        self._end()
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
 
     def close(self) -> None:
-        self._end()
+        self.leave()
         if self._thread is not None:
             self._thread.join()
 
     async def aclose(self) -> None:
         if not self._closed and self._thread is not None:
             await self.run(lambda: None)  # the last in the queue: when it is done, so is all the rest
-        self._end()
-
-    def _put(self, handed_over: "_HandedOver | _Errand") -> None:
-        if self._closed:
-            raise ShuttingDownError(f"the thread {self._name} is closed: start what it is part of again")
-        if self._thread is None:
-            thread = threading.Thread(target=self._work_off, name=self._name, daemon=True)
-            thread.start()
-            self._thread = thread  # not before: one that could not start would be waited for for ever
-        self._queue.put(handed_over)
-
-    def _end(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
+        self.leave()
 
     def _work_off(self) -> None:
-        while (handed_over := self._queue.get()) is not None:
-            handed_over.carry_out()
-
-
-class _Errand:
-    """A piece of work that nobody waits for."""
-
-    __slots__ = ("carry_out",)
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self.carry_out = work
+        while (work := self._queue.get()) is not None:
+            work()
 
 
 class _HandedOver:

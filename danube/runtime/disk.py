@@ -164,6 +164,18 @@ class Disk(Protocol):
         """Free and total bytes of the disk. Raises OSError."""
 
 
+def content_of(disk: Disk, name: str) -> bytes:
+    """All that is in a file. Raises OSError."""
+    with contextlib.closing(disk.open_read(name)) as file:
+        return file.read(0, file.size())
+
+
+def size_of(disk: Disk, name: str) -> int:
+    """Length of a file. Raises OSError."""
+    with contextlib.closing(disk.open_read(name)) as file:
+        return file.size()
+
+
 class LocalFile:
     """A file of the machine, by descriptor."""
 
@@ -270,22 +282,16 @@ class LocalDisk:
         _sync_path(path.parent)
 
     def rewrite(self, name: str, position: int) -> None:
-        descriptor = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC)  # O_APPEND would have pwrite append
-        try:
+        with _opened(self.root / name, os.O_RDWR) as descriptor:  # O_APPEND would have pwrite append
             while chunk := os.pread(descriptor, _REWRITE_BYTES, position):
                 position += os.pwrite(descriptor, chunk, position)
             os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def overwrite(self, name: str, position: int, data: bytes) -> None:
         """Put `data` in the place of as many bytes of a file, and sync them. A crash may leave a part of them."""
-        descriptor = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC)
-        try:
+        with _opened(self.root / name, os.O_RDWR) as descriptor:
             os.pwrite(descriptor, data, position)
             os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def remove(self, name: str) -> None:
         (self.root / name).unlink()
@@ -333,25 +339,21 @@ class LocalDisk:
 
 def preallocate(path: Path, size: int) -> None:
     """Make a file that takes so many bytes of the disk, or none at all. Raises OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    except BaseException:
-        path.unlink()
-        raise
-    finally:
-        os.close(descriptor)
+    with _opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as descriptor:
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except BaseException:
+            path.unlink()
+            raise
 
 
 def _write_synced(path: Path, chunks: Sequence[Buffer]) -> None:
     """Write a new file and sync it, little by little."""
-    file = LocalFile(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    try:
+    with _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL) as descriptor:
+        file = LocalFile(descriptor)
         for part in _parts(chunks, _SYNCED_BYTES):
             file.append(part)
             file.sync()
-    finally:
-        file.close()
 
 
 def _parts(chunks: Sequence[Buffer], bytes_max: int) -> Iterator[list[Buffer]]:
@@ -381,8 +383,14 @@ def _name(partial: Path, path: Path) -> None:
 
 
 def _sync_path(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)

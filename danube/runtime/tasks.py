@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from danube.model.errors import DanubeError
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class TaskScope:
@@ -63,8 +65,7 @@ class Wakeup:
     def notify(self) -> None:
         """Wake all that wait now."""
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            resolve(waiter, None)
 
     async def wait(self) -> None:
         """Return after the next `notify`."""
@@ -76,15 +77,22 @@ class Wakeup:
             self._waiters.discard(waiter)
 
 
+def resolve(future: "asyncio.Future[T] | None", result: T) -> None:
+    """Give a future its result, unless there is none to give it to, or it has one (or was cancelled)."""
+    if future is not None and not future.done():
+        future.set_result(result)
+
+
+def is_being_cancelled() -> bool:
+    """True while the current task is being cancelled: gRPC says the same of a call whose channel was closed."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def outcome_of(start: Callable[[Callable[[Any], None]], object]) -> Any:  # noqa: ANN401 - as the callback has it
     """Wait for the outcome that `start` gives to its callback. Raises it where it is a DanubeError."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def done(outcome: object) -> None:
-        if not future.done():
-            future.set_result(outcome)
-
-    start(done)
+    start(lambda outcome: resolve(future, outcome))
     outcome = await future
     if isinstance(outcome, DanubeError):
         raise outcome

@@ -39,7 +39,7 @@ from danube.model.limits.metadata import (
     RAFT_MEMBER_ID_BYTES_MAX,
     RAFT_MEMBERS_TOLD_MAX,
 )
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, resolve
 
 NO_LEADER = "no broker leads the metadata cluster: see to it that a majority of its voters runs and is connected"
 
@@ -65,8 +65,7 @@ class LeaderCalls:
         """Answer no more, and have nobody wait for an answer. Idempotent."""
         self._is_closed = True
         for asked in self._asked.values():
-            if not asked.done():
-                asked.set_result(pack_result(UnavailableError(_GOING_DOWN)))
+            resolve(asked, pack_result(UnavailableError(_GOING_DOWN)))
 
     async def change(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
         """Have the leader carry out a change. Raises as `Membership` says."""
@@ -147,9 +146,8 @@ class LeaderCalls:
 
     def _answered(self, node: Node, number: int, result: dict[str, Any]) -> None:
         """Only who was asked answers: what another member says under that number is nobody's answer."""
-        asked = self._asked.get(number)
-        if asked is not None and not asked.done() and self._asked_of.get(number) == node:
-            asked.set_result(result)
+        if self._asked_of.get(number) == node:
+            resolve(self._asked.get(number), result)
 
     # Answering
 

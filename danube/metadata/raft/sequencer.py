@@ -36,7 +36,7 @@ from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, resolve
 
 _log = logging.getLogger(__name__)
 
@@ -142,8 +142,7 @@ class RaftSequencer:
             return
         self._is_closed = True
         self._calls.close()
-        if not self._ended.done():
-            self._ended.set_result(None)
+        resolve(self._ended, None)
         if self._apply_queue is not None:
             self._apply_queue.close()
         if self._started:
@@ -242,8 +241,7 @@ class RaftSequencer:
             for submission in batch:
                 if number and submission.request is None:  # there is one at a time
                     self._barriers = {number: asyncio.get_running_loop().create_future()}
-                if not submission.handed_on.done():
-                    submission.handed_on.set_result(number)
+                resolve(submission.handed_on, number)
         if self._apply_queue is not None:
             self._apply_queue.enqueue(report.found)
 
@@ -254,9 +252,8 @@ class RaftSequencer:
         self._view = view
 
     def _was_applied(self, origin: int, number: int) -> None:
-        applied = self._barriers.get(number) if origin == self._origin else None
-        if applied is not None and not applied.done():
-            applied.set_result(None)
+        if origin == self._origin:
+            resolve(self._barriers.get(number), None)
 
     def _became_member(self, member: Member) -> None:
         """In Raft's thread, before anything is found."""

@@ -11,6 +11,7 @@ from danube.metadata.store import Entry, Watch
 from danube.metadata.watch import Begin, WatchHub
 from danube.model.errors import DanubeError, MetadataError
 from danube.runtime.clock import Clock
+from danube.runtime.tasks import resolve
 
 
 class Replica:
@@ -38,9 +39,7 @@ class Replica:
                 raise
             self._hub.publish(effects.changes)
             self._leases.follow(effects)
-            waiter = self._waiting.get(request.request_id)
-            if waiter is not None and not waiter.done():
-                waiter.set_result(effects.outcome)
+            resolve(self._waiting.get(request.request_id), effects.outcome)
         self.position = position
 
     def reset(self, position: int, snapshot: StateSnapshot) -> None:

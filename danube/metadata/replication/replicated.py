@@ -22,7 +22,7 @@ from danube.model.limits.metadata import (
 )
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, is_being_cancelled
 
 
 class ReplicatedStore(CommandWriter):
@@ -84,7 +84,7 @@ class ReplicatedStore(CommandWriter):
         try:
             return _raised(await asyncio.shield(task))
         except asyncio.CancelledError:
-            if task.cancelled() and not _is_cancelled():
+            if task.cancelled() and not is_being_cancelled():
                 raise UnknownOutcomeError("the metadata store was closed, and the change may still be made") from None
             raise
 
@@ -216,11 +216,6 @@ class _Attempt:
                 " submit it again"
             )
         return MetadataError(f"the change was not made: {self._refusal}; see to it that what keeps the metadata runs")
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _raised(result: Outcome | DanubeError) -> Outcome:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from danube.model.errors import DanubeError
+from danube.runtime.tasks import resolve
 
 
 class SharedRounds:
@@ -30,13 +31,13 @@ class SharedRounds:
             await self._wanted.wait()
             self._wanted.clear()
             self._under_way, self._next = self._next, None
-            _settle(self._under_way, await self._round())
+            resolve(self._under_way, await self._round())
             self._under_way = None
 
     def fail(self, error: DanubeError) -> None:
         """Tell all who wait that there will be no more rounds."""
         for waiting in (self._under_way, self._next):
-            _settle(waiting, error)
+            resolve(waiting, error)
         self._next = self._under_way = None
 
     async def _round(self) -> DanubeError | None:
@@ -45,8 +46,3 @@ class SharedRounds:
         except DanubeError as error:
             return error
         return None
-
-
-def _settle(waiting: "asyncio.Future[DanubeError | None] | None", error: DanubeError | None) -> None:
-    if waiting is not None and not waiting.done():
-        waiting.set_result(error)

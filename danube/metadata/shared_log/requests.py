@@ -7,6 +7,7 @@ from danube.metadata.replication.sequencer import NotOrderedError
 from danube.metadata.shared_log.entry_format import ENTRY_OVERHEAD_BYTES, packed_bytes
 from danube.model.errors import DanubeError
 from danube.model.limits.metadata import METADATA_LOG_QUEUE_BYTES_MAX, METADATA_SUBMISSIONS_MAX
+from danube.runtime.tasks import resolve
 
 
 class WaitingRequest:
@@ -26,10 +27,6 @@ class WaitingRequest:
     def is_wanted(self) -> bool:
         """True while a submitter waits for it."""
         return self.submitters > 0
-
-    def settle(self, error: DanubeError | None) -> None:
-        if not self.settled.done():
-            self.settled.set_result(error)
 
 
 class WaitingRequests:
@@ -81,7 +78,7 @@ class WaitingRequests:
         for waiting in requests:
             if self._all.pop(waiting.request, None):
                 self._bytes -= len(waiting.request)
-            waiting.settle(error)
+            resolve(waiting.settled, error)
 
     def fail(self, error: DanubeError, unknown: DanubeError) -> None:
         """None of those that wait will be added: `unknown` for those that may be in the log already."""

@@ -43,7 +43,7 @@ class GrpcCarrier:
         self._server_credentials = server_credentials
         self._channel_credentials = channel_credentials
         self._tls_name = tls_name
-        _keep_engine()
+        keep_engine()
 
     async def serve(self, address: str, services: Sequence[Service]) -> CarrierServer:
         host, _ = split_address(address)
@@ -86,7 +86,7 @@ def channel_credentials(
 
 
 @cache
-def _keep_engine() -> None:
+def keep_engine() -> None:
     """Have grpc.aio's poller thread stay for the process's life.
 
     It would end with grpc's last object and be waited for on the event loop, in whatever frame garbage is collected.

@@ -13,7 +13,7 @@ from danube.model.errors import DanubeError
 from danube.rpc.carrier import CarrierOptions, ClientStream
 from danube.rpc.grpc.context import EOF
 from danube.rpc.inbox import Inbox
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, is_being_cancelled
 from danube.wire.status import ERROR_CODE_KEY, error_from
 
 _StreamCall: TypeAlias = aio.UnaryStreamCall[bytes, bytes] | aio.StreamStreamCall[bytes, bytes]
@@ -47,7 +47,7 @@ class GrpcChannel:
         except aio.AioRpcError as error:
             raise _error_of(error, self.address) from error
         except asyncio.CancelledError:
-            if not self.closed or _is_being_cancelled():
+            if not self.closed or is_being_cancelled():
                 raise
             raise self.closed_error() from None
 
@@ -200,8 +200,3 @@ def _error(address: str, code: grpc.StatusCode, details: str | None, metadata: t
 
 def _number(code: grpc.StatusCode) -> int:
     return cast("tuple[int, str]", code.value)[0]
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -33,12 +33,8 @@ class GrpcServer:
 
     def __init__(self, server: aio.Server, address: str, side: ServerSide) -> None:
         self._server = server
-        self._address = address
+        self.address = address
         self._side = side
-
-    @property
-    def address(self) -> str:
-        return self._address
 
     async def stop(self, grace_s: float) -> None:
         await self._server.stop(grace_s if grace_s > 0 else None)

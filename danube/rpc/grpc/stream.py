@@ -69,7 +69,7 @@ class GrpcServerStream(AnsweringStream):
         try:
             return factory(self)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return None
 
     async def _pump_to_end(self, handler: StreamHandler | None) -> None:

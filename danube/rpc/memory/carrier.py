@@ -13,7 +13,7 @@ from danube.rpc.carrier import Caller, CarrierOptions, CarrierServer, Channel, C
 from danube.rpc.memory.server import MemoryServer
 from danube.rpc.memory.stream import MemoryClientStream, MemoryStream
 from danube.rpc.stream_memory import StreamMemory
-from danube.runtime.clock import Clock, TimerHandle
+from danube.runtime.clock import Clock
 from danube.wire.status import Status, error_from, status_of
 
 USER_AGENT = "danube-memory"
@@ -76,14 +76,14 @@ class MemoryChannel:
             call.lose(status_of(error))
 
         self._under_way.add(end)
-        timer = self._expiry(timeout_s, end)
+        cancel_timer = self._expiry(timeout_s, end)
         try:
             return self._response(await call.wait())
         except asyncio.CancelledError:
             end(errors.CancelledError("the caller left"))
             raise
         finally:
-            timer.cancel()
+            cancel_timer()
             self._under_way.discard(end)
             server.release(call)
 
@@ -121,9 +121,8 @@ class MemoryChannel:
         except DanubeError as error:
             stream.lose(error)
             return stream
-        timer = self._expiry(timeout_s, stream.lose)
+        stream.at_end(self._expiry(timeout_s, stream.lose))
         self._under_way.add(stream.lose)
-        stream.at_end(timer.cancel)
         stream.at_end(lambda: self._under_way.discard(stream.lose))
         stream.at_end(lambda: server.release(stream))
         server.begin_stream(path, stream)
@@ -147,12 +146,13 @@ class MemoryChannel:
             deadline_s=None if timeout_s is None else self._carrier.clock.monotonic_s() + timeout_s,
         )
 
-    def _expiry(self, timeout_s: float | None, end: Callable[[DanubeError], None]) -> TimerHandle:
+    def _expiry(self, timeout_s: float | None, end: Callable[[DanubeError], None]) -> Callable[[], None]:
+        """Have the call end when its time is up; answers the function that calls that off."""
         if timeout_s is None:
-            return _NoTimer()
+            return lambda: None
         clock = self._carrier.clock
         late = errors.DeadlineExceededError(f"no answer from {self._address} within {timeout_s:g} s")
-        return clock.call_at(clock.monotonic_s() + timeout_s, lambda: end(late))
+        return clock.call_at(clock.monotonic_s() + timeout_s, lambda: end(late)).cancel
 
     def _response(self, outcome: bytes | Status) -> bytes:
         if isinstance(outcome, Status):
@@ -163,8 +163,3 @@ class MemoryChannel:
 
     def _closed_error(self) -> DanubeError:
         return errors.CancelledError(f"the channel to {self._address} was closed at this end")
-
-
-class _NoTimer:
-    def cancel(self) -> None:
-        return None

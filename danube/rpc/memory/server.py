@@ -49,7 +49,7 @@ class MemoryServer:
         options: CarrierOptions,
         on_stop: Callable[["MemoryServer"], None],
     ) -> None:
-        self._address = address
+        self.address = address
         self._clock = clock
         self._options = options
         self._on_stop = on_stop
@@ -60,10 +60,6 @@ class MemoryServer:
             self._streams.update({_path(service, name): make for table in tables for name, make in table.items()})
         self._active: set[MemoryCall | MemoryStream] = set()
         self._changed = Wakeup()
-
-    @property
-    def address(self) -> str:
-        return self._address
 
     def begin_call(self, path: str, request: bytes, caller: Caller) -> MemoryCall:
         """Take a unary call; its handler is asked in a turn of its own."""
@@ -93,7 +89,7 @@ class MemoryServer:
     async def stop(self, grace_s: float) -> None:
         self._on_stop(self)
         await self._wait_until_idle(grace_s)
-        error = errors.BrokerUnreachableError(f"{self._address} was stopped before it answered: connect again")
+        error = errors.BrokerUnreachableError(f"{self.address} was stopped before it answered: connect again")
         for under_way in tuple(self._active):
             if isinstance(under_way, MemoryStream):
                 under_way.lose(error)
@@ -117,7 +113,7 @@ class MemoryServer:
 
     def _refusal(self, path: str, served: Mapping[str, object], caller: Caller) -> DanubeError | None:
         if path not in served:
-            return errors.UnsupportedError(f"{self._address} does not serve {path}")
+            return errors.UnsupportedError(f"{self.address} does not serve {path}")
         if len(self._active) >= self._options.concurrent_calls_max:
             return errors.LimitReachedError("this server has as many calls under way as it takes: try again later")
         size = sum(len(key) + len(text) + _METADATA_ENTRY_BYTES for key, text in caller.metadata.items())

@@ -92,7 +92,7 @@ class MemoryStream(AnsweringStream):
         try:
             self._handler = factory(self)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         self.advance()
 
     def _turn(self) -> None:

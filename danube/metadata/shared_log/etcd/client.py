@@ -7,13 +7,12 @@ tokens that expire.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from danube.metadata.shared_log.backend import ROOT, import_extra
 from danube.model.errors import MetadataError, SettingsError, UnknownOutcomeError
 from danube.model.limits.metadata import ETCD_ENTRY_BYTES_MAX, METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RUN_MAX
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, is_being_cancelled
 
 _REFUSED = {
     "INVALID_ARGUMENT",
@@ -109,7 +108,8 @@ class EtcdClient:
         except self.rpc.AioRpcError as error:
             raise self._error_of(connection, error) from None
         except (asyncio.CancelledError, self.rpc.BaseError):
-            _raise_if_cancelled()
+            if is_being_cancelled():
+                raise asyncio.CancelledError from None
             raise UnknownOutcomeError(f"etcd at {connection.endpoint} does not answer: the call was cut off") from None
 
     async def watch(self, key: bytes, on_event: Callable[[Sequence[bytes]], None]) -> None:
@@ -134,7 +134,8 @@ class EtcdClient:
         except self.rpc.AioRpcError as error:
             raise self._error_of(connection, error) from None
         except (asyncio.CancelledError, self.rpc.BaseError):
-            _raise_if_cancelled()
+            if is_being_cancelled():
+                raise asyncio.CancelledError from None
             raise MetadataError(f"the watch of etcd at {connection.endpoint} was cut off") from None
         finally:
             ended.set()
@@ -216,19 +217,6 @@ class _Connection:
         await self._channel.close()
 
 
-def _raise_if_cancelled() -> None:
-    """Raise CancelledError if the task is being cancelled; gRPC says the same of a call whose channel was closed."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
-
-
-@cache
-def _keep_engine() -> None:
-    """Have grpc.aio's thread stay for the process's life: its end would be waited for on the event loop."""
-    import_extra("grpc.aio", "etcd").init_grpc_aio()
-
-
 def _open_channel(rpc: Any, settings: EtcdSettings, endpoint: str) -> Any:  # noqa: ANN401 - without types
     options = [
         ("grpc.max_receive_message_length", (METADATA_LOG_RUN_MAX + 1) * ETCD_ENTRY_BYTES_MAX),
@@ -239,11 +227,11 @@ def _open_channel(rpc: Any, settings: EtcdSettings, endpoint: str) -> Any:  # no
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.enable_http_proxy", 0),
     ]
-    _keep_engine()
+    from danube.rpc.grpc.carrier import channel_credentials, keep_engine  # noqa: PLC0415 - grpc is loaded for etcd only
+
+    keep_engine()
     if not settings.tls:
         return rpc.insecure_channel(endpoint, options=options)
-    from danube.rpc.grpc.carrier import channel_credentials  # noqa: PLC0415 - grpc is loaded for etcd only
-
     credentials = channel_credentials(ca=settings.ca, certificate=settings.certificate, key=settings.key)
     return rpc.secure_channel(endpoint, credentials, options=options)
 
