@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping
 
 from danube.data_folder.data_folder import REPAIRED, DataFolder
-from danube.data_folder.history_scan import content_of
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage, decode_topic
 from danube.metadata.records.storage import StorageRecords
@@ -18,7 +17,7 @@ from danube.model.errors import DataFolderError, NewerDataFolderError
 from danube.model.text import count_text
 from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
-from danube.runtime.disk import Disk
+from danube.runtime.disk import Disk, content_of
 from danube.runtime.rng import Rng
 from danube.storage.segment.manifest import manifest_name
 

@@ -9,7 +9,7 @@ from danube.data_folder.findings import Finding, damage, note
 from danube.data_folder.metadata_view import MetadataView
 from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DamagedDataError
-from danube.runtime.disk import Disk
+from danube.runtime.disk import Disk, file_size
 from danube.storage.flush.manifest_lookup import load_history
 from danube.storage.flush.orphans import orphans
 from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, folder_of, manifest_name
@@ -107,17 +107,11 @@ def _manifest_version(name: str) -> int:
 
 def size_of(disk: Disk, name: str) -> int:
     """Length of a file; 0 of one that is not there."""
-    with contextlib.suppress(FileNotFoundError), contextlib.closing(disk.open_read(name)) as file:
-        return file.size()
+    with contextlib.suppress(FileNotFoundError):
+        return file_size(disk, name)
     return 0
 
 
 def _listed(disk: Disk, folder: str) -> Iterator[str]:
     with contextlib.suppress(FileNotFoundError):
         yield from disk.list(folder)
-
-
-def content_of(disk: Disk, name: str) -> bytes:
-    """All that is in a file. Raises OSError."""
-    with contextlib.closing(disk.open_read(name)) as file:
-        return file.read(0, file.size())

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator
 
 from danube.data_folder.findings import Finding, note
 from danube.model.errors import DamagedDataError
-from danube.runtime.disk import Disk, File
+from danube.runtime.disk import Disk, File, file_size
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
 from danube.storage.journal.contents import FileIndex
 from danube.storage.journal.folder import (
@@ -77,7 +77,7 @@ class JournalScan(JournalWalker):
             self.first = self._folder.read_first()
         except DamagedDataError:
             name, self._position = first_path(self._folder.name), None
-            yield Damage(0, name, 0, self._size(name), "it should say where the journal begins")
+            yield Damage(0, name, 0, file_size(self._disk, name), "it should say where the journal begins")
             # a file that is not there any more may have been the first
             self.first_sequence = min([*found, *self.indexed], default=self.first_sequence)
         if self.first is not None:
@@ -93,7 +93,7 @@ class JournalScan(JournalWalker):
         mark, name = self._read_mark(), mark_path(self._folder.name)
         if self.is_mark_unknown:
             what = "this mark is not what was written: it is made again at the next start"
-            self.notes.append(note(name, what, range(self._size(name))))
+            self.notes.append(note(name, what, range(file_size(self._disk, name))))
         elif mark is not None and self.journal_id not in {0, mark.journal_id}:
             yield Damage(0, name, 0, MARK_BYTES, "it is of another journal", is_open_ended=True)
         elif mark is not None:
@@ -154,7 +154,7 @@ class JournalScan(JournalWalker):
     def _index(self, sequence: int) -> FileIndex | None:
         """The index of a file that is not there."""
         try:
-            size = self._size(index_path(sequence, self._folder.name))
+            size = file_size(self._disk, index_path(sequence, self._folder.name))
         except OSError:
             return None
         index = self._folder.read_index(sequence, size)
@@ -216,7 +216,7 @@ class JournalScan(JournalWalker):
 
     def _cut_short(self, sequence: int, end_position: int, *, is_open_ended: bool = False) -> Damage:
         name = self._folder.path(sequence)
-        size, missing_bytes = self._size(name), end_position - (self._position or 0)
+        size, missing_bytes = file_size(self._disk, name), end_position - (self._position or 0)
         return Damage(
             sequence,
             name,
@@ -241,10 +241,6 @@ class JournalScan(JournalWalker):
         reader.at = at
         self._number = header.number - 1 if header is not None else None
         return header is None
-
-    def _size(self, name: str) -> int:
-        with contextlib.closing(self._disk.open_read(name)) as file:
-            return file.size()
 
 
 def _damaged_round(begun: FileBegun, file: File, start: int, end: int) -> Damage:

@@ -28,8 +28,8 @@ class State:
 
     def __init__(self, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> None:
         self._outcomes_max = outcomes_max
-        self._revision = 0
-        self._last_lease_id = 0
+        self.revision = 0
+        self.last_lease_id = 0
         self._entries: dict[str, Entry] = {}
         self._sorted_keys: list[str] = []
         self._leases: dict[int, Lease] = {}
@@ -40,7 +40,7 @@ class State:
     def of(cls, snapshot: StateSnapshot, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "State":
         """The state that a snapshot shows."""
         state = cls(outcomes_max=outcomes_max)
-        state._revision, state._last_lease_id = snapshot.revision, snapshot.last_lease_id
+        state.revision, state.last_lease_id = snapshot.revision, snapshot.last_lease_id
         state._entries = {entry.key: entry for entry in snapshot.entries}
         state._sorted_keys = sorted(state._entries)
         state._leases = {lease.lease_id: lease for lease in snapshot.leases}
@@ -53,20 +53,12 @@ class State:
     def snapshot(self) -> StateSnapshot:
         """All of it, in a few milliseconds for a hundred thousand keys: the values are shared, not copied."""
         return StateSnapshot(
-            self._revision,
-            self._last_lease_id,
+            self.revision,
+            self.last_lease_id,
             tuple(self._entries[key] for key in self._sorted_keys),
             tuple(self._leases.values()),
             tuple(self._outcomes.items()),
         )
-
-    @property
-    def revision(self) -> int:
-        return self._revision
-
-    @property
-    def last_lease_id(self) -> int:
-        return self._last_lease_id
 
     @property
     def lease_count(self) -> int:
@@ -96,10 +88,10 @@ class State:
                 self._set(change.entry)
             else:
                 self._remove(change.key)
-        self._revision = effects.revision
+        self.revision = effects.revision
         if effects.lease_set:
             self._leases[effects.lease_set.lease_id] = effects.lease_set
-            self._last_lease_id = max(self._last_lease_id, effects.lease_set.lease_id)
+            self.last_lease_id = max(self.last_lease_id, effects.lease_set.lease_id)
         self._leases.pop(effects.lease_ended, None)
         if effects.command_id:
             self._remember(effects.command_id, effects.outcome)
@@ -113,7 +105,7 @@ class State:
             "the keys by lease are the leased keys": indexed == leased and all(self._leased_keys.values()),
             "every leased key has its lease": {lease_id for lease_id, _ in leased} <= set(self._leases),
             "no key is newer than the store": all(
-                0 < entry.created_revision <= entry.revision <= self._revision for entry in self._entries.values()
+                0 < entry.created_revision <= entry.revision <= self.revision for entry in self._entries.values()
             ),
             "the outcomes keep their bound": len(self._outcomes) <= self._outcomes_max,
         }

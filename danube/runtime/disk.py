@@ -170,7 +170,7 @@ def content_of(disk: Disk, name: str) -> bytes:
         return file.read(0, file.size())
 
 
-def size_of(disk: Disk, name: str) -> int:
+def file_size(disk: Disk, name: str) -> int:
     """Length of a file. Raises OSError."""
     with contextlib.closing(disk.open_read(name)) as file:
         return file.size()

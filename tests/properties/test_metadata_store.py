@@ -188,7 +188,7 @@ def end_leases(state: State) -> None:
         state._leases.pop(lease_id, None)
     for change in leased:
         state._remove(change.key)
-    state._revision += bool(leased)
+    state.revision += bool(leased)
 
 
 @settings(max_examples=30)

@@ -7,16 +7,16 @@ of them are applied, so everything that this member knew to be agreed on is ther
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import NO_OP, REGULAR
 from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, RaftFolder, newest_snapshot
 from danube.metadata.raft.folder.format import Entry, damaged
 from danube.metadata.raft.folder.recovery import LogRecovery, aligned, check_together, members_after
 from danube.metadata.raft.folder.small_files import read_identity, read_vote
-from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import unpack_batch
 from danube.metadata.replication.command_format import decode_request
-from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.replication.snapshot_format import decode_state
 from danube.metadata.state import State, StateSnapshot, apply
 from danube.model.errors import DataFolderError
 from danube.runtime.disk import Disk
@@ -80,10 +80,8 @@ def begin_group(disk: Disk, snapshot: StateSnapshot, address: str, rng: Rng) -> 
     try:
         member = RaftNode.of(folder.node_id, address)
         folder.log.setCurrentTerm(_FIRST_TERM, None)
-        prev, last = (NO_OP, _FIRST_INDEX - 1, _FIRST_TERM), (NO_OP, _FIRST_INDEX, _FIRST_TERM)
-        payload = MemoryBytes(*encode_state(snapshot))
-        begun = HeldSnapshot(prev=prev, last=last, members=(str(member.id),), payload=payload)
-        folder.begin(f"{rng.new_id():016x}", begun)
+        after = (NO_OP, _FIRST_INDEX - 1, _FIRST_TERM), (NO_OP, _FIRST_INDEX, _FIRST_TERM)
+        begin(folder, f"{rng.new_id():016x}", (str(member.id),), snapshot, after)
         return folder.cluster_id, folder.node_id
     finally:
         folder.close()

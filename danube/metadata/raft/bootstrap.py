@@ -172,10 +172,16 @@ def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:
     return FoundCluster(tuple(sorted(str(member.id) for member in members)))
 
 
-def begin(folder: RaftFolder, cluster_id: str, members: Sequence[str]) -> None:
-    """Make a folder without a snapshot that of a member, at the beginning of the sequence. Raises OSError."""
-    prev, last = FIRST_ENTRIES
-    payload = MemoryBytes(*encode_state(StateSnapshot()))
+def begin(
+    folder: RaftFolder,
+    cluster_id: str,
+    members: Sequence[str],
+    state: StateSnapshot = StateSnapshot(),  # noqa: B008 - a value
+    after: tuple[Entry, Entry] = FIRST_ENTRIES,
+) -> None:
+    """Make a folder without a snapshot that of a member, whose sequence begins after these entries. Raises OSError."""
+    prev, last = after
+    payload = MemoryBytes(*encode_state(state))
     folder.begin(cluster_id, HeldSnapshot(prev=prev, last=last, members=tuple(sorted(members)), payload=payload))
 
 

@@ -209,18 +209,14 @@ def unpack_result(message: dict[str, Any]) -> Any:  # noqa: ANN401 - a value, or
                 return PACKED_ERRORS.get(kind, UnavailableError)(text[:1_000])
             case {"member": member}:
                 return _unpack_member(member)
-            case {"leader": [int(node_id), int(term)], "members": list(members)} if _is_whole(members):
+            case {"leader": [int(by), int(term)], "members": list(members)} if len(members) <= RAFT_MEMBERS_TOLD_MAX:
                 told = tuple(_unpack_member(member) for member in members)
-                return MembershipStatus(kind="raft", node_id=node_id, leader_id=node_id, term=term, members=told)
+                return MembershipStatus(kind="raft", node_id=by, leader_id=by, term=term, members=told)
             case {"value": int() | None as value}:
                 return value
     except InvalidRequestError:
         pass
     return UnavailableError(_UNREADABLE)
-
-
-def _is_whole(members: list[Any]) -> bool:
-    return len(members) <= RAFT_MEMBERS_TOLD_MAX
 
 
 def _pack_member(member: MemberView) -> list[Any]:

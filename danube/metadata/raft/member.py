@@ -197,11 +197,12 @@ class Member:
         core = self._core
         if not core.is_leading():
             raise UnavailableError("this member does not lead any more: try again")
-        if self.holds_proposals() or not core.put_change(what, node):
+        index = None if self.holds_proposals() else core.put_change(what, node)
+        if index is None:
             raise PreconditionFailedError(
                 "another change of membership goes on, the lead is handed over, or the leader is new: try again"
             )
-        return core.change_index()
+        return index
 
     def transfer_lead(self, node_id: int | None) -> None:
         """Try to have another voter lead; nothing new is put in the log until `hold_back(0)`, or for a while."""
@@ -312,7 +313,7 @@ class Member:
             keeper=self.keeper,
             listener=self,
         )
-        self.keeper.members_applied = self._core.applied_voters
+        self.keeper.members_applied = lambda: self._core.applied_voters
         self._core.load()
         if self._told > self._core.applied_index():
             self._core.resume(self._told, self._voters_after(self._told))

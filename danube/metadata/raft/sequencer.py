@@ -19,7 +19,7 @@ from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.leader_calls import NO_LEADER, LeaderCalls
 from danube.metadata.raft.local_node import LocalNode
 from danube.metadata.raft.member import Member
-from danube.metadata.raft.port.addresses import Listener, joined, listen, split
+from danube.metadata.raft.port.addresses import Listener, listen, split
 from danube.metadata.raft.port.dialer import TransportSettings
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
@@ -32,6 +32,7 @@ from danube.model.limits.metadata import (
     METADATA_RETRY_DELAY_S,
     RAFT_BARRIER_TIMEOUT_S,
 )
+from danube.rpc.address import join_address
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
@@ -267,7 +268,8 @@ class RaftSequencer:
         self._failure = error
         self._calls.close()
         self._ended.set_result(None)
-        _log.error("this broker takes part in the metadata cluster no more: %s", error, exc_info=_unforeseen(error))
+        traceback = None if isinstance(error, DanubeError | OSError) else error  # those are sentences for the operator
+        _log.error("this broker takes part in the metadata cluster no more: %s", error, exc_info=traceback)
         if self._follower is not None:
             self._follower.failed(error if isinstance(error, Exception) else MetadataError(repr(error)))
         self._view = MembershipStatus(
@@ -289,9 +291,4 @@ def _bind_again(bind: str, folder: RaftFolder) -> str:
     if port or snapshot is None:
         return bind
     known = (RaftNode(member) for member in members_after(snapshot.members, folder.log[:]))
-    return next((joined(host, member.port) for member in known if member.node_id == folder.node_id), bind)
-
-
-def _unforeseen(error: BaseException) -> BaseException | None:
-    """The error with its traceback in the log, unless it is a sentence for the operator."""
-    return None if isinstance(error, DanubeError | OSError) else error
+    return next((join_address(host, member.port) for member in known if member.node_id == folder.node_id), bind)

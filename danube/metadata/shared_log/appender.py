@@ -37,15 +37,11 @@ class Appender:
         self._requests = requests
         self._runner = runner
         self._rng = rng
-        self._author = rng.new_id()
+        self.author = rng.new_id()
+        """Author number of this member's entries and snapshots."""
         self._in_a_row = 0
         self._answered = asyncio.Event()
         self._answered.set()
-
-    @property
-    def author(self) -> int:
-        """Author number of this member's entries and snapshots."""
-        return self._author
 
     async def answered(self) -> None:
         """Return when no addition is under way: what moved the head is often our own entry. After a moment, anyway."""
@@ -95,7 +91,7 @@ class Appender:
             return False  # what became of the last attempt is read first
         body = batch.body or await self._pack(batch)
         number = self._tail.position + 1
-        entry = encode_entry(self._author, self._tail.link, body)
+        entry = encode_entry(self.author, self._tail.link, body)
         self._tail.await_entry(number, link_of(entry))
         started_s = asyncio.get_running_loop().time()
         before = batch.try_at(number)

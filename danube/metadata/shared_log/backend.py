@@ -84,44 +84,25 @@ NUMBER_DIGITS = 20
 """Digits of a number in a key, so that keys sort as their numbers do."""
 
 
-@dataclass(frozen=True, slots=True)
 class LogKeys:
-    """The keys of one log."""
+    """The keys of one log, below its root."""
 
-    root: str
-
-    @classmethod
-    def below(cls, root: str) -> "LogKeys":
-        """Keys below a root. Raises SettingsError for one that is no path."""
+    def __init__(self, root: str) -> None:
+        """Raises SettingsError for a root that is no path."""
         parts = root.split("/")
         if len(parts) < 2 or parts[0] or not all(parts[1:]) or not root.isascii() or not root.isprintable():
             raise SettingsError(f"{root[:80]!r} cannot hold the metadata: give a path such as /danube/production")
-        return cls(root)
-
-    @property
-    def head(self) -> str:
-        return f"{self.root}/head"
-
-    @property
-    def log(self) -> str:
-        return f"{self.root}/log"
-
-    @property
-    def snapshots(self) -> str:
-        return f"{self.root}/snapshot"
-
-    @property
-    def current(self) -> str:
-        return f"{self.root}/snapshot/current"
+        self.head, self.log, self.snapshots = f"{root}/head", f"{root}/log", f"{root}/snapshot"
+        self.current = f"{self.snapshots}/current"
 
     def entry(self, number: int) -> str:
-        return f"{self.root}/log/{padded(number)}"
+        return f"{self.log}/{padded(number)}"
 
     def snapshot(self, number: int) -> str:
-        return f"{self.root}/snapshot/{padded(number)}"
+        return f"{self.snapshots}/{padded(number)}"
 
     def piece(self, number: int, piece: int) -> str:
-        return f"{self.root}/snapshot/{padded(number)}/{piece:06}"
+        return f"{self.snapshot(number)}/{piece:06}"
 
 
 def padded(number: int) -> str:

@@ -43,7 +43,9 @@ class LogTail:
         self._on_entry = on_entry
         self._turn = asyncio.Lock()
         self._awaited: tuple[int, int] | None = None
-        self._stands: bool | None = None
+        self.stands: bool | None = None
+        """True if the awaited entry stands, False if another does. None while its number was not reached, and when a
+        snapshot was taken over instead of it."""
 
     def check(self) -> None:
         """Raise MetadataError when the log cannot be followed any more."""
@@ -52,12 +54,7 @@ class LogTail:
 
     def await_entry(self, number: int, link: int) -> None:
         """Have `stands` tell from now on if the entry with this number is the one with this link."""
-        self._awaited, self._stands = (number, link), None
-
-    @property
-    def stands(self) -> bool | None:
-        """None while its number was not reached, and when a snapshot was taken over instead of it."""
-        return self._stands
+        self._awaited, self.stands = (number, link), None
 
     async def catch_up(self) -> None:
         """Apply all that was in the log when this was called. Raises MetadataError when that cannot be known."""
@@ -112,7 +109,7 @@ class LogTail:
             self.fail(str(error))
         self.position, self.link = number, link
         if self._awaited is not None and self._awaited[0] == number:
-            self._stands = self._awaited[1] == link
+            self.stands = self._awaited[1] == link
         self._on_entry(len(entry))
 
     def snapshot(self) -> StateSnapshot:

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from danube.data_folder.history_scan import content_of
 from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import NotFoundError
 from danube.offline.storage.scan.scan import files_below
 from danube.offline.storage.scan.segment_scan import SegmentScan
-from danube.runtime.disk import Disk
+from danube.runtime.disk import Disk, content_of
 from danube.storage.journal.contents import decode_index
 from danube.storage.journal.format import (
     FIRST_NAME,

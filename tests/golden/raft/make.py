@@ -6,9 +6,9 @@ Run it for a new version only, into a new folder: files of a version that was re
 from pathlib import Path
 
 from danube.metadata.raft.core.encoding import dumps
+from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.format import Entry
-from danube.metadata.raft.folder.recovery import MEMBERSHIP
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
@@ -16,7 +16,7 @@ from danube.testing.simulated.disk import SimDisk
 FOLDER = Path(__file__).parent / "v1"
 MEMBERS = ("1@10.0.0.1:7650", "2@10.0.0.2:7650", "3@broker-3.example:7650")
 OLD = [(b"\0old %d" % index, index, 1) for index in range(1, 13)]
-CHANGE = bytes([MEMBERSHIP]) + dumps(["rem", MEMBERS[0]])
+CHANGE = MEMBERSHIP + dumps(["rem", MEMBERS[0]])
 NEW: list[Entry] = [(b"\1", 10, 3), (CHANGE, 11, 3), (b"", 12, 3), (bytes(range(70)), 13, 3)]
 LOG = [*OLD[6:9], *NEW]
 """What the folder holds: from the two entries of the snapshot on."""

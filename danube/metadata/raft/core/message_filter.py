@@ -195,9 +195,10 @@ class MessageFilter:
         self._inner = inner
         self._log = log
         self._pieces = pieces
-        self._view: View | None = None
+        self._view: View
+        self._is_attached = False
         self._votes: tuple[int, set[Node]] = (0, set())
-        self._to_core: Callable[[Node, Message], None] | None = None
+        self._to_core: Callable[[Node, Message], None] = lambda _node, _message: None
         self.on_own: Callable[[Node, Message], None] = lambda _node, _message: None
         """Receives the messages of OWN_KINDS."""
         self.failure: BaseException | None = None
@@ -210,12 +211,12 @@ class MessageFilter:
 
     def attach(self, view: View) -> None:
         """Use the core's view; from here on messages reach the core."""
-        self._view = view
+        self._view, self._is_attached = view, True
 
     # As the core's transport
 
     def destroy(self) -> None:
-        self._view = None
+        self._is_attached = False
 
     def setOnMessageReceivedCallback(self, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
         self._to_core = callback
@@ -229,7 +230,7 @@ class MessageFilter:
         if message["type"] == "next_node_idx":
             if message["success"]:
                 self._log.sync()
-            message = {**message, "term": self._checked_view().current_term()} | self._further_back(message)
+            message = {**message, "term": self._view.current_term()} | self._further_back(message)
         elif message.get("entries") and not self._inner.has_room(node):
             return False  # it is asked for again; more would have the member disconnected
         return bool(self._inner.send(node, message))
@@ -238,14 +239,12 @@ class MessageFilter:
         """Next index after a conflict: the core goes back by one entry each time, and a long tail takes minutes."""
         if message["success"] or not message["reset"] or "image" in message:
             return {}
-        return {
-            "next_node_idx": first_of_term(message["next_node_idx"], self._log, self._checked_view().commit_index())
-        }
+        return {"next_node_idx": first_of_term(message["next_node_idx"], self._log, self._view.commit_index())}
 
     # As the transport's receiver
 
     def receive(self, node: Node, message: object) -> None:
-        if self._view is None:
+        if not self._is_attached:
             return
         reason = admit(node, message, self._view)
         if reason or not isinstance(message, dict) or self._is_second_vote(node, message):
@@ -264,31 +263,31 @@ class MessageFilter:
             self._append(node, message)
         else:
             self._follow_progress(node, message)
-            self._pass(node, self._bounded(message))
+            self._to_core(node, self._bounded(message))
 
     def _append(self, node: Node, message: Message) -> None:
-        view = self._checked_view()
+        view = self._view
         if "prevLogIdx" not in message:
             self._receive_piece(node, message)
             return
         trim = trimmed(message, self._log, view.commit_index())
         if trim.narrow_to is None:
-            self._pass(node, trim.message)
+            self._to_core(node, trim.message)
             return
         self._log.narrow(trim.narrow_to)
         try:
-            self._pass(node, trim.message)
+            self._to_core(node, trim.message)
         finally:
             self._log.widen()
 
     def _receive_piece(self, node: Node, message: Message) -> None:
         """Answer a piece of a snapshot, or a sign of life while the leader makes one: the core would not."""
-        view = self._checked_view()
+        view = self._view
         agreed = self._pieces.agreed_index(message.get("serialized"))
         if agreed:
             message = {**message, "serialized": None}
         # What a snapshot covers was agreed on; unless that is known, the answer to it would be taken back again.
-        self._pass(node, trimmed(message, self._log, max(agreed, view.commit_index())).message)
+        self._to_core(node, trimmed(message, self._log, max(agreed, view.commit_index())).message)
         if message["term"] != view.current_term():
             return
         answer = {"type": "next_node_idx", "next_node_idx": agreed + 1, "reset": bool(agreed), "success": False}
@@ -297,7 +296,7 @@ class MessageFilter:
 
     def _follow_progress(self, node: Node, message: Message) -> None:
         if message.get("reset"):
-            self._checked_view().send_at_once()
+            self._view.send_at_once()
             self._pieces.declined(node)
         match message.get("image"):
             case (int(index), int(size)):
@@ -318,11 +317,3 @@ class MessageFilter:
         counted = node in self._votes[1]
         self._votes[1].add(node)
         return counted
-
-    def _pass(self, node: Node, message: Message) -> None:
-        if self._to_core is not None:
-            self._to_core(node, message)
-
-    def _checked_view(self) -> View:
-        assert self._view is not None  # noqa: S101 - attached before a message comes
-        return self._view

@@ -88,7 +88,8 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         self._keeper = keeper
         self._listener = listener
         self._change_index = 0
-        self._applied_voters: set[str] = set()
+        self.applied_voters: set[str] = set()
+        """Ids of those who vote after the last applied entry."""
         self._paused: dict[Node, int] = {}
         keeper.on_pause = self._pause
         super().__init__(own if votes else None, others, conf=conf, nodeClass=RaftNode, transport=message_filter)
@@ -102,7 +103,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         """Go on from an entry that a core before this one has told; `voters` are those after it."""
         self._SyncObj__raftLastApplied = index
         self._SyncObj__raftCommitIndex = max(self.commit_index(), index)
-        self._applied_voters = set(voters)
+        self.applied_voters = set(voters)
 
     # For the message filter
 
@@ -143,10 +144,6 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         nodes: set[Node] = self._SyncObj__connectedNodes
         return nodes
 
-    def applied_voters(self) -> AbstractSet[str]:
-        """Ids of those who vote after the last applied entry."""
-        return self._applied_voters
-
     def stand_at_once(self) -> None:
         """Stand for election at the next tick: there is nobody to hear from."""
         self._SyncObj__raftElectionDeadline = 0
@@ -155,21 +152,18 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         """Send to followers at the next tick, not with the next heartbeat."""
         self._SyncObj__newAppendEntriesTime = 0
 
-    def change_index(self) -> int:
-        """Index of the last change of membership that this member, leading, has put in the log."""
-        return self._change_index
-
-    def put_change(self, what: str, node: RaftNode) -> bool:
-        """Put an `add` or a `rem` in the log now, leading; False when this must not be: then it is not made later.
+    def put_change(self, what: str, node: RaftNode) -> int | None:
+        """Put an `add` or a `rem` in the log now, leading; its index, or None when this must not be: then it is not
+        made later.
 
         The core's own way leads through its queue, where it would lie until the core gets to it.
         """
         request = [what, node.id, node]
         if not self.is_leading() or not self._SyncObj__changeCluster(request):
-            return False
+            return None
         self._SyncObj__raftLog.add(MEMBERSHIP + core.pickle.dumps(request), self._change_index, self.current_term())
         self.send_at_once()
-        return True
+        return self._change_index
 
     def changing(self) -> bool:
         """True if a change of membership is in the log and not yet agreed on."""
@@ -182,7 +176,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
             self._listener.ordered(self.applied_index() + 1, command)
         elif command[:1] == MEMBERSHIP:  # it was carried out when it came into the log; from now on it is for good
             what, node_id, *_ = core.pickle.loads(command[1:])
-            (self._applied_voters.add if what == "add" else self._applied_voters.discard)(node_id)
+            (self.applied_voters.add if what == "add" else self.applied_voters.discard)(node_id)
             if what == "rem" and node_id == self._own.id:
                 self._listener.removed()
 
@@ -292,7 +286,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         ):
             raise MetadataError("a snapshot of the metadata could not be taken over: see the lines before this one")
         self._SyncObj__raftCommitIndex = max(self.commit_index(), snapshot.last[1])
-        self._applied_voters = set(snapshot.members)
+        self.applied_voters = set(snapshot.members)
         self._SyncObj__raftElectionDeadline = now_s() + self._SyncObj__generateRaftTimeout()
         self._listener.installed()
 

@@ -109,7 +109,8 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         if term < now.term or (term == now.term and now.voted_for not in (None, votedForNodeId)):
             raise ValueError(f"term {term} cannot follow term {now.term} with a vote for {now.voted_for}")
         if (term, votedForNodeId) != (now.term, now.voted_for):
-            self._write_vote(replace(now, term=term, voted_for=votedForNodeId))
+            with self._writing():
+                self._votes.write(self._with_synced(replace(now, term=term, voted_for=votedForNodeId)))
 
     def getCurrentTerm(self) -> int:  # noqa: N802 - pysyncobj's name
         return self._votes.vote.term
@@ -201,8 +202,9 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
                 if not self._files.is_marked:
                     self._files.mark()
                 self._files.mark_beside()
-                if self._vote_now() != self._votes.vote:
-                    self._votes.write(self._vote_now())
+                vote = self._with_synced(self._votes.vote)
+                if vote != self._votes.vote:
+                    self._votes.write(vote)
             self._stopped = "it is closed"
         finally:
             self._files.close()
@@ -213,16 +215,12 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         if self._cut_at is None and self._files.takes and self._files.next_index == first:
             return
         if self._votes.vote.synced_index > self._synced[0]:
-            self._votes.write(self._vote_now())
+            self._votes.write(self._with_synced(self._votes.vote))
         self._files.begin(first, voids=self._cut_at == 0 or first > self._files.next_index)
         self._cut_at = None
 
-    def _vote_now(self) -> Vote:
-        return replace(self._votes.vote, synced_index=self._synced[0], synced_term=self._synced[1])
-
-    def _write_vote(self, vote: Vote) -> None:
-        with self._writing():
-            self._votes.write(replace(vote, synced_index=self._synced[0], synced_term=self._synced[1]))
+    def _with_synced(self, vote: Vote) -> Vote:
+        return replace(vote, synced_index=self._synced[0], synced_term=self._synced[1])
 
     def _drop_unsynced(self, count: int) -> None:
         """Forget the newest of what is not synced, as many as are cut."""

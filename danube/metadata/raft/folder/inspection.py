@@ -1,12 +1,11 @@
 """Inspection of the folder `raft/` of a broker that does not run: changes nothing, whatever is wrong."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, newest_snapshot
-from danube.metadata.raft.folder.format import Entry, Owner, damaged, decode_file_header, file_sequence
+from danube.metadata.raft.folder.format import damaged, decode_file_header, file_sequence
 from danube.metadata.raft.folder.recovery import (
     LogRecovery,
     RecoveredLog,
@@ -19,7 +18,7 @@ from danube.metadata.raft.folder.recovery import (
 from danube.metadata.raft.folder.small_files import MARK_NAME, Vote, read_identity, read_vote
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import DanubeError
-from danube.runtime.disk import PARTIAL_SUFFIX, Disk, is_environment
+from danube.runtime.disk import PARTIAL_SUFFIX, Disk, content_of, file_size, is_environment
 
 T = TypeVar("T")
 
@@ -64,25 +63,18 @@ def inspect_folder(disk: Disk) -> RaftReport:
     owner = _tried(report, lambda: read_identity(disk, IDENTITY))
     if owner is not None:
         report.node_id, report.cluster_id = owner.node_id, owner.cluster_id
-    vote = _tried(report, lambda: _vote(disk)) or Vote()
+    read = _tried(report, lambda: read_vote(disk, VOTE))
+    vote = Vote() if read is None else read[1]
     report.term, report.voted_for = vote.term, vote.voted_for
     snapshot = _tried(report, lambda: newest_snapshot(disk))
-    found = _tried(report, lambda: _log_of(disk, owner)) or RecoveredLog()
+    found = RecoveredLog()
+    if owner is not None:  # it has to be known for that
+        found = _tried(report, LogRecovery(disk, FOLDER, owner).run) or found
     _find_missing_files(report)
     if not report.findings:
         _tried(report, lambda: check_together(found, snapshot, vote, FOLDER))
     _report_log(report, found, snapshot)
     return report
-
-
-def _log_of(disk: Disk, owner: Owner | None) -> RecoveredLog | None:
-    """The log; its owner has to be known for that."""
-    return LogRecovery(disk, FOLDER, owner).run() if owner is not None else None
-
-
-def _vote(disk: Disk) -> Vote | None:
-    found = read_vote(disk, VOTE)
-    return None if found is None else found[1]
 
 
 def _find_missing_files(report: RaftReport) -> None:
@@ -102,12 +94,9 @@ def _report_log(report: RaftReport, found: RecoveredLog, snapshot: HeldSnapshot 
     if entries and not report.findings:
         report.first_index, (_, report.last_index, report.last_term) = entries[0][1], entries[-1]
     if snapshot is not None and entries:
-        members = _tried(report, lambda: members_after(snapshot.members, _behind(snapshot, entries)))
+        behind = [entry for entry in entries if entry[1] > snapshot.index]
+        members = _tried(report, lambda: members_after(snapshot.members, behind))
         report.members = members if members is not None else snapshot.members
-
-
-def _behind(snapshot: HeldSnapshot, entries: list[Entry]) -> list[Entry]:
-    return [entry for entry in entries if entry[1] > snapshot.index]
 
 
 def _tried(report: RaftReport, read: Callable[[], T]) -> T | None:
@@ -122,13 +111,11 @@ def _tried(report: RaftReport, read: Callable[[], T]) -> T | None:
 
 def _file(disk: Disk, name: str) -> RaftFile:
     path = f"{FOLDER}/{name}"
-    with contextlib.closing(disk.open_read(path)) as file:
-        size = file.size()
-        content = file.read(0, size) if file_sequence(name) is not None else b""
+    size = file_size(disk, path)
     if name.endswith(PARTIAL_SUFFIX):
         return RaftFile(path, size, "a file that was being written; it does not count")
     if file_sequence(name) is not None:
-        return RaftFile(path, size, _log_file(content))
+        return RaftFile(path, size, _log_file(content_of(disk, path)))
     return RaftFile(path, size, "a snapshot" if name.startswith("image-") else _KNOWN.get(path, "not Danube's"))
 
 

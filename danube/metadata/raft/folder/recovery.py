@@ -8,12 +8,12 @@ between new ones, and a crash during recovery changes nothing of what the next s
 The sound records have to reach the position that the file `mark` names, or their end was lost.
 """
 
-import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from danube.metadata.raft.core.encoding import EncodingError, loads
+from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
@@ -36,7 +36,7 @@ from danube.metadata.raft.folder.format import (
 from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile, Vote
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import MetadataError
-from danube.runtime.disk import Disk
+from danube.runtime.disk import Disk, content_of
 
 
 @dataclass(slots=True)
@@ -75,15 +75,9 @@ def scan_file(header: FileHeader, content: bytes) -> Scan:
         scan.is_marked = record.kind is RecordKind.MARK
         scan.end = record.end
     if not scan.is_whole:
-        claims = (
-            each.position for each in record_headers(content, scan.end + 1, header.file_id) if _claims(each, scan)
-        )
-        scan.claimed_beyond = next(claims, None)
+        behind = record_headers(content, scan.end + 1, header.file_id)
+        scan.claimed_beyond = next((each.position for each in behind if each.synced_to > scan.end), None)
     return scan
-
-
-def _claims(record: RecordHeader, scan: Scan) -> bool:
-    return record.synced_to > scan.end
 
 
 def _sound_record(scan: Scan, content: bytes) -> tuple[RecordHeader, bytes] | None:
@@ -182,8 +176,7 @@ class LogRecovery:
         return len(content) <= FILE_HEADER_BYTES and not decode_file_header(content) and not newer_version(content)
 
     def _content(self, sequence: int) -> bytes:
-        with contextlib.closing(self._disk.open_read(self._path(sequence))) as file:
-            return file.read(0, file.size())
+        return content_of(self._disk, self._path(sequence))
 
     def _read_file(self, sequence: int, *, is_last: bool) -> None:
         content = self._content(sequence)
@@ -230,9 +223,8 @@ class LogRecovery:
         if header.voids or not found.headers or header.first_index < found.first_index:
             found.entries, found.first_index = [], header.first_index
         if header.first_index > found.next_index:
-            raise damaged(
-                self._path(header.sequence), 0, f"entries {found.next_index} to {header.first_index - 1} are missing"
-            )
+            missing = f"entries {found.next_index} to {header.first_index - 1} are missing"
+            raise damaged(self._path(header.sequence), 0, missing)
         del found.entries[header.first_index - found.first_index :]
         if scan.entries and found.entries and scan.entries[0][2] < found.entries[-1][2]:
             raise damaged(self._path(header.sequence), FILE_HEADER_BYTES, "its terms go back")
@@ -250,20 +242,14 @@ class LogRecovery:
         return f"{self._folder}/{file_name(sequence)}"
 
 
-MEMBERSHIP = 2
-"""First byte of a command that changes who has a vote (pysyncobj's `_COMMAND_TYPE.MEMBERSHIP`)."""
-
-
 def check_together(found: RecoveredLog, snapshot: HeldSnapshot | None, vote: Vote, folder: str) -> None:
     """Raise DamagedDataError when something is missing that was there: no crash leaves files like this."""
     covered = snapshot.index if snapshot is not None else 0
     if snapshot is None and any(header.voids for header in found.headers):
         raise damaged(f"{folder}/image-*", 0, "the snapshot that the log begins with is missing")
     if found.headers and found.first_index > max(covered, 1):
-        name = f"{folder}/log-*"
-        raise damaged(
-            name, 0, f"entries {covered + 1} to {found.first_index - 1} are missing, and no snapshot has them"
-        )
+        missing = f"entries {covered + 1} to {found.first_index - 1} are missing, and no snapshot has them"
+        raise damaged(f"{folder}/log-*", 0, missing)
     if vote.synced_index > covered and found.term_of(vote.synced_index) != vote.synced_term:
         raise damaged(f"{folder}/log-*", 0, f"entry {vote.synced_index} was synced and is not there any more")
     newest = max((snapshot.term if snapshot is not None else 0, *(term for _, _, term in found.entries[-1:])))
@@ -292,7 +278,7 @@ def members_after(members: Sequence[str], entries: Iterable[Entry]) -> tuple[str
     """
     voters = set(members)
     for command, index, _ in entries:
-        if command[:1] == bytes([MEMBERSHIP]):
+        if command[:1] == MEMBERSHIP:
             kind, member = _change_of(command, index)
             voters = voters | {member} if kind == "add" else voters - {member}
     return tuple(sorted(voters))

@@ -10,7 +10,7 @@ over, so an old mark says less and never anything wrong.
 import contextlib
 import logging
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from danube.metadata.raft.folder.format import (
     CRC_BYTES,
@@ -23,7 +23,7 @@ from danube.metadata.raft.folder.format import (
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_CLUSTER_ID_BYTES_MAX, RAFT_MEMBER_ID_BYTES_MAX
-from danube.runtime.disk import Disk
+from danube.runtime.disk import Disk, content_of
 
 _BYTES_MAX = 4_096
 _VERSION_AT = 4
@@ -154,11 +154,6 @@ class LogMark:
     synced_to: int
 
 
-def encode_log_mark(mark: LogMark) -> bytes:
-    """The bytes of the file `mark`."""
-    return with_checksum(_MARK.pack(_MARK_START, bytes(3), mark.node_id, mark.sequence, mark.file_id, mark.synced_to))
-
-
 def decode_log_mark(packed: bytes) -> LogMark | None:
     """The mark in the file `mark`, or None when that is not a valid one of this version."""
     if len(packed) != _MARK.size + CRC_BYTES or not has_checksum(packed) or not packed.startswith(_MARK_START):
@@ -177,15 +172,12 @@ class LogMarkFile:
 
     def read(self) -> LogMark | None:
         """The mark; None for one that is missing, or damaged: the log is none the worse for it. Raises OSError."""
-        if not self._disk.exists(self.name):
-            return None
-        with contextlib.closing(self._disk.open_read(self.name)) as file:
-            return decode_log_mark(file.read(0, file.size()))
+        return decode_log_mark(content_of(self._disk, self.name)) if self._disk.exists(self.name) else None
 
     def write(self, mark: LogMark) -> bool:
         """Write it, durably; answers whether that worked. After an OSError the mark before it is still true."""
         try:
-            self._disk.replace_file(self.name, encode_log_mark(mark))
+            self._disk.replace_file(self.name, with_checksum(_MARK.pack(_MARK_START, bytes(3), *astuple(mark))))
         except OSError as error:
             if not self._is_failing:
                 _log.warning("%s could not be written, so an end that is lost may not be noticed: %s", self.name, error)

@@ -46,10 +46,7 @@ class MemoryBytes:
 
     def __init__(self, *chunks: bytes) -> None:
         self._content = b"".join(chunks)
-
-    @property
-    def size(self) -> int:
-        return len(self._content)
+        self.size = len(self._content)
 
     def read(self, position: int, length: int) -> bytes:
         return self._content[position : position + length]
@@ -62,14 +59,10 @@ class FileBytes:
         self._disk = disk
         self._name = name
         self._start = start
-        self._size = size
-
-    @property
-    def size(self) -> int:
-        return self._size
+        self.size = size
 
     def read(self, position: int, length: int) -> bytes:
-        wanted = max(0, min(length, self._size - position))
+        wanted = max(0, min(length, self.size - position))
         with contextlib.closing(self._disk.open_read(self._name)) as file:
             return file.read(self._start + position, wanted)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from danube.model.errors import SettingsError
 from danube.model.limits.metadata import RAFT_NAME_RETRY_S, RAFT_NAME_TTL_S, RAFT_NAMES_MAX
+from danube.rpc.address import join_address
 from danube.runtime.blocking import BlockingThread
 
 _BACKLOG = 128
@@ -25,7 +26,7 @@ class Listener:
     def address(self) -> str:
         """`host:port` where it listens, with the port that the system chose for port 0."""
         host, port = self._socket.getsockname()[:2]
-        return joined(host, port)
+        return join_address(host, port)
 
     @property
     def is_loopback(self) -> bool:
@@ -92,11 +93,6 @@ def split(address: str) -> tuple[str, int]:
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65_536):
         raise SettingsError(f"{address[:80]!r} is no address of a Raft port: it must look like 10.0.0.5:7650")
     return host, int(port)
-
-
-def joined(host: str, port: int) -> str:
-    """`host:port`, as `split` takes it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:

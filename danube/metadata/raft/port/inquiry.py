@@ -52,25 +52,15 @@ class Invitation:
     role: MemberRole
 
 
-def probe_question() -> list[Any]:
-    """The question "who are you"."""
-    return ["probe"]
-
-
-def invite_question(invitation: Invitation) -> list[Any]:
-    """Take part in this cluster."""
-    return ["invite", invitation.cluster_id, list(invitation.members), invitation.role.value]
-
-
 def read_probe(answer: Any) -> Probe:  # noqa: ANN401 - of a peer
-    """The answer to `probe_question`. Raises ValueError."""
+    """The answer to a probe. Raises ValueError."""
     said = dict(_typed(answer, dict))
     fields = {name: _typed(said.pop(name, None), kind) for name, kind in _PROBE.items()}
     return Probe(**fields | {"role": MemberRole(fields["role"])}, more=said)
 
 
 def read_invitation(words: list[Any]) -> Invitation:
-    """The words of `invite_question` behind the first. Raises ValueError, InvalidRequestError."""
+    """The words of an invitation behind the first. Raises ValueError, InvalidRequestError."""
     if len(words) != 3:
         raise ValueError("an invitation has three words")
     cluster_id, members, role = (_typed(word, kind) for word, kind in zip(words, (str, list, str), strict=True))

@@ -48,27 +48,15 @@ class Refused:
 Event = Authenticated | Received | Refused
 
 
-@dataclass(slots=True)
-class _Frames:
-    reader: FrameReader
-    writer: FrameWriter
-
-
-@dataclass(slots=True)
-class _Times:
-    started_s: float
-    sent_s: float
-    received_s: float
-
-
 class Session:
     """One side of a connection; `handshake` is fresh, `tls` its way out, if there is TLS."""
 
     def __init__(self, handshake: Handshake, tls: TlsPipe | None, now_s: float, *, silence_s_max: float) -> None:
         self._handshake = handshake
         self._tls = tls
-        self._frames: _Frames | None = None
-        self._times = _Times(now_s, now_s, now_s)
+        self._reader: FrameReader | None = None
+        self._writer: FrameWriter | None = None
+        self._started_s = self._sent_s = self._received_s = now_s
         self._silence_s_max = silence_s_max
         self._suspected = False
         self._tls_bytes_left = RAFT_TLS_HANDSHAKE_BYTES_MAX
@@ -90,7 +78,7 @@ class Session:
         """Take in what came from the socket. After Refused nothing is taken any more."""
         if self.ended:
             return ()
-        self._times.received_s = now_s
+        self._received_s = now_s
         self._suspected = self._suspected and self.peer is None
         events: list[Event] = []
         try:
@@ -115,7 +103,7 @@ class Session:
             if self._suspected:
                 return self.refuse(RefusedError(Reason.TIMEOUT, self._late_text()))
             self._suspected = True
-        elif self._frames is not None and now_s - self._times.sent_s > RAFT_PING_S:
+        elif self._writer is not None and now_s - self._sent_s > RAFT_PING_S:
             self._send_frame(b"", now_s)
         return None
 
@@ -139,23 +127,25 @@ class Session:
         return tls.receive(records)
 
     def _receive(self, data: bytes, events: list[Event]) -> None:
-        if self._frames is None:
+        if self._reader is None:
             self._handshake.receive(data)
             self._pass_on(self._handshake.take_output())
             if self._handshake.peer is None:
                 return
-            self._frames = _frames_of(self._handshake)
+            keys = self._handshake.keys
+            self._reader = FrameReader(keys.receive if keys else None)
+            self._writer = FrameWriter(keys.send if keys else None)
             events.append(Authenticated(self._handshake.peer))
             data = self._handshake.rest
-        events.extend(Received(_message(payload)) for payload in self._frames.reader.receive(data))
+        events.extend(Received(_message(payload)) for payload in self._reader.receive(data))
 
     def _send_frame(self, payload: bytes, now_s: float) -> None:
-        if self._frames is None:
+        if self._writer is None:
             raise ValueError("nothing is sent to a peer that has not proved who it is")
         if self.ended:
             return
-        self._times.sent_s = now_s
-        for part in self._frames.writer.frame(payload):
+        self._sent_s = now_s
+        for part in self._writer.frame(payload):
             self._pass_on(part)
 
     def _pass_on(self, data: bytes) -> None:
@@ -167,18 +157,13 @@ class Session:
 
     def _is_late(self, now_s: float) -> bool:
         if self.peer is None:
-            return now_s - self._times.started_s > RAFT_HANDSHAKE_TIMEOUT_S
-        return now_s - self._times.received_s > self._silence_s_max
+            return now_s - self._started_s > RAFT_HANDSHAKE_TIMEOUT_S
+        return now_s - self._received_s > self._silence_s_max
 
     def _late_text(self) -> str:
         if self.peer is None:
             return f"it has not proved who it is within {RAFT_HANDSHAKE_TIMEOUT_S:g} s"
         return f"nothing came from it for {self._silence_s_max:g} s"
-
-
-def _frames_of(handshake: Handshake) -> _Frames:
-    keys = handshake.keys
-    return _Frames(FrameReader(keys.receive if keys else None), FrameWriter(keys.send if keys else None))
 
 
 def _message(payload: bytes) -> Any:  # noqa: ANN401 - plain data

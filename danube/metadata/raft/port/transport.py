@@ -171,9 +171,9 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         """
 
         def read(answer: Any) -> None:  # noqa: ANN401 - plain data, or an exception
-            done(answer if isinstance(answer, Exception) else _read(inquiry.read_probe, answer, address))
+            done(answer if isinstance(answer, Exception) else _read(answer, address))
 
-        self._inquiries.ask(address, inquiry.probe_question(), timeout_s, self._clock.monotonic_s(), read)
+        self._inquiries.ask(address, ["probe"], timeout_s, self._clock.monotonic_s(), read)
 
     def invite(
         self, address: str, invitation: Invitation, timeout_s: float, done: Callable[[bool | Exception], None]
@@ -183,7 +183,8 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         def read(answer: Any) -> None:  # noqa: ANN401 - plain data, or an exception
             done(answer if isinstance(answer, Exception) else answer is True)
 
-        self._inquiries.ask(address, inquiry.invite_question(invitation), timeout_s, self._clock.monotonic_s(), read)
+        question = ["invite", invitation.cluster_id, list(invitation.members), invitation.role.value]
+        self._inquiries.ask(address, question, timeout_s, self._clock.monotonic_s(), read)
 
     # Connecting.
 
@@ -384,8 +385,8 @@ def _level(error: Exception) -> int:
     return logging.WARNING if isinstance(error, RefusedError) and not error.passes else logging.INFO
 
 
-def _read(read: Callable[[Any], Probe], answer: Any, address: str) -> Probe | Exception:  # noqa: ANN401 - plain data
+def _read(answer: Any, address: str) -> Probe | Exception:  # noqa: ANN401 - plain data
     try:
-        return read(answer)
+        return inquiry.read_probe(answer)
     except ValueError as error:
         return UnavailableError(f"{address} gave no answer that this release understands: {error}")

@@ -31,8 +31,8 @@ class EtcdBackend:
         """Raises SettingsError for settings that cannot work, and without the extra `etcd`."""
         self._client = EtcdClient(settings)
         self._rpc = self._client.rpc
-        self._keys = LogKeys.below(settings.root)
-        self._entry_bytes_max = entry_bytes_max
+        self._keys = LogKeys(settings.root)
+        self.entry_bytes_max = entry_bytes_max
         self._pause = partial(Pause, rng)
         self._tasks = TaskScope("etcd watch")
         self._seen = 0
@@ -41,16 +41,10 @@ class EtcdBackend:
         self._news = asyncio.Event()
         self._closed = False
 
-    @property
-    def entry_bytes_max(self) -> int:
-        return self._entry_bytes_max
-
     async def connect(self) -> None:
         head, current = self._keys.head, self._keys.current
-        await self._client.kv("Txn", self._transaction([self._is_missing(head)], [self._put(head, b"0")]))
-        await self._client.kv(
-            "Txn", self._transaction([self._is_missing(current)], [self._put(current, padded(0).encode())])
-        )
+        for key, value in ((head, b"0"), (current, padded(0).encode())):
+            await self._transact([self._is_missing(key)], self._put(key, value), twice=True)
         self._tasks.spawn(self._watch(), "watch")
 
     async def head(self) -> int:
@@ -59,10 +53,10 @@ class EtcdBackend:
     async def add(self, number: int, entry: bytes) -> bool:
         compare = [self._has_value(self._keys.head, b"%d" % (number - 1)), self._is_missing(self._keys.entry(number))]
         writes = [self._put(self._keys.entry(number), entry), self._put(self._keys.head, b"%d" % number)]
-        answer = await self._client.change("Txn", self._transaction(compare, writes))
-        if answer.succeeded:
+        added = await self._transact(compare, *writes)
+        if added:
             self._saw(number)
-        return bool(answer.succeeded)
+        return added
 
     async def read(self, first: int, last: int) -> Sequence[bytes] | None:
         last = min(last, first + METADATA_LOG_RUN_MAX - 1)
@@ -90,9 +84,8 @@ class EtcdBackend:
             result=self._rpc.Compare.LESS,
             value=padded(number).encode(),
         )
-        writes = [self._put(self._keys.current, padded(number).encode())]
-        answer = await self._client.kv("Txn", self._transaction([newer], writes))
-        if answer.succeeded or await self.snapshot_number() == number:
+        write = self._put(self._keys.current, padded(number).encode())
+        if await self._transact([newer], write, twice=True) or await self.snapshot_number() == number:
             await self._remove_older(number)
         else:
             await self._delete(f"{self._keys.snapshot(number)}/", f"{self._keys.snapshot(number)}0")
@@ -119,8 +112,7 @@ class EtcdBackend:
             await self._client.kv("Put", self._put(self._keys.piece(number, index), piece).request_put)
         compare = [self._has_value(self._keys.head, b"0"), self._has_value(self._keys.current, padded(0).encode())]
         writes = [self._put(self._keys.head, b"%d" % number), self._put(self._keys.current, padded(number).encode())]
-        answer = await self._client.change("Txn", self._transaction(compare, writes))
-        return bool(answer.succeeded)
+        return await self._transact(compare, *writes)
 
     async def close(self) -> None:
         self._closed = True
@@ -150,9 +142,7 @@ class EtcdBackend:
     async def _claim(self, snapshot: Snapshot) -> bool:
         """Put the first piece, unless somebody puts a snapshot with this number already."""
         key = self._keys.piece(snapshot.number, 0)
-        writes = [self._put(key, snapshot.pieces[0])]
-        answer = await self._client.change("Txn", self._transaction([self._is_missing(key)], writes))
-        return bool(answer.succeeded)
+        return await self._transact([self._is_missing(key)], self._put(key, snapshot.pieces[0]))
 
     async def _pieces(self, number: int) -> Sequence[bytes]:
         pieces: list[bytes] = []
@@ -182,8 +172,11 @@ class EtcdBackend:
         request = self._rpc.DeleteRangeRequest(key=start.encode(), range_end=end.encode())
         await self._client.kv("DeleteRange", request)
 
-    def _transaction(self, compare: Sequence[Any], writes: Sequence[Any]) -> Any:  # noqa: ANN401 - without types
-        return self._rpc.TxnRequest(compare=compare, success=writes)
+    async def _transact(self, compare: Sequence[Any], *writes: Any, twice: bool = False) -> bool:  # noqa: ANN401 - without types
+        """Make the writes if all comparisons hold; answers whether they do. `twice` for what may be made twice."""
+        call = self._client.kv if twice else self._client.change
+        answer = await call("Txn", self._rpc.TxnRequest(compare=compare, success=writes))
+        return bool(answer.succeeded)
 
     def _put(self, key: str, value: bytes) -> Any:  # noqa: ANN401 - as above
         return self._rpc.RequestOp(request_put=self._rpc.PutRequest(key=key.encode(), value=value))

@@ -33,11 +33,11 @@ class ZookeeperBackend:
         self, settings: ZookeeperSettings, rng: Rng, *, entry_bytes_max: int = ZOOKEEPER_ENTRY_BYTES_MAX
     ) -> None:
         """Raises SettingsError for settings that cannot work, and without the extra `zookeeper`."""
-        self._keys = LogKeys.below(settings.root)
+        self._keys = LogKeys(settings.root)
         self._client = ZookeeperClient(settings, self._connected_again)
         self._errors = self._client.errors
         self._rng = rng
-        self._entry_bytes_max = entry_bytes_max
+        self.entry_bytes_max = entry_bytes_max
         self._version = (-1, -1)
         """A number that `head` had, and the node's version then."""
         self._seen = 0
@@ -47,14 +47,10 @@ class ZookeeperBackend:
         self._news = asyncio.Event()
         self._closed = False
 
-    @property
-    def entry_bytes_max(self) -> int:
-        return self._entry_bytes_max
-
     async def connect(self) -> None:
         await self._client.connect()
         for path in (self._keys.log, self._keys.snapshots):
-            await _certainly(partial(self._client.call, _ensure_path(path)))
+            await _certainly(partial(self._client.call, _do("ensure_path", path)))
         await self._ensure(self._keys.head, b"0")
         await self._ensure(self._keys.current, padded(0).encode())
 
@@ -66,15 +62,9 @@ class ZookeeperBackend:
             await _certainly(self._read_head)
         if self._version[0] != number - 1:
             return False
-        version = self._version[1]
-
-        def start(kazoo: Any) -> Any:  # noqa: ANN401 - kazoo has no types
-            multi = kazoo.transaction()
-            multi.create(self._keys.entry(number), entry)
-            multi.set_data(self._keys.head, b"%d" % number, version=version)
-            return multi.commit_async()
-
-        created, moved = await self._client.call(start)
+        create = ("create", self._keys.entry(number), entry)
+        move = ("set_data", self._keys.head, b"%d" % number, self._version[1])
+        created, moved = await self._client.call(_together(create, move))
         refusals = [each for each in (created, moved) if isinstance(each, Exception)]
         if refusals:
             return self._refused(refusals)
@@ -85,7 +75,7 @@ class ZookeeperBackend:
         last = max(first, min(last, first + METADATA_LOG_RUN_MAX - 1, self._seen))
         paths = [self._keys.entry(number) for number in range(first, last + 1)]
         try:
-            found = await _certainly(partial(self._client.calls, [_get(path) for path in paths]))
+            found = await _certainly(partial(self._client.calls, [_do("get", path) for path in paths]))
         except self._errors.NoNodeError:
             if last == first:
                 return None
@@ -139,18 +129,13 @@ class ZookeeperBackend:
         (_, head), (_, current) = await self._get(self._keys.head), await self._get(self._keys.current)
         if await self.head() != 0 or await self.snapshot_number() != 0:
             return False
-        await _certainly(partial(self._client.call, _ensure_path(above)))
+        await _certainly(partial(self._client.call, _do("ensure_path", above)))
         await self._remove([f"{above}/{name}" for name in sorted(await self._children(above))])
         for index, piece in enumerate(snapshot.pieces):
             await self._create(self._keys.piece(number, index), piece)
-
-        def start(kazoo: Any) -> Any:  # noqa: ANN401 - as above
-            multi = kazoo.transaction()
-            multi.set_data(self._keys.head, b"%d" % number, version=head.version)
-            multi.set_data(self._keys.current, padded(number).encode(), version=current.version)
-            return multi.commit_async()
-
-        answers = await self._client.call(start)
+        move = ("set_data", self._keys.head, b"%d" % number, head.version)
+        name = ("set_data", self._keys.current, padded(number).encode(), current.version)
+        answers = await self._client.call(_together(move, name))
         return not any(isinstance(each, Exception) for each in answers)
 
     async def close(self) -> None:
@@ -161,12 +146,8 @@ class ZookeeperBackend:
     # The head
 
     async def _head(self) -> int:
-        def check(kazoo: Any) -> Any:  # noqa: ANN401 - as above
-            multi = kazoo.transaction()
-            multi.check(self._keys.head, -1)
-            return multi.commit_async()
-
-        (checked,), (value, stat) = await self._client.calls([check, _get(self._keys.head)])
+        check = _together(("check", self._keys.head, -1))
+        (checked,), (value, stat) = await self._client.calls([check, _do("get", self._keys.head)])
         if isinstance(checked, Exception):
             raise self._gone(self._keys.head) from checked
         return self._saw(number_of(value, "ZooKeeper"), stat.version)
@@ -222,7 +203,7 @@ class ZookeeperBackend:
             if number_of(value, "ZooKeeper") >= number:
                 return number_of(value, "ZooKeeper") == number
             try:
-                await self._client.call(_set(self._keys.current, padded(number).encode(), stat.version))
+                await self._client.call(_do("set", self._keys.current, padded(number).encode(), stat.version))
             except (self._errors.BadVersionError, UnknownOutcomeError):
                 continue
             return True
@@ -234,7 +215,7 @@ class ZookeeperBackend:
         pieces: list[bytes] = []
         for start in range(0, len(names), METADATA_LOG_RUN_MAX):
             paths = [f"{above}/{name}" for name in names[start : start + METADATA_LOG_RUN_MAX]]
-            found = await _certainly(partial(self._client.calls, [_get(path) for path in paths]))
+            found = await _certainly(partial(self._client.calls, [_do("get", path) for path in paths]))
             pieces.extend(value for value, _ in found)
         if await self.snapshot_number() != number:
             raise self._errors.NoNodeError
@@ -258,16 +239,16 @@ class ZookeeperBackend:
 
     async def _get(self, path: str) -> Any:  # noqa: ANN401 - as above
         try:
-            return await _certainly(partial(self._client.call, _get(path)))
+            return await _certainly(partial(self._client.call, _do("get", path)))
         except self._errors.NoNodeError as error:
             raise self._gone(path) from error
 
     async def _children(self, path: str) -> Sequence[str]:
-        names: Sequence[str] = await _certainly(partial(self._client.call, _children(path)))
+        names: Sequence[str] = await _certainly(partial(self._client.call, _do("get_children", path)))
         return names
 
     async def _create(self, path: str, value: bytes) -> None:
-        await self._client.call(lambda kazoo: kazoo.create_async(path, value))
+        await self._client.call(_do("create", path, value))
 
     async def _ensure(self, path: str, value: bytes) -> None:
         try:
@@ -279,7 +260,7 @@ class ZookeeperBackend:
         """Remove these nodes, and take no offence at those that are gone."""
         for start in range(0, len(paths), METADATA_LOG_DELETES_MAX):
             some = paths[start : start + METADATA_LOG_DELETES_MAX]
-            await self._client.calls([_delete(path) for path in some], ignoring=self._errors.NoNodeError)
+            await self._client.calls([_do("delete", path) for path in some], ignoring=self._errors.NoNodeError)
 
     def _gone(self, path: str) -> MetadataError:
         return MetadataError(f"ZooKeeper has no node {path} any more: somebody removed it; restore ZooKeeper's data")
@@ -297,21 +278,18 @@ async def _certainly(call: Callable[[], Awaitable[T]]) -> T:
         raise MetadataError(str(error)) from error
 
 
-def _get(path: str) -> Callable[[Any], Any]:
-    return lambda kazoo: kazoo.get_async(path)
+def _do(what: str, path: str, *arguments: object) -> Callable[[Any], Any]:
+    """One of kazoo's calls for a node, started."""
+    return lambda kazoo: getattr(kazoo, f"{what}_async")(path, *arguments)
 
 
-def _set(path: str, value: bytes, version: int) -> Callable[[Any], Any]:
-    return lambda kazoo: kazoo.set_async(path, value, version=version)
+def _together(*steps: tuple[object, ...]) -> Callable[[Any], Any]:
+    """Several changes, each with its arguments, in one transaction of ZooKeeper; its answers are theirs."""
 
+    def start(kazoo: Any) -> Any:  # noqa: ANN401 - kazoo has no types
+        multi = kazoo.transaction()
+        for what, *arguments in steps:
+            getattr(multi, str(what))(*arguments)
+        return multi.commit_async()
 
-def _children(path: str) -> Callable[[Any], Any]:
-    return lambda kazoo: kazoo.get_children_async(path)
-
-
-def _ensure_path(path: str) -> Callable[[Any], Any]:
-    return lambda kazoo: kazoo.ensure_path_async(path)
-
-
-def _delete(path: str) -> Callable[[Any], Any]:
-    return lambda kazoo: kazoo.delete_async(path)
+    return start

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from danube.data_folder.history_scan import content_of
 from danube.model.errors import DataFolderError
 from danube.model.untrusted_json import decode_json
 from danube.offline.folder import stamped
-from danube.runtime.disk import Disk, LocalDisk
+from danube.runtime.disk import Disk, LocalDisk, content_of
 
 PREFIX = "lost-"
 """Of the names of such folders."""

@@ -5,10 +5,11 @@ import pytest
 from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.core.encoding import dumps
 from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.format import with_checksum
-from danube.metadata.raft.folder.recovery import MEMBERSHIP, members_after
+from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.folder.small_files import decode_log_mark
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
@@ -303,7 +304,7 @@ def test_a_file_of_a_later_version_is_left_to_the_later_program() -> None:
 
 
 def _change(kind: str, member: str, index: int) -> tuple[bytes, int, int]:
-    return bytes([MEMBERSHIP]) + dumps([kind, member, RaftNode(member)]), index, 1
+    return MEMBERSHIP + dumps([kind, member, RaftNode(member)]), index, 1
 
 
 ONE, TWO, THREE = (f"{number}@10.0.0.{number}:7650" for number in (1, 2, 3))
@@ -322,4 +323,4 @@ def test_changes_without_effect_have_none() -> None:
 @pytest.mark.parametrize("broken", [b"", b"\xc1", dumps(["add"]), dumps(["put", ONE]), dumps(["add", 5]), dumps(7)])
 def test_a_change_that_cannot_be_read_is_told(broken: bytes) -> None:
     with pytest.raises(MetadataError, match="entry 7"):
-        members_after([ONE], [(bytes([MEMBERSHIP]) + broken, 7, 1)])
+        members_after([ONE], [(MEMBERSHIP + broken, 7, 1)])

@@ -225,7 +225,7 @@ def test_an_image_has_whom_was_agreed_on_at_its_moment(group: Group) -> None:
     group.network.cut_between_sides()
     assert leader.member.change("add", learner.node)
     assert str(learner.node.id) in leader.member.voters()
-    assert str(learner.node.id) not in leader.member.core.applied_voters()
+    assert str(learner.node.id) not in leader.member.core.applied_voters
 
 
 # What ends a member, and what it bears

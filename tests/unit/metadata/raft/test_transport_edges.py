@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from danube.metadata.raft.core.poller import READ, Poller
-from danube.metadata.raft.port.addresses import Listener, Names, Target, is_loopback, joined, listen, split
+from danube.metadata.raft.port.addresses import Listener, Names, Target, is_loopback, listen, split
 from danube.metadata.raft.port.connection import Acceptor
 from danube.metadata.raft.port.refusals import LogSuppressor
 from danube.model.errors import SettingsError
@@ -20,6 +20,7 @@ from danube.model.limits.metadata import (
     RAFT_NAME_TTL_S,
     RAFT_UNPROVED_MAX,
 )
+from danube.rpc.address import join_address
 from danube.testing.patience import PATIENCE_S
 from tests.unit.metadata.raft.ports import room
 
@@ -140,7 +141,7 @@ def test_a_number_is_no_name_and_nobody_is_asked(address: str) -> None:
     names = Names(lambda: None, lambda *_args, **_more: pytest.fail("it was looked up"))
     target = names.target(address, 0.0)
     assert isinstance(target, Target)
-    assert joined(*target.address[:2]) == address
+    assert join_address(*target.address[:2]) == address
     names.close()
 
 

@@ -86,11 +86,11 @@ def test_a_missing_package_is_asked_for_by_its_extra(name: str, monkeypatch: pyt
 @pytest.mark.parametrize("root", ["", "/", "danube", "/danube/", "//a", "/a//b", "/a\n", "/é"])
 def test_a_root_that_is_no_path_is_refused(root: str) -> None:
     with pytest.raises(SettingsError, match="give a path"):
-        LogKeys.below(root)
+        LogKeys(root)
 
 
 def test_keys_sort_as_their_numbers_do() -> None:
-    keys = LogKeys.below("/danube/test")
+    keys = LogKeys("/danube/test")
     numbers = [0, 9, 10, 2**31, 2**63]
     assert sorted(keys.entry(number) for number in numbers) == [keys.entry(number) for number in numbers]
     assert [number_in(keys.entry(number)) for number in numbers] == numbers
