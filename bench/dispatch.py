@@ -11,8 +11,16 @@ from dataclasses import dataclass
 
 from bench.result import Figure, median
 from danube.broker.dispatch.engine import DispatchEngine
-from danube.broker.dispatch.events import Acknowledged, Appended, ConsumerAttached, KeyRun, KeysRead
-from danube.broker.dispatch.instructions import Instruction, ReadKeys, Send
+from danube.broker.dispatch.events import (
+    Acknowledged,
+    Appended,
+    ConsumerAttached,
+    Instruction,
+    KeyRun,
+    KeysRead,
+    ReadKeys,
+    Send,
+)
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 

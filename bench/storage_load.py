@@ -16,7 +16,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_payloads
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.settings import JournalSettings, StorageSettings
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 
 
 def batch_of(size: int) -> bytes:
@@ -31,9 +31,9 @@ async def opened(
     """A storage without background work, with threads of its own."""
     threads = [BlockingThread(name) for name in ("journal", "storage-read", "storage-cut")]
     clock, rng = SystemClock(), SystemRng(1)
-    storage = await Storage.open(
-        LocalDisk(folder),
-        clock,
+    environment = StorageEnvironment(
+        disk=LocalDisk(folder),
+        clock=clock,
         rng=rng,
         records=StorageRecords(MemoryStore(clock), rng),
         runner=threads[0],
@@ -42,6 +42,7 @@ async def opened(
         broker_id=1,
         settings=StorageSettings(journal=JournalSettings(cache_bytes_max=cache_bytes, file_bytes_max=file_bytes)),
     )
+    storage = await Storage.open(environment)
     try:
         yield storage
     finally:

@@ -60,7 +60,7 @@ from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.tasks import TaskScope
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
         for record in await metadata.records.topics()
         if metadata.cluster is None or record.owner == folder.broker_id
     }
-    storage = await Storage.open(
-        folder.disk,
-        given.clock,
+    environment = StorageEnvironment(
+        disk=folder.disk,
+        clock=given.clock,
         rng=given.rng,
         records=metadata.stored,
         runner=given.writer,
@@ -131,9 +131,9 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
         flush_runner=given.flusher,
         settings=settings,
         broker_id=folder.broker_id,
-        has_begun=folder.identity.has_journal,
-        known_topics=names.keys(),
-        names=names,
+    )
+    storage = await Storage.open(
+        environment, known_topics=names.keys(), names=names, has_begun=folder.identity.has_journal
     )
     given.running.push_async_callback(storage.close)
     await mark_opened(given, metadata)

@@ -1,4 +1,4 @@
-"""Identity of producers and consumers across restarts: stable ids from names."""
+"""Identity of producers and consumers across restarts: stable ids from names. The hash of routing keys."""
 
 import hashlib
 
@@ -26,6 +26,14 @@ def numbering_id(topic: TopicName, producer_name: str, key: int) -> int:
     nobody else can go on with the row.
     """
     return SEQUENCED_BIT | _stable_id("numbering", str(topic), producer_name, f"{key:016x}")
+
+
+def fnv1a_64(data: bytes) -> int:
+    """The FNV-1a hash of 64 bits."""
+    result = 0xCBF29CE484222325
+    for byte in data:
+        result = ((result ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return result
 
 
 def _stable_id(*parts: str) -> int:

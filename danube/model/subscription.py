@@ -40,6 +40,11 @@ class Cursor:
     failed: tuple[FailedRange, ...] = ()
     """Open messages that failed, sorted and disjoint; at most CURSOR_FAILURES_MAX ranges, the lowest ones."""
 
+    @property
+    def end(self) -> int:
+        """The offset after the last acknowledged one."""
+        return self.beyond[-1].end if self.beyond else self.position
+
     def within(self, end_offset: int) -> "Cursor":
         """The cursor without what lies at `end_offset` or behind it."""
         beyond = (OffsetRange(start, min(end, end_offset)) for start, end in self.beyond if start < end_offset)

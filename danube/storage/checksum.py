@@ -1,7 +1,8 @@
-"""The one checksum of everything stored: CRC-32C, written after what it covers, little-endian. Pure."""
+"""CRC-32C, the one checksum of what is stored: little-endian, behind what it covers. Records of fixed length. Pure."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 import google_crc32c
 
@@ -32,3 +33,34 @@ def extended(crc: int, chunk: bytes) -> int:
 def is_intact(content_and_crc: bytes) -> bool:
     """True if the last 4 bytes are the checksum of all the others."""
     return bool(google_crc32c.value(content_and_crc) == _RESIDUE)
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+_RESERVED = bytes(3)
+
+
+class FixedRecord(Generic[T]):
+    """Encodes and decodes one kind of record; `fields` are format characters of `struct`, little-endian."""
+
+    def __init__(self, magic: bytes, version: int, fields: str, make: Callable[[Iterable[Any]], T]) -> None:
+        self._struct = struct.Struct(f"<4sB3s{fields}")
+        self._start = (magic, version, _RESERVED)
+        self._make = make
+        self.length = self._struct.size + CRC_BYTES
+
+    def encode(self, record: T) -> bytes:
+        """The bytes of a record."""
+        return with_crc(self._struct.pack(*self._start, *record))
+
+    def decode(self, buffer: bytes, at: int = 0) -> T | None:
+        """The record at `at`, or None when the bytes there are not a valid one."""
+        encoded = buffer[at : at + self.length]
+        if len(encoded) < self.length or not is_intact(encoded):
+            return None
+        fields = self._struct.unpack_from(encoded)
+        return self._make(fields[3:]) if fields[:3] == self._start else None
+
+    def decode_whole(self, encoded: bytes) -> T | None:
+        """The record, or None when the bytes are not just a valid one."""
+        return self.decode(encoded) if len(encoded) == self.length else None

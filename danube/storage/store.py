@@ -5,7 +5,8 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from danube.metadata.records.storage import StorageRecords, TopicStorage
@@ -27,10 +28,9 @@ from danube.storage.flush.topic_histories import TopicHistories
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.reader import JournalReader
-from danube.storage.log.cursor_bounds import keep_cursors_within
 from danube.storage.log.read_throttle import ColdReadThrottle
 from danube.storage.log.tiered_log import ColdStore, TieredLog
-from danube.storage.older_metadata import find_newer, refuse_outdated
+from danube.storage.open_checks import find_newer, keep_cursors_within, refuse_outdated
 from danube.storage.quarantine import TopicNames, called
 from danube.storage.retention.enforcer import OldestUnread, Policies, RetentionEnforcer
 from danube.storage.retention.rules import Retention, TrimPreview
@@ -50,24 +50,28 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageEnvironment:
-    """Parts that a storage is built from."""
+    """Parts that a storage is built from. The runners are a thread each: the caller closes them after the storage."""
 
     disk: Disk
     clock: Clock
+    rng: Rng
     records: StorageRecords
+    runner: BlockingRunner
+    """The journal's."""
     read_runner: BlockingRunner
+    """For cold reads."""
     flush_runner: BlockingRunner
-    settings: StorageSettings
-    topics: StoredTopics
-    journal: Journal
-    reading_tier: SegmentTier
+    """For making segments."""
+    broker_id: int
+    settings: StorageSettings = _DEFAULTS
+    reading_tier: SegmentTier = field(init=False)
     """Used in the reading thread only."""
-    writing_tier: SegmentTier
+    writing_tier: SegmentTier = field(init=False)
     """Used in the flushing thread only."""
-    folder: str = FOLDER
-    """Of the journal."""
-    named: NamedTopics | None = None
-    """In a shared folder: answers the topics whose records name the journal."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reading_tier", DirectoryTier(self.disk))
+        object.__setattr__(self, "writing_tier", DirectoryTier(self.disk))
 
 
 class Storage:
@@ -77,10 +81,20 @@ class Storage:
     cannot be read is refused, one that cannot be flushed stays in the journal, and the others are served.
     """
 
-    def __init__(self, environment: StorageEnvironment) -> None:
+    def __init__(
+        self,
+        environment: StorageEnvironment,
+        topics: StoredTopics,
+        journal: Journal,
+        *,
+        folder: str = FOLDER,
+        named: NamedTopics | None = None,
+    ) -> None:
+        """`folder` is the journal's. `named` answers, in a shared folder, the topics whose records name the journal."""
+        self.journal_folder = folder
         self._environment = environment
-        self._journal = environment.journal
-        self._topics = environment.topics
+        self._journal = journal
+        self._topics = topics
         self._logs: dict[int, TieredLog] = {}
         self._gate = SpaceGate(environment.settings.watermarks)
         reader = SegmentReader(environment.reading_tier)
@@ -88,23 +102,23 @@ class Storage:
             reader,
             environment.read_runner,
             environment.clock,
-            environment.topics.histories,
+            topics.histories,
             self._gate,
-            synced_to=lambda: environment.journal.synced_to,
-            last_file_from=lambda: environment.journal.last_file_position,
-            throttle=ColdReadThrottle(environment.clock, environment.journal.sync_watch),
+            synced_to=lambda: journal.synced_to,
+            last_file_from=lambda: journal.last_file_position,
+            throttle=ColdReadThrottle(environment.clock, journal.sync_watch),
         )
-        self._writer = _writer(environment)
+        self._writer = _writer(environment, folder)
         self._committer = ManifestCommitter(
             environment.records,
-            environment.topics.histories,
+            topics.histories,
             reading_tier=environment.reading_tier,
             read_runner=environment.read_runner,
-            drop_flushed=environment.journal.drop_flushed,
+            drop_flushed=journal.drop_flushed,
         )
         self._flusher = SegmentFlusher(
-            environment.journal,
-            environment.topics,
+            journal,
+            topics,
             self._writer,
             self._committer,
             clock=environment.clock,
@@ -112,15 +126,15 @@ class Storage:
             cache_bytes=environment.settings.journal.cache_bytes_max,
             is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
             is_full=lambda: self._gate.level is SpaceLevel.REFUSE,
-            named=environment.named,
+            named=named,
         )
         self._retention_enforcer = RetentionEnforcer(
-            environment.topics,
+            topics,
             self._writer,
             self._committer,
             clock=environment.clock,
             runner=environment.flush_runner,
-            newest_ms=environment.journal.newest_append_ms,
+            newest_ms=journal.newest_append_ms,
         )
         self._topic_deleter = TopicDeleter(
             environment.records,
@@ -143,16 +157,8 @@ class Storage:
     @classmethod
     async def open(
         cls,
-        disk: Disk,
-        clock: Clock,
+        environment: StorageEnvironment,
         *,
-        rng: Rng,
-        records: StorageRecords,
-        runner: BlockingRunner,
-        read_runner: BlockingRunner,
-        flush_runner: BlockingRunner,
-        broker_id: int,
-        settings: StorageSettings = _DEFAULTS,
         known_topics: Container[int] | None = None,
         names: TopicNames | None = None,
         has_begun: bool = False,
@@ -162,28 +168,27 @@ class Storage:
         `known_topics` holds the ids of the topics that exist; records of others are dropped. None keeps all. `names`
         are those of topics as far as they are known, for the log. With `has_begun` an absent journal is missing, and no
         new one is started.
-        `runner` is the journal's, `read_runner` is for cold reads, `flush_runner` for making segments: each a thread of
-        its own. They stay the caller's: close them after `close()`.
 
         Raises:
             DamagedDataError: bytes of the journal that were known to be synced are not there, or not what was written.
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
             MetadataError: the metadata store failed.
         """
-        reading_tier = DirectoryTier(disk)
         pointed = [
-            one for one in (await records.all()).values() if known_topics is None or one.topic_id in known_topics
+            one
+            for one in (await environment.records.all()).values()
+            if known_topics is None or one.topic_id in known_topics
         ]
-        found, newer = await read_runner.run(lambda: _find(reading_tier, pointed, known_topics))
+        found, newer = await environment.read_runner.run(lambda: _find(environment.reading_tier, pointed, known_topics))
         named = dict(names or {})
         journal = await Journal.open(
-            disk,
-            clock,
-            rng=rng,
-            runner=runner,
-            read_runner=read_runner,
-            settings=settings.journal,
-            broker_id=broker_id,
+            environment.disk,
+            environment.clock,
+            rng=environment.rng,
+            runner=environment.runner,
+            read_runner=environment.read_runner,
+            settings=environment.settings.journal,
+            broker_id=environment.broker_id,
             known_topics=Readable(known_topics, found.refused),
             bases={history.manifest.topic_id: base_of(history) for history in found.histories},
             has_begun=has_begun,
@@ -192,20 +197,8 @@ class Storage:
         for topic_id, error in found.refused.items():
             _log.error("%s cannot be served: %s", called(topic_id, named), error)
         await keep_cursors_within(journal, [history.manifest for history in found.histories], named)
-        storage = cls(
-            StorageEnvironment(
-                disk=disk,
-                clock=clock,
-                records=records,
-                read_runner=read_runner,
-                flush_runner=flush_runner,
-                settings=settings,
-                topics=StoredTopics(known_topics, TopicHistories(found.histories), found.refused, named),
-                journal=journal,
-                reading_tier=reading_tier,
-                writing_tier=DirectoryTier(disk),
-            )
-        )
+        topics = StoredTopics(known_topics, TopicHistories(found.histories), found.refused, named)
+        storage = cls(environment, topics, journal)
         await storage.check_space()
         return storage
 
@@ -417,11 +410,11 @@ def _find(
     return found, find_newer(tier, found, known_topics) if known_topics is not None else ()
 
 
-def _writer(environment: StorageEnvironment) -> ManifestBuilder:
+def _writer(environment: StorageEnvironment, folder: str) -> ManifestBuilder:
     return ManifestBuilder(
         environment.writing_tier,
-        lambda folder: JournalReader(environment.disk, folder),
-        environment.folder,
+        partial(JournalReader, environment.disk),
+        folder,
         segment_bytes_max=environment.settings.segment_bytes_max,
         codec=environment.settings.codec,
         rest=environment.flush_runner.rest,

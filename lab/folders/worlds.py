@@ -23,7 +23,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.journal import JournalSettings
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 from danube.testing.peers.stream import payload_batch
 from danube.testing.simulated.clock import START_MS, SimClock
 from lab.kernel.chance import weighted
@@ -207,19 +207,19 @@ async def _open(folder: DataFolder, stored: Stored, machine: _Machine, parts: As
     parts.push_async_callback(opened.store.close)
     cluster_id, records = await own_cluster_id(opened.store, rng), Records(opened.store, rng)
     await records.ensure_namespace("default")
-    storage = await Storage.open(
-        folder.disk,
-        clock,
+    environment = StorageEnvironment(
+        disk=folder.disk,
+        clock=clock,
         rng=rng,
         records=StorageRecords(opened.store, rng),
         runner=runner,
         read_runner=runner,
         flush_runner=runner,
         broker_id=folder.broker_id,
-        has_begun=folder.identity.has_journal,
         settings=_SETTINGS,
-        known_topics={record.topic_id for record in await records.topics()},
     )
+    known_topics = {record.topic_id for record in await records.topics()}
+    storage = await Storage.open(environment, known_topics=known_topics, has_begun=folder.identity.has_journal)
     parts.push_async_callback(storage.close)
     if opened.alone is not None:
         await opened.alone.write_mark()

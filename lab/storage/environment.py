@@ -14,7 +14,7 @@ from danube.runtime.clock import sleep_for
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 from danube.testing.simulated.blocking import SimRunner
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
@@ -98,9 +98,9 @@ class Environment:
 
     async def open(self, settings: StorageSettings, known_topics: Container[int] | None = None) -> Storage:
         """Open the storage, as a broker does that starts on this machine. Raises as `Storage.open`."""
-        return await Storage.open(
-            self.disk,
-            self.clock,
+        environment = StorageEnvironment(
+            disk=self.disk,
+            clock=self.clock,
             rng=self.rng,
             records=self.records,
             runner=self._thread(),
@@ -108,8 +108,8 @@ class Environment:
             flush_runner=self._thread(),
             broker_id=BROKER_ID,
             settings=settings,
-            known_topics=known_topics,
         )
+        return await Storage.open(environment, known_topics=known_topics)
 
     async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Let time pass until `work` is done. Raises TimeoutError when the machine goes off meanwhile, or it hangs."""

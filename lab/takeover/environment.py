@@ -20,7 +20,8 @@ from danube.model.errors import UnknownOutcomeError
 from danube.runtime.clock import sleep_for
 from danube.runtime.rng import SystemRng
 from danube.storage.settings import StorageSettings
-from danube.storage.takeover.shared_storage import SharedPlace, SharedStorage
+from danube.storage.takeover.own_journal import SharedEnvironment
+from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.blocking import SimRunner
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
@@ -74,10 +75,11 @@ class Machine:
         """Open the broker's storage, as one that starts on this machine. Raises as `SharedStorage.open_shared`."""
         rng = SystemRng(self.chance.getrandbits(63))
         reached = ReachedStore(self, store)
-        place = SharedPlace(disk=self.disk, records=StorageRecords(reached, rng), journals=JournalRecords(reached, rng))
-        return await SharedStorage.open_shared(
-            place,
-            self.clock,
+        environment = SharedEnvironment(
+            disk=self.disk,
+            records=StorageRecords(reached, rng),
+            journals=JournalRecords(reached, rng),
+            clock=self.clock,
             rng=rng,
             runner=self._thread(rng),
             read_runner=self._thread(rng),
@@ -85,6 +87,7 @@ class Machine:
             broker_id=self.number,
             settings=settings,
         )
+        return await SharedStorage.open_shared(environment)
 
     def _thread(self, rng: SystemRng) -> "PausedRunner":
         return PausedRunner(self, rng)

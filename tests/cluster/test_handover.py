@@ -110,7 +110,8 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages, records
-from danube.storage.takeover.shared_storage import SharedPlace, SharedStorage
+from danube.storage.takeover.own_journal import SharedEnvironment
+from danube.storage.takeover.shared_storage import SharedStorage
 from danube.storage.journal import JournalSettings
 from danube.storage.settings import StorageSettings
 
@@ -169,11 +170,14 @@ async def cut_everything(storage):
 
 async def main():
     disk, clock, rng, store = LocalDisk(root), SystemClock(), SystemRng(), Borrowed(SystemClock())
-    place = SharedPlace(disk=disk, records=StorageRecords(store, rng), journals=JournalRecords(store, rng))
+    records, journals = StorageRecords(store, rng), JournalRecords(store, rng)
     settings = StorageSettings(journal=JournalSettings(file_bytes_max=65_536), segment_bytes_max=100_000)
     threads = {name: BlockingThread(name) for name in ("runner", "read_runner", "flush_runner")}
-    storage = await SharedStorage.open_shared(place, clock, rng=rng, broker_id=number, settings=settings, **threads)
-    if not await place.records.all():
+    storage = await SharedStorage.open_shared(SharedEnvironment(
+        disk=disk, clock=clock, rng=rng, records=records, journals=journals, broker_id=number, settings=settings,
+        **threads,
+    ))
+    if not await records.all():
         builder = TransactionBuilder(store)
         for topic in range(topics):
             add_storage_record(builder, topic)

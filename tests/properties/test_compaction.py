@@ -6,7 +6,7 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.storage.segment.compaction import FULL, GROWTH, merged_bytes, plan_merge
+from danube.storage.flush.flush_plan import FULL, GROWTH, merged_bytes, plan_merge
 from danube.storage.segment.manifest import Segment
 
 MAX = 4_096

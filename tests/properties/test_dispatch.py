@@ -14,19 +14,22 @@ from danube.broker.dispatch.events import (
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
+    DeadLetter,
     DeadLettered,
     DeadLetterFailed,
     Event,
     Nacked,
     PolicyChanged,
     RetryBlocked,
+    SaveCursor,
     Seek,
+    Send,
+    SetTimer,
     SkipBlocked,
     SkipRange,
     TimerFired,
     WindowChanged,
 )
-from danube.broker.dispatch.instructions import DeadLetter, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.limits.broker import DEAD_LETTERS_AT_ONCE_MAX
 from danube.model.policies import BackoffStrategy, PoisonPolicy

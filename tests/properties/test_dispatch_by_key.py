@@ -19,6 +19,7 @@ from danube.broker.dispatch.events import (
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
+    DeadLetter,
     DeadLettered,
     DeadLetterFailed,
     Event,
@@ -26,15 +27,18 @@ from danube.broker.dispatch.events import (
     KeysRead,
     Nacked,
     PolicyChanged,
+    ReadKeys,
     RetryBlocked,
+    SaveCursor,
     Seek,
+    Send,
+    SetTimer,
     SkipBlocked,
     SkipRange,
     TimerFired,
     WindowChanged,
 )
 from danube.broker.dispatch.in_flight import DeliveryState
-from danube.broker.dispatch.instructions import DeadLetter, ReadKeys, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
 from danube.broker.dispatch.selection import key_shared
 from danube.broker.dispatch.selection.key_ring import points_of, ring_hash

@@ -27,7 +27,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import BatchOrigin, encode_payloads, records
 from danube.storage.journal import JournalSettings
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 from danube.testing.simulated.blocking import SimRunner
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, SimDisk
@@ -222,15 +222,17 @@ class NumberedWorld:
         try:
             storage = await self._patiently(
                 Storage.open(
-                    disk,
-                    self.clock,
-                    rng=self._rng,
-                    records=self._records,
-                    runner=runner,
-                    read_runner=runner,
-                    flush_runner=runner,
-                    settings=SETTINGS,
-                    broker_id=1,
+                    StorageEnvironment(
+                        disk=disk,
+                        clock=self.clock,
+                        rng=self._rng,
+                        records=self._records,
+                        runner=runner,
+                        read_runner=runner,
+                        flush_runner=runner,
+                        settings=SETTINGS,
+                        broker_id=1,
+                    )
                 )
             )
         except (DanubeError, MachineOffError, TimeoutError):

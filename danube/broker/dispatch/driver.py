@@ -17,14 +17,19 @@ from danube.broker.dispatch.events import (
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
+    DeadLetter,
     DeadLetterFailed,
     Event,
+    Instruction,
     KeysRead,
+    ReadKeys,
+    SaveCursor,
     Seek,
+    Send,
+    SetTimer,
     SkipRange,
     TimerFired,
 )
-from danube.broker.dispatch.instructions import DeadLetter, Instruction, ReadKeys, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.metadata.records.catalog import SubscriptionRecord
 from danube.model.errors import DanubeError, OffsetTrimmedError

@@ -17,20 +17,24 @@ from danube.broker.dispatch.events import (
     DeadLettered,
     DeadLetterFailed,
     Event,
+    Instruction,
     KeysRead,
     Nacked,
     PolicyChanged,
     RetryBlocked,
+    SaveCursor,
     Seek,
+    Send,
+    SetTimer,
     SkipBlocked,
     SkipRange,
     TimerFired,
     WindowChanged,
+    add_send,
 )
 from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, ConsumerView, DeliveryState
-from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer, add_send
 from danube.broker.dispatch.progress import PassedOver, Progress, judge_recalled
 from danube.broker.dispatch.redelivery import (
     DISCONNECT_REASON,

@@ -6,8 +6,8 @@ waits, so that an unavailable dead letter topic is not flooded.
 
 from collections.abc import Callable, Collection, Iterator
 
+from danube.broker.dispatch.events import DeadLetter
 from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
-from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import ACK_TIMEOUT_REASON
 from danube.model.limits.broker import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX, REDELIVERY_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet

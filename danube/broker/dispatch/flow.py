@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from danube.broker.dispatch.events import KeyRun
+from danube.broker.dispatch.events import Instruction, KeyRun
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries
-from danube.broker.dispatch.instructions import Instruction
 
 
 class Flow(Protocol):

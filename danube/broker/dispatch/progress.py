@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from danube.broker.dispatch.instructions import Send
+from danube.broker.dispatch.events import Send
 from danube.broker.dispatch.redelivery import RedeliveryPolicy, Verdict, verdict
 from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet

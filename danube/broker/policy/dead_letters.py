@@ -8,8 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from danube.broker.dispatch.events import DeadLettered, DeadLetterFailed, Event
-from danube.broker.dispatch.instructions import DeadLetter
+from danube.broker.dispatch.events import DeadLetter, DeadLettered, DeadLetterFailed, Event
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import OutgoingMessage, ReceivedMessage

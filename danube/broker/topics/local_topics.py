@@ -10,8 +10,7 @@ from functools import partial
 from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.cluster.remote_topics import RemoteTopics
 from danube.broker.dispatch.driver import DispatchSettings
-from danube.broker.dispatch.events import Event
-from danube.broker.dispatch.instructions import DeadLetter
+from danube.broker.dispatch.events import DeadLetter, Event
 from danube.broker.policy.subscription_policies import Inheritance, inheritance
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic

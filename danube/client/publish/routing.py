@@ -1,8 +1,6 @@
 """Routing of messages to partitions. Pure; the same choice as in every official client that has one."""
 
-_FNV_OFFSET = 0xCBF29CE484222325
-_FNV_PRIME = 0x100000001B3
-_MASK = 2**64 - 1
+from danube.model.message import fnv1a_64
 
 
 class Router:
@@ -19,11 +17,3 @@ class Router:
         chosen = self._next
         self._next = (chosen + 1) % self._partitions
         return chosen
-
-
-def fnv1a_64(data: bytes) -> int:
-    """The FNV-1a hash of 64 bits."""
-    result = _FNV_OFFSET
-    for byte in data:
-        result = ((result ^ byte) * _FNV_PRIME) & _MASK
-    return result

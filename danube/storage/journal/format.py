@@ -8,7 +8,7 @@ with them. The mark stands beside them, so a missing end is noticed; an old mark
 import re
 from typing import NamedTuple
 
-from danube.storage.fixed_record import FixedRecord
+from danube.storage.checksum import FixedRecord
 
 VERSION = 1
 FILE_MAGIC = b"DnJf"
@@ -74,8 +74,10 @@ _ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
 _FIRST = FixedRecord(FIRST_MAGIC, VERSION, "QQQQ", FirstFile._make)
 _MARK = FixedRecord(b"DnJm", VERSION, "QQQ", Mark._make)
 
-encode_file_header, encode_round_header = _FILE.encode, _ROUND.encode
-encode_first, encode_mark = _FIRST.encode, _MARK.encode
+encode_file_header, decode_file_header = _FILE.encode, _FILE.decode
+encode_round_header, decode_round_header = _ROUND.encode, _ROUND.decode
+encode_first, decode_first = _FIRST.encode, _FIRST.decode_whole
+encode_mark, decode_mark = _MARK.encode, _MARK.decode_whole
 
 
 def file_name(sequence: int) -> str:
@@ -100,28 +102,8 @@ def index_sequence(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def decode_file_header(encoded: bytes) -> FileHeader | None:
-    """The header of a file that begins with `encoded`, or None when that is not a valid one."""
-    return _FILE.decode(encoded)
-
-
 def newer_version(encoded: bytes) -> int | None:
     """The version of a file written by a later Danube, which this one cannot read; None when it is not one."""
     if encoded[:4] == FILE_MAGIC and len(encoded) > len(FILE_MAGIC) and encoded[4] > VERSION:
         return encoded[4]
     return None
-
-
-def decode_round_header(buffer: bytes, at: int = 0) -> RoundHeader | None:
-    """The round header at `at`, or None when the bytes there are not a valid one."""
-    return _ROUND.decode(buffer, at)
-
-
-def decode_first(encoded: bytes) -> FirstFile | None:
-    """Content of the file `first`, or None when it is not a valid one."""
-    return _FIRST.decode(encoded) if len(encoded) == FIRST_BYTES else None
-
-
-def decode_mark(encoded: bytes) -> Mark | None:
-    """Content of the file `mark`, or None when it is not a valid one."""
-    return _MARK.decode(encoded) if len(encoded) == MARK_BYTES else None

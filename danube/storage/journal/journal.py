@@ -14,14 +14,13 @@ from danube.runtime.rng import Rng
 from danube.storage.batches.producer_state import SequencedBatch
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.contents import Recovered
-from danube.storage.journal.durable import ClosedFiles, DurableTopics
+from danube.storage.journal.durable import BatchCache, ClosedFiles, DurableTopics
 from danube.storage.journal.folder import FOLDER, Fence, JournalFolder
 from danube.storage.journal.index import ClosedFile, FileTable, TopicBase, TopicIndex
 from danube.storage.journal.reader import JournalReader
 from danube.storage.journal.recovery import Recovery, run_unfenced
 from danube.storage.journal.round import TopicState
 from danube.storage.journal.writer import RoundWriter
-from danube.storage.log.cache import BatchCache
 from danube.storage.log.protocol import AppendDone, Saved, StoredBatch
 from danube.storage.log.read_throttle import SyncWatch
 from danube.storage.settings import JournalSettings, JournalStats

@@ -107,18 +107,7 @@ class Recovery:
             if not self._is_indexed:
                 self._write_index(before)
         assert begun.header is not None  # noqa: S101 - it was checked
-        self._end = JournalEnd(
-            journal_id=begun.header.journal_id,
-            broker_id=self._broker_id,
-            sequence=begun.sequence,
-            base_position=begun.base_position,
-            file_bytes=HEADER_BYTES,
-            synced_to=begun.header.synced_to,
-            round_number=begun.rounds_before,
-            claimed_to=begun.header.synced_to,
-            content_end=before.content_end if before else 0,
-            rounds_before=begun.rounds_before,
-        )
+        self._end = JournalEnd.of_file(begun.header, begun.header.synced_to, begun.rounds_before, before)
         recovered.journal_id = begun.header.journal_id
         recovered.contents = FileContents(start)
         recovered.files.add(start)
@@ -190,17 +179,7 @@ class Recovery:
         self.recovered.journal_id = header.journal_id
         self.recovered.files.add(start)
         self.recovered.contents = FileContents(start)
-        return file, JournalEnd(
-            journal_id=header.journal_id,
-            broker_id=self._broker_id,
-            sequence=FIRST_SEQUENCE,
-            base_position=0,
-            file_bytes=HEADER_BYTES,
-            synced_to=HEADER_BYTES,
-            round_number=0,
-            claimed_to=0,
-            content_end=0,
-        )
+        return file, JournalEnd.of_file(header, synced_to=HEADER_BYTES)
 
 
 def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:

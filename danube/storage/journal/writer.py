@@ -48,6 +48,25 @@ class JournalEnd:
     marked_to: int = 0
     """Synced position in the mark beside the files, as far as is known."""
 
+    @classmethod
+    def of_file(
+        cls, header: FileHeader, synced_to: int, rounds_before: int = 0, before: "JournalEnd | None" = None
+    ) -> "JournalEnd":
+        """The end of a journal whose last file has no rounds yet; `before` was the end in the file before."""
+        return cls(
+            journal_id=header.journal_id,
+            broker_id=header.broker_id,
+            sequence=header.sequence,
+            base_position=header.base_position,
+            file_bytes=HEADER_BYTES,
+            synced_to=synced_to,
+            round_number=rounds_before,
+            claimed_to=header.synced_to,
+            content_end=before.content_end if before is not None else 0,
+            rounds_before=rounds_before,
+            marked_to=before.marked_to if before is not None else 0,
+        )
+
     @property
     def position(self) -> int:
         """The position after the last byte."""
@@ -241,19 +260,7 @@ class RoundWriter:
         file = self._create(header)
         _close(self._file)
         self._file = file
-        self.end = JournalEnd(
-            journal_id=end.journal_id,
-            broker_id=end.broker_id,
-            sequence=header.sequence,
-            base_position=header.base_position,
-            file_bytes=HEADER_BYTES,
-            synced_to=header.base_position + HEADER_BYTES,
-            round_number=end.round_number,
-            claimed_to=header.synced_to,
-            content_end=end.content_end,
-            rounds_before=end.round_number,
-            marked_to=end.marked_to,
-        )
+        self.end = JournalEnd.of_file(header, header.base_position + HEADER_BYTES, end.round_number, end)
         self.write_mark()  # in this thread: an index of the old file names the new one
 
     def _create(self, header: FileHeader) -> File:

@@ -6,21 +6,16 @@ from dataclasses import dataclass
 
 from danube.metadata.records.journals import JournalEntry, JournalRecords
 from danube.metadata.records.record_format import TopicStorage
-from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import DanubeError, DataFolderError, JournalFencedError
 from danube.model.limits.broker import TAKEOVER_ATTEMPTS_MAX
-from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
-from danube.runtime.disk import Disk
-from danube.runtime.rng import Rng
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
 from danube.storage.flush.topic_histories import TopicHistory
-from danube.storage.journal import Journal, JournalSettings
+from danube.storage.journal import Journal
 from danube.storage.journal.folder import Fence
+from danube.storage.store import StorageEnvironment
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.journal_removal import named_journals
 from danube.storage.takeover.previous_epochs import PreviousOwnerTail, Restarted, read_for_restart
-from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
 
@@ -28,20 +23,10 @@ _NO_PARTS: Mapping[int, tuple[PreviousOwnerTail, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedEnvironment:
-    """Parts that a broker's storage in a shared folder is built from."""
+class SharedEnvironment(StorageEnvironment):
+    """Parts that a broker's storage in a shared folder is built from; `disk` is rooted at the folder."""
 
-    disk: Disk
-    clock: Clock
-    rng: Rng
-    records: StorageRecords
     journals: JournalRecords
-    tier: SegmentTier
-    """Used in `read_runner` only."""
-    runner: BlockingRunner
-    read_runner: BlockingRunner
-    broker_id: int
-    settings: JournalSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +76,7 @@ async def load_newest(
     left = list(wanted)
     for _ in range(TAKEOVER_ATTEMPTS_MAX):
         asked = list(left)
-        found = await environment.read_runner.run(lambda: find_histories(environment.tier, asked))  # noqa: B023 - awaited in its turn
+        found = await environment.read_runner.run(lambda: find_histories(environment.reading_tier, asked))  # noqa: B023 - awaited in its turn
         histories.update((history.record.topic_id, history) for history in found.histories)
         refused = {**{each: error for each, error in refused.items() if each not in histories}, **found.refused}
         newest = [await environment.records.get(topic_id, linearizable=True) for topic_id in found.refused]
@@ -159,7 +144,7 @@ async def _open(environment: SharedEnvironment, entry: JournalEntry, fence: Fenc
         rng=environment.rng,
         runner=environment.runner,
         read_runner=environment.read_runner,
-        settings=environment.settings,
+        settings=environment.settings.journal,
         broker_id=environment.broker_id,
         known_topics=restarted.bases,
         bases=restarted.bases,

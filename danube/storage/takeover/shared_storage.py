@@ -9,42 +9,22 @@ The metadata says which topics this broker owns, where they begin and end, and w
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from danube.metadata.records.journals import JournalRecords
-from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import DataFolderError
 from danube.model.limits.broker import JOURNALS_LOOK_S
 from danube.model.topic import TopicName
-from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
-from danube.runtime.rng import Rng
 from danube.storage.flush.deletion import sweep_unknown_folders
 from danube.storage.flush.topic_histories import TopicHistories
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.segment.manifest import SEGMENTS
-from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.takeover.journal_reader import JOURNALS
 from danube.storage.takeover.journal_removal import JournalRemover
-from danube.storage.takeover.own_journal import SharedEnvironment, open_own_journal
+from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
 from danube.storage.takeover.ownership import Ownership
 from danube.storage.takeover.release import Stop
-from danube.storage.tiers.directory import DirectoryTier
-
-_DEFAULTS = StorageSettings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedPlace:
-    """The shared folder and its records in metadata."""
-
-    disk: Disk
-    """Rooted at the folder."""
-    records: StorageRecords
-    journals: JournalRecords
 
 
 class SharedStorage(Storage):
@@ -55,65 +35,31 @@ class SharedStorage(Storage):
     on in a new journal, with no topics.
     """
 
-    def __init__(self, environment: StorageEnvironment, ownership: Ownership, remover: JournalRemover) -> None:
-        super().__init__(environment)
+    def __init__(self, environment: SharedEnvironment, own: OwnJournal) -> None:
+        topics = StoredTopics(None, TopicHistories(own.found.histories), own.found.refused)
+        ownership = Ownership(environment, own, topics)
+        super().__init__(environment, topics, own.journal, folder=own.folder, named=ownership.named_in_own)
         self._ownership = ownership
-        self._journal_remover = remover
+        self._journal_remover = JournalRemover(
+            environment.disk,
+            environment.records,
+            environment.journals,
+            environment.flush_runner,
+            own_id=own.journal.journal_id,
+        )
         self._look_s = 0.0
 
     @classmethod
-    async def open_shared(
-        cls,
-        place: SharedPlace,
-        clock: Clock,
-        *,
-        rng: Rng,
-        runner: BlockingRunner,
-        read_runner: BlockingRunner,
-        flush_runner: BlockingRunner,
-        broker_id: int,
-        settings: StorageSettings = _DEFAULTS,
-    ) -> "SharedStorage":
+    async def open_shared(cls, environment: SharedEnvironment) -> "SharedStorage":
         """Reopen this broker's journal with the topics in it, or start a new journal without any.
 
-        The caller ensures that one process at a time has this broker id. The runners are those of `Storage.open`.
-        Every round is synced before it is acknowledged, whatever durability is set.
+        The caller ensures that one process at a time has this broker id. Every round is synced before it is
+        acknowledged, whatever durability is set.
 
         Raises as `Storage.open`, and DataFolderError for a folder that cannot be shared.
         """
-        await read_runner.run(lambda: _check_folder(place.disk))
-        tier = DirectoryTier(place.disk)
-        shared = SharedEnvironment(
-            disk=place.disk,
-            clock=clock,
-            rng=rng,
-            records=place.records,
-            journals=place.journals,
-            tier=tier,
-            runner=runner,
-            read_runner=read_runner,
-            broker_id=broker_id,
-            settings=settings.journal,
-        )
-        own = await open_own_journal(shared)
-        topics = StoredTopics(None, TopicHistories(own.found.histories), own.found.refused)
-        ownership = Ownership(shared, own, topics)
-        environment = StorageEnvironment(
-            disk=place.disk,
-            clock=clock,
-            records=place.records,
-            read_runner=read_runner,
-            flush_runner=flush_runner,
-            settings=settings,
-            topics=topics,
-            journal=own.journal,
-            reading_tier=tier,
-            writing_tier=DirectoryTier(place.disk),
-            folder=own.folder,
-            named=ownership.named_in_own,
-        )
-        remover = JournalRemover(place.disk, place.records, place.journals, flush_runner, own_id=own.journal.journal_id)
-        storage = cls(environment, ownership, remover)
+        await environment.read_runner.run(lambda: _check_folder(environment.disk))
+        storage = cls(environment, await open_own_journal(environment))
         await storage.check_space()
         return storage
 

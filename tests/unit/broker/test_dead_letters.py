@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from danube.broker.dispatch.instructions import DeadLetter
+from danube.broker.dispatch.events import DeadLetter
 from danube.broker.policy import dead_letters as module
 from danube.broker.policy.dead_letters import encode_copy
 from danube.broker.policy.throttle import Published

@@ -89,7 +89,7 @@ async def test_the_commands_of_damage_in_a_shared_folder_can_be_run_on_a_copy_as
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([1])
     await fill(first.topic(1), 5)
-    journal = first._environment.folder
+    journal = first.journal_folder
     await storages.stop(1)
     flip(shared / journal / "0000000001.journal", 200)
     with pytest.raises(DamagedDataError) as caught:

@@ -1,6 +1,7 @@
 import pytest
 
-from danube.client.publish.routing import Router, fnv1a_64
+from danube.client.publish.routing import Router
+from danube.model.message import fnv1a_64
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import RecordView
 from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.log.tiered_log import TieredLog
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 from danube.testing.simulated.clock import SimClock
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import fill, flush_all, storage_settings
@@ -111,19 +111,19 @@ class FolderWorld:
             for runner in runners:
                 stack.push_async_callback(runner.aclose)
             metadata = Records(store)
-            storage = await Storage.open(
-                self.disk,
-                self.clock,
+            environment = StorageEnvironment(
+                disk=self.disk,
+                clock=self.clock,
                 rng=SystemRng(),
                 records=StorageRecords(store, SystemRng()),
                 runner=runners[0],
                 read_runner=runners[1],
                 flush_runner=runners[2],
                 broker_id=folder.broker_id,
-                has_begun=folder.identity.has_journal,
                 settings=self.settings,
-                known_topics={record.topic_id for record in await metadata.topics()},
             )
+            known_topics = {record.topic_id for record in await metadata.topics()}
+            storage = await Storage.open(environment, known_topics=known_topics, has_begun=folder.identity.has_journal)
             stack.push_async_callback(storage.close)
             await runners[0].run(lambda: folder.adopt("", is_shared=False, has_journal=True))
             return await work(Life(storage, metadata))

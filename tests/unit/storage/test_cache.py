@@ -1,6 +1,6 @@
 """Recent batches, bounded in bytes over all topics."""
 
-from danube.storage.log.cache import BatchCache
+from danube.storage.journal.durable import BatchCache
 from danube.storage.log.protocol import StoredBatch
 
 

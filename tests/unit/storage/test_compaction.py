@@ -1,7 +1,7 @@
 import pytest
 
 from danube.storage.batches.envelope import ENVELOPE_BYTES
-from danube.storage.segment.compaction import FULL, GROWTH, merged_bytes, plan_merge
+from danube.storage.flush.flush_plan import FULL, GROWTH, merged_bytes, plan_merge
 from danube.storage.segment.manifest import Segment
 from tests.unit.storage.manifests import sizes
 

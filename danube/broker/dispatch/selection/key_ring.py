@@ -6,13 +6,11 @@ from functools import lru_cache
 
 from danube.broker.dispatch.selection.key_filter import KeyBytes, KeyFilter
 from danube.model.limits.broker import KEY_FILTERS_LOOK_BYTES, KEY_OWNERS_MAX
+from danube.model.message import fnv1a_64
 
 VIRTUAL_NODES = 100
 """Points of one consumer on the ring; the original's."""
 
-_FNV_OFFSET = 0xCBF29CE484222325
-_FNV_PRIME = 0x100000001B3
-_MASK_64 = 0xFFFFFFFFFFFFFFFF
 _MASK_32 = 0xFFFFFFFF
 
 
@@ -113,9 +111,7 @@ def ring_hash(key: str) -> int:
 
 def _hash_32(data: bytes) -> int:
     """FNV-1a of 64 bits, folded, and finished as in MurmurHash3 (fmix32)."""
-    wide = _FNV_OFFSET
-    for byte in data:
-        wide = ((wide ^ byte) * _FNV_PRIME) & _MASK_64
+    wide = fnv1a_64(data)
     mixed = (wide >> 32) ^ (wide & _MASK_32)
     mixed = ((mixed ^ (mixed >> 16)) * 0x85EBCA6B) & _MASK_32
     mixed = ((mixed ^ (mixed >> 13)) * 0xC2B2AE35) & _MASK_32

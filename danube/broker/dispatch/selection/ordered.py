@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from danube.broker.dispatch.events import KeyRun
+from danube.broker.dispatch.events import Instruction, KeyRun, Send
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries
-from danube.broker.dispatch.instructions import Instruction, Send
 from danube.broker.dispatch.progress import Progress
 from danube.broker.dispatch.selection.selection import selection_for
 from danube.model.limits.broker import REDELIVERY_RANGES_MAX

@@ -290,7 +290,7 @@ class _Planner:
             reached = max(reached, topic.lost_end)
         if self._is_journal_damaged or history.manifest is None:
             cursors = cursors_over(history.manifest.cursors if history.manifest else {}, topic, covered)
-            reached = max([reached, *(_end_of(cursor) for cursor in cursors.values())])
+            reached = max([reached, *(cursor.end for cursor in cursors.values())])
         return reached
 
     def _cursors(
@@ -370,7 +370,3 @@ def _journal_source(topic: JournalTopic, numbers: range) -> Source:
 
 def _whole(topic_id: int, segment: Segment) -> Source:
     return Source(segment_name(topic_id, segment), (range(segment.base_offset, segment.end_offset),), segment)
-
-
-def _end_of(cursor: Cursor) -> int:
-    return cursor.beyond[-1].end if cursor.beyond else cursor.position

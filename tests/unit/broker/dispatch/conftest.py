@@ -3,8 +3,7 @@
 import pytest
 
 from danube.broker.dispatch.engine import DispatchEngine
-from danube.broker.dispatch.events import Event, KeyRun, KeysRead
-from danube.broker.dispatch.instructions import DeadLetter, Instruction, ReadKeys, SaveCursor, Send
+from danube.broker.dispatch.events import DeadLetter, Event, Instruction, KeyRun, KeysRead, ReadKeys, SaveCursor, Send
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 

@@ -5,8 +5,7 @@ import pytest
 
 from danube.broker.dispatch.driver import DispatchDriver
 from danube.broker.dispatch.engine import DispatchEngine
-from danube.broker.dispatch.events import Acknowledged, Nacked, Seek
-from danube.broker.dispatch.instructions import DeadLetter
+from danube.broker.dispatch.events import Acknowledged, DeadLetter, Nacked, Seek
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import DamagedDataError, OffsetTrimmedError

@@ -9,12 +9,15 @@ from danube.broker.dispatch.events import (
     ConsumerPaused,
     ConsumerResumed,
     Event,
+    Instruction,
     Nacked,
     PolicyChanged,
+    SaveCursor,
+    Send,
+    SetTimer,
     TimerFired,
 )
 from danube.broker.dispatch.in_flight import ConsumerView
-from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits.broker import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX

@@ -9,12 +9,15 @@ from danube.broker.dispatch.events import (
     KeyRun,
     KeysRead,
     Nacked,
+    ReadKeys,
     RetryBlocked,
+    SaveCursor,
     Seek,
+    Send,
+    SetTimer,
     SkipRange,
     TimerFired,
 )
-from danube.broker.dispatch.instructions import ReadKeys, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.limits.broker import KEY_SHARED_LOOKAHEAD, KEYS_READ_MAX
 from danube.model.ranges import OffsetRange

@@ -11,9 +11,9 @@ from danube.broker.dispatch.events import (
     KeyRun,
     KeysRead,
     Nacked,
+    Send,
     TimerFired,
 )
-from danube.broker.dispatch.instructions import Send
 from danube.broker.dispatch.redelivery import DISCONNECT_REASON, RECALLED_REASON, RedeliveryPolicy
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange

@@ -6,6 +6,7 @@ from danube.broker.dispatch.events import (
     Acknowledged,
     ConsumerAttached,
     ConsumerDetached,
+    DeadLetter,
     DeadLettered,
     DeadLetterFailed,
     Nacked,
@@ -17,7 +18,6 @@ from danube.broker.dispatch.events import (
     TimerFired,
     WindowChanged,
 )
-from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy
 from danube.model.limits.broker import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX
 from danube.model.policies import PoisonPolicy

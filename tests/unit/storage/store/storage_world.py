@@ -15,7 +15,7 @@ from danube.storage.log.protocol import StoredBatch
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.retention.rules import Retention
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage
+from danube.storage.store import Storage, StorageEnvironment
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import BROKER, Told, in_batch
@@ -52,14 +52,17 @@ class StorageWorld:
         """The one that is open."""
         return self._open[-1]
 
-    async def open(self, **more: Any) -> Storage:
-        storage = await Storage.open(
-            self.disk,
-            self.clock,
+    async def open(self, *, read_runner: BlockingRunner | None = None, **more: Any) -> Storage:
+        environment = StorageEnvironment(
+            disk=self.disk,
+            clock=self.clock,
             rng=self.rng,
             records=self.records,
-            **{**self.runners, "broker_id": BROKER, "settings": self.settings, **more},
+            broker_id=BROKER,
+            settings=self.settings,
+            **(self.runners | ({"read_runner": read_runner} if read_runner is not None else {})),
         )
+        storage = await Storage.open(environment, **more)
         self._open.append(storage)
         return storage
 

@@ -16,7 +16,8 @@ from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.takeover.journal_reader import JOURNALS
-from danube.storage.takeover.shared_storage import SharedPlace, SharedStorage
+from danube.storage.takeover.own_journal import SharedEnvironment
+from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import Told
@@ -57,14 +58,17 @@ class StoragesWorld:
             records, journals = StorageRecords(metadata, self.rng), JournalRecords(metadata, self.rng)
         disk = self.disks[number] = self.disk.join() if isinstance(self.disk, SimDisk) else self.disk
         names = ("runner", "read_runner", "flush_runner")
-        storage = await SharedStorage.open_shared(
-            SharedPlace(disk=disk, records=records, journals=journals),
-            self.clock,
+        environment = SharedEnvironment(
+            disk=disk,
+            records=records,
+            journals=journals,
+            clock=self.clock,
             rng=self.rng,
             broker_id=number,
             settings=self.settings,
             **{name: runners.get(name) or self._runner(name) for name in names},
         )
+        storage = await SharedStorage.open_shared(environment)
         self._open[number] = storage
         return storage
 

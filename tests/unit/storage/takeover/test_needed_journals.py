@@ -27,7 +27,7 @@ async def release_with_all_but_the_position_in_segments(storages: StoragesWorld,
     await flush_whole(storage)
     await save(storage.topic(A), 30)
     await release(storages, number)
-    return storage._environment.folder
+    return storage.journal_folder
 
 
 def first_file(storages: StoragesWorld, folder: str) -> str:
@@ -94,7 +94,7 @@ async def test_a_dead_owners_journal_that_is_damaged_at_its_beginning_is_told_wi
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
     await fill(first.topic(A), 10)
-    name = first_file(storages, first._environment.folder)
+    name = first_file(storages, first.journal_folder)
     storages.kill(1)
     storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0"):
@@ -112,7 +112,7 @@ async def test_an_older_journal_that_is_damaged_keeps_no_topic_from_being_taken_
     records = await fill(second.topic(B), 10)
     storages.kill(2)
     await storages.stop(1)
-    name = first_file(storages, first._environment.folder)
+    name = first_file(storages, first.journal_folder)
     storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     with pytest.raises(DamagedDataError, match=f"{name} is damaged"):
         await third.acquire([A, B])
@@ -166,8 +166,8 @@ async def test_journals_that_a_topic_does_not_need_may_change_and_go_while_it_is
     opened = watched(storages, 3)
     assert await third.acquire([A]) == {A}
     assert await read_all(third.topic(A)) == records
-    assert first._environment.folder in opened
-    assert {second._environment.folder, journal_folder(9)}.isdisjoint(opened)
+    assert first.journal_folder in opened
+    assert {second.journal_folder, journal_folder(9)}.isdisjoint(opened)
 
 
 def watched(storages: StoragesWorld, number: int) -> set[str]:

@@ -69,7 +69,7 @@ async def test_a_journal_that_was_entered_since_this_broker_heard_of_the_metadat
     third = await world.start(3)
     await third.acquire([A])
     assert [await first.remove_journals(), await second.remove_journals()] == [0, 0]
-    assert world.disk.exists(third._environment.folder)
+    assert world.disk.exists(third.journal_folder)
     assert len(await fill(third.topic(A), 5)) == 5
 
 
@@ -116,4 +116,4 @@ async def test_a_storage_removes_them_in_the_background(world: StoragesWorld) ->
     await flush_whole(second)
     second.start()
     await world.clock.run_for(JOURNALS_LOOK_S + 1)
-    assert world.folders() == [second._environment.folder.rpartition("/")[2]]
+    assert world.folders() == [second.journal_folder.rpartition("/")[2]]

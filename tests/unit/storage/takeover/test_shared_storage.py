@@ -63,7 +63,7 @@ async def test_what_a_former_owner_left_is_flushed_before_what_came_after(storag
 async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_flushed(storages: StoragesWorld) -> None:
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A, B])
-    dead = first._environment.folder
+    dead = first.journal_folder
     await fill(first.topic(A), 30)
     await fill(first.topic(B), 30)
     storages.kill(1)
@@ -240,7 +240,7 @@ async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(stora
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
     await fill(first.topic(A), 20)
-    folder = first._environment.folder
+    folder = first.journal_folder
     await second.acquire([A])
     await flush_whole(second)
     await second.remove_journals()
@@ -451,7 +451,7 @@ async def test_a_broker_does_not_start_on_a_folder_that_lacks_its_journal_and_go
     await storages.stop(1)
     entered, mounted = await storages.journals.all(), storages.disk
     storages.disk = SimDisk()
-    with pytest.raises(DataFolderError, match=f"{first._environment.folder} is not in the shared folder.*mounted"):
+    with pytest.raises(DataFolderError, match=f"{first.journal_folder} is not in the shared folder.*mounted"):
         await storages.start(1)
     assert await storages.journals.all() == entered
     storages.disk = mounted

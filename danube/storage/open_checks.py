@@ -1,17 +1,22 @@
-"""Topics whose metadata is older than the data folder, as where an older copy was put back: they are refused.
+"""Checks when a storage is opened: topics whose metadata is older than the data folder, cursors beyond their log.
 
-What such metadata names, if anything, is whole, and the journal may have nothing that would have to follow on it. Taken
-for all there is, its offsets would be given out again, and the newer segments removed with the next flush.
+Such topics are refused: metadata is older where an older copy was put back. What it names, if anything, is whole, and
+the journal may have nothing that would have to follow on it. Taken for all there is, its offsets would be given out
+again, and the newer segments removed with the next flush.
 """
 
+import asyncio
 import logging
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError
+from danube.model.subscription import Cursor
 from danube.storage.damage import next_step
 from danube.storage.flush.manifest_lookup import FoundHistories, load_manifest, newest_whole
 from danube.storage.journal import Journal
+from danube.storage.journal.journal import JournalTopicLog
+from danube.storage.quarantine import TopicNames, called
 from danube.storage.segment.manifest import SEGMENTS, Manifest, manifest_name
 from danube.storage.tiers.tier import SegmentTier
 
@@ -55,3 +60,34 @@ def refuse_outdated(found: FoundHistories, newer: Sequence[Manifest], journal: J
                 f" which does not name it, is older. {next_step(None, 'metadata')}"
             )
     found.histories = [one for one in found.histories if one.record.topic_id not in found.refused]
+
+
+async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest], names: TopicNames) -> None:
+    """Write the cursors that were beyond the end of their log; returns when it is done.
+
+    A manifest holds cursors, while the log's newest batches are in the journal. With a durability other than fsync a
+    power cut may take those batches and leave the manifest. A cursor beyond the end would skip messages that are yet to
+    come. The journal has moved it back in memory when it was opened; it is written before anything is appended. A
+    failed write is logged, and tried again.
+    """
+    waiting: list[asyncio.Future[DanubeError | None]] = []
+    for manifest in manifests:
+        log = journal.topic(manifest.topic_id, epoch=0)
+        beyond = [each for each, cursor in manifest.cursors.items() if cursor.end > log.durable_end]
+        if beyond:
+            waiting += [_save(log, subscription_id) for subscription_id in beyond]
+            _log.warning(
+                "%s ends at offset %d: %d subscriptions stood beyond it and were brought back",
+                called(log.topic_id, names),
+                log.durable_end,
+                len(beyond),
+            )
+    errors = [error for saved in waiting if (error := await saved) is not None]
+    if errors:
+        _log.warning("%d subscriptions that were brought back could not be saved: %s", len(errors), errors[0])
+
+
+def _save(log: JournalTopicLog, subscription_id: int) -> "asyncio.Future[DanubeError | None]":
+    saved: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
+    log.save_cursor(subscription_id, log.cursor(subscription_id) or Cursor(log.start_offset), saved.set_result)
+    return saved
