@@ -1,6 +1,6 @@
 """The way to a real cluster: `open_gateway` is what the command hands to its faces.
 
-`gateway` makes the calls, those for policies and positions in `rules`, and `broker_connection` carries them.
+`gateway` makes the calls, and `broker_connection` carries them.
 `plans_and_audit` has plans and audit log where the broker keeps them, and `original` where it does not; `system_topics`
 reads what brokers publish about themselves.
 """

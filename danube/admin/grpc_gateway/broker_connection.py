@@ -1,6 +1,7 @@
 """Calls to the ports of brokers: deadlines, the token, TLS, and errors as sentences that say what to do next."""
 
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from danube.admin.target import Target
@@ -17,6 +18,10 @@ from danube.rpc.carrier import Channel, ClientStream
 from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
+from danube.wire.codec import Codec
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
 
@@ -36,6 +41,10 @@ class BrokerConnection:
             return await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
         except DanubeError as error:
             raise self._told(error) from error
+
+    async def ask(self, path: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
+        """One unary call, encoded and decoded. Raises DanubeError."""
+        return answer.decode(await self.call(path, request.encode(value)))
 
     def stream(self, path: str, request: bytes) -> ClientStream:
         """A server stream that ends with the deadline of one call."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from danube.admin.grpc_gateway.broker_connection import BrokerConnection, ConnectionPool
+from danube.admin.grpc_gateway.broker_connection import Answer, BrokerConnection, ConnectionPool, Request
 from danube.model.calls.admin import UNREACHABLE, AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
 from danube.model.errors import (
     InternalError,
@@ -13,7 +13,8 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.topic import TopicName
-from danube.wire import admin_messages
+from danube.wire import admin_messages as messages
+from danube.wire.codec import Codec
 
 BROKERS = "/danube_admin.BrokerAdmin"
 CLUSTER = "/danube_admin.ClusterAdmin"
@@ -28,16 +29,25 @@ class AdminCalls:
         self._pool = pool
         self._broker = pool.endpoint
 
-    async def done(self, path: str, request: bytes, *, broker: BrokerConnection | None = None) -> None:
-        """A call that answers that it was done."""
-        self._require_success(path, await (broker or self._broker).call(path, request))
+    async def ask(
+        self, path: str, request: Codec[Request], value: Request, answer: Codec[Answer], *, at: TopicName | None = None
+    ) -> Answer:
+        """A call to the broker behind the endpoint. One about the topic, or base name, `at` goes to the broker that
+        serves it, where that is another one.
+        """
+        try:
+            return await self._broker.ask(path, request, value, answer)
+        except TopicNotServedError:
+            if at is None or (broker := await self.serving(at)) is self._broker:
+                raise
+            return await broker.ask(path, request, value, answer)
 
-    async def done_at(self, topic: TopicName, path: str, request: bytes) -> None:
-        """As `done`, at the broker that serves the topic."""
-        self._require_success(path, await self.at(topic, path, request))
+    async def do(self, path: str, request: Codec[Request], value: Request, *, at: TopicName | None = None) -> None:
+        """As `ask`; the answer says that it was done."""
+        self._require_success(path, await self.ask(path, request, value, messages.DONE, at=at))
 
-    def _require_success(self, path: str, answer: bytes) -> None:
-        if not admin_messages.DONE.decode(answer):
+    def _require_success(self, path: str, is_done: bool | None) -> None:  # noqa: FBT001 - as it is answered
+        if not is_done:
             raise InternalError(
                 f"the broker at {self._broker.url} answered {path} without an error and without success"
             )
@@ -46,7 +56,7 @@ class AdminCalls:
 
     async def brokers(self) -> Sequence[BrokerInfo]:
         """Every broker, with addresses that can be dialled from here."""
-        infos = admin_messages.BROKERS.decode(await self._broker.call(f"{BROKERS}/ListBrokers"))
+        infos = await self.ask(f"{BROKERS}/ListBrokers", messages.EMPTY, None, messages.BROKERS)
         by_id = {info.broker_id: reachable(info, self._pool) for info in infos}
         return [by_id[broker_id] for broker_id in sorted(by_id)]
 
@@ -57,7 +67,7 @@ class AdminCalls:
     async def raft_status(self) -> RaftStatus:
         """The agreement of the brokers. Raises UnsupportedError outside a cluster."""
         try:
-            return admin_messages.CLUSTER_STATUS.decode(await self._broker.call(f"{CLUSTER}/ClusterStatus"))
+            return await self.ask(f"{CLUSTER}/ClusterStatus", messages.EMPTY, None, messages.CLUSTER_STATUS)
         except UnsupportedError:
             raise UnsupportedError(
                 f"the broker at {self._broker.url} stands alone: there are no others that it agrees with"
@@ -73,77 +83,61 @@ class AdminCalls:
 
     async def waiting_node(self, wanted: AddNode) -> AddNode:
         """The original's way: a broker that waits is asked, at its admin URL, for its node id and Raft address."""
-        status = admin_messages.CLUSTER_STATUS.decode(
-            await self._pool.to(wanted.address).call(f"{CLUSTER}/ClusterStatus")
-        )
+        waiting = self._pool.to(wanted.address)
+        status = await waiting.ask(f"{CLUSTER}/ClusterStatus", messages.EMPTY, None, messages.CLUSTER_STATUS)
         if wanted.node_id not in {None, status.self_node_id}:
             raise NotFoundError(f"{wanted.address} is node {status.self_node_id} and not {wanted.node_id}")
         return AddNode(address=status.raft_addr, node_id=status.self_node_id)
 
     async def add_node(self, wanted: AddNode) -> str:
         """Have a node take part; answers its id."""
-        answer = await self._broker.call(f"{CLUSTER}/AddNode", admin_messages.ADD_NODE.encode(wanted))
-        added, node_id, said = admin_messages.NODE_ADDED.decode(answer)
+        path = f"{CLUSTER}/AddNode"
+        added, node_id, said = await self.ask(path, messages.ADD_NODE, wanted, messages.NODE_ADDED)
         self._require_done(added, said)
         return node_id
 
     async def promote_node(self, node_id: str) -> None:
-        answer = await self._broker.call(f"{CLUSTER}/PromoteNode", admin_messages.NODE.encode(node_id))
-        self._require_done(*admin_messages.NODE_CHANGED.decode(answer))
+        self._require_done(*await self.ask(f"{CLUSTER}/PromoteNode", messages.NODE, node_id, messages.NODE_CHANGED))
 
     async def remove_node(self, node_id: str) -> None:
-        answer = await self._broker.call(f"{CLUSTER}/RemoveNode", admin_messages.NODE.encode(node_id))
-        self._require_done(*admin_messages.NODE_CHANGED.decode(answer))
+        self._require_done(*await self.ask(f"{CLUSTER}/RemoveNode", messages.NODE, node_id, messages.NODE_CHANGED))
 
     def _require_done(self, is_done: bool, said: str) -> None:  # noqa: FBT001 - as it is answered
         if not is_done:
             raise PreconditionFailedError(f"the broker at {self._broker.url} did not do it: {said[:500]}")
 
     async def namespaces(self) -> Sequence[str]:
-        return sorted(set(admin_messages.NAMESPACES.decode(await self._broker.call(f"{BROKERS}/ListNamespaces"))))
+        found = await self.ask(f"{BROKERS}/ListNamespaces", messages.EMPTY, None, messages.NAMESPACES)
+        return sorted(set(found))
 
     async def delete_namespace(self, namespace: str) -> None:
-        await self.done(f"{NAMESPACES}/DeleteNamespace", admin_messages.NAMESPACE.encode(namespace))
+        await self.do(f"{NAMESPACES}/DeleteNamespace", messages.NAMESPACE, namespace)
 
     # Topics
 
     async def topics(self, namespace: str) -> Sequence[TopicInfo]:
         """The topics of a namespace. The original lists those of `defaulted` under `default` too: they are left out."""
-        answer = await self._broker.call(f"{TOPICS}/ListNamespaceTopics", admin_messages.NAMESPACE.encode(namespace))
-        return _in_order(info for info in admin_messages.TOPICS.decode(answer) if info.topic.namespace == namespace)
+        infos = await self.ask(f"{TOPICS}/ListNamespaceTopics", messages.NAMESPACE, namespace, messages.TOPICS)
+        return _in_order(info for info in infos if info.topic.namespace == namespace)
 
     async def topics_on(self, broker_id: str) -> Sequence[TopicInfo]:
-        answer = await self._broker.call(f"{TOPICS}/ListBrokerTopics", admin_messages.BROKER.encode(broker_id))
-        return _in_order(admin_messages.TOPICS.decode(answer))
+        infos = await self.ask(f"{TOPICS}/ListBrokerTopics", messages.BROKER, broker_id, messages.TOPICS)
+        return _in_order(infos)
 
     async def topic(self, topic: TopicName) -> TopicDetails:
-        return admin_messages.TOPIC_DETAILS.decode(
-            await self._broker.call(f"{TOPICS}/DescribeTopic", admin_messages.TOPIC.encode(topic))
-        )
+        return await self.ask(f"{TOPICS}/DescribeTopic", messages.TOPIC, topic, messages.TOPIC_DETAILS)
 
     async def subscriptions(self, topic: TopicName) -> Sequence[str]:
-        answer = await self._broker.call(f"{TOPICS}/ListSubscriptions", admin_messages.TOPIC.encode(topic))
-        return sorted(set(admin_messages.SUBSCRIPTIONS.decode(answer)))
+        found = await self.ask(f"{TOPICS}/ListSubscriptions", messages.TOPIC, topic, messages.SUBSCRIPTIONS)
+        return sorted(set(found))
 
     async def delete_topic(self, topic: TopicName) -> None:
-        await self.done(f"{TOPICS}/DeleteTopic", admin_messages.TOPIC.encode(topic))
+        await self.do(f"{TOPICS}/DeleteTopic", messages.TOPIC, topic)
 
     async def unsubscribe(self, wanted: Unsubscribe) -> None:
         """Delete a subscription, at the broker that serves its topic: the original's others know nothing of it."""
-        broker = await self.serving(wanted.topic)
-        await self.done(f"{TOPICS}/Unsubscribe", admin_messages.UNSUBSCRIBE.encode(wanted), broker=broker)
-
-    async def at(self, topic: TopicName, path: str, request: bytes) -> bytes:
-        """A call about a topic, or a base name: where the broker behind the endpoint does not serve it, to the one that
-        does.
-        """
-        try:
-            return await self._broker.call(path, request)
-        except TopicNotServedError:
-            broker = await self.serving(topic)
-            if broker is self._broker:
-                raise
-            return await broker.call(path, request)
+        path, broker = f"{TOPICS}/Unsubscribe", await self.serving(wanted.topic)
+        self._require_success(path, await broker.ask(path, messages.UNSUBSCRIBE, wanted, messages.DONE))
 
     async def serving(self, topic: TopicName) -> BrokerConnection:
         """The connection to the broker that serves a topic, or the first partition of a base name."""

@@ -6,11 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
-from danube.admin.grpc_gateway.broker_connection import ConnectionPool, carrier_for
+from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, Request, carrier_for
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
-from danube.admin.grpc_gateway.rules import RuleCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
@@ -28,6 +27,15 @@ from danube.model.calls.admin import (
     TopicInfo,
     TopicsPage,
 )
+from danube.model.calls.positions import (
+    AddPartitions,
+    CreateSubscription,
+    DisconnectClient,
+    PeekedPage,
+    PeekMessages,
+    SubscriptionPosition,
+)
+from danube.model.calls.positions import Connection as TopicConnection
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -39,15 +47,29 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.plans.plan import Arguments, Decision, Plan, PlanApplication, PlanRequest
+from danube.model.policies import (
+    FailurePolicy,
+    PoliciesView,
+    SetDispatchWindow,
+    SetFailurePolicy,
+    SetNamespacePolicies,
+    SetTopicPolicies,
+    SubscriptionName,
+)
 from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, AuditPage, AuditReceipt
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from danube.wire import admin_messages, control_messages
+from danube.wire import admin_messages as messages
+from danube.wire import control_messages as control
+from danube.wire.codec import Codec
 
 _INSPECTION = "/danube.control.Inspection"
 _CLUSTER = "/danube.control.Cluster"
+_POLICIES = "/danube.control.Policies"
+_POSITIONS = "/danube.control.Positions"
 PlansAndAudit = BrokerPlansAndAudit | OriginalPlansAndAudit
 """Those that keep plans and audit log."""
 
@@ -65,7 +87,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         yield GrpcGateway(pool, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
 
 
-class GrpcGateway(RuleCalls):
+class GrpcGateway:
     """One cluster, through the admin port of one of its brokers."""
 
     def __init__(self, pool: ConnectionPool, state: LocalState) -> None:
@@ -91,14 +113,19 @@ class GrpcGateway(RuleCalls):
         return await self._calls.brokers()
 
     async def leader(self) -> str | None:
-        return admin_messages.LEADER.decode(await self._broker.call(f"{BROKERS}/GetLeaderBroker"))
+        return await self._calls.ask(f"{BROKERS}/GetLeaderBroker", messages.EMPTY, None, messages.LEADER)
 
     async def raft_status(self) -> RaftStatus:
         return await self._calls.raft_status()
 
     async def describe_cluster(self) -> ClusterDescription:
-        await self._require_ours("tell who takes part in its cluster")
-        return control_messages.CLUSTER_DESCRIPTION.decode(await self._broker.call(f"{_CLUSTER}/DescribeCluster"))
+        return await self._ours(
+            "tell who takes part in its cluster",
+            f"{_CLUSTER}/DescribeCluster",
+            messages.EMPTY,
+            None,
+            control.CLUSTER_DESCRIPTION,
+        )
 
     async def add_node(self, wanted: AddNode) -> str:
         if not await self._is_ours():
@@ -106,16 +133,12 @@ class GrpcGateway(RuleCalls):
         return await self._calls.add_node(wanted)
 
     async def transfer_leadership(self, node_id: str | None) -> str:
-        await self._require_ours("let another one lead")
-        request = control_messages.TRANSFER_LEADERSHIP.encode(node_id)
-        return control_messages.LEADERSHIP_TRANSFERRED.decode(
-            await self._broker.call(f"{_CLUSTER}/TransferLeadership", request)
-        )
+        act, path = "let another one lead", f"{_CLUSTER}/TransferLeadership"
+        return await self._ours(act, path, control.TRANSFER_LEADERSHIP, node_id, control.LEADERSHIP_TRANSFERRED)
 
     async def describe_broker(self) -> BrokerDescription:
-        await self._require_ours("tell its load and its journal")
-        answer = await self._broker.call(f"{_INSPECTION}/DescribeBroker", control_messages.DESCRIBE_BROKER.encode(None))
-        description = control_messages.BROKER_DESCRIPTION.decode(answer)
+        act, path = "tell its load and its journal", f"{_INSPECTION}/DescribeBroker"
+        description = await self._ours(act, path, control.DESCRIBE_BROKER, None, control.BROKER_DESCRIPTION)
         connect_url = self._pool.dialled(description.connect_url)
         return replace(description, info=reachable(description.info, self._pool), connect_url=connect_url)
 
@@ -125,12 +148,12 @@ class GrpcGateway(RuleCalls):
         return await self._calls.namespaces()
 
     async def namespace_policies(self, namespace: str) -> NamespacePolicies:
-        request = admin_messages.NAMESPACE.encode(namespace)
-        return admin_messages.POLICIES.decode(await self._broker.call(f"{NAMESPACES}/GetNamespacePolicies", request))
+        path = f"{NAMESPACES}/GetNamespacePolicies"
+        return await self._calls.ask(path, messages.NAMESPACE, namespace, messages.POLICIES)
 
     async def create_namespace(self, namespace: str) -> None:
         try:
-            await self._calls.done(f"{NAMESPACES}/CreateNamespace", admin_messages.NAMESPACE.encode(namespace))
+            await self._calls.do(f"{NAMESPACES}/CreateNamespace", messages.NAMESPACE, namespace)
         except NotFoundError as error:
             if await self._is_ours():
                 raise
@@ -160,18 +183,16 @@ class GrpcGateway(RuleCalls):
         return replace(details, info=info, subscriptions=tuple(real_subscriptions(details.subscriptions)))
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
-        await self._require_ours("tell lag and consumers")
-        request, path = control_messages.DESCRIBE_TOPICS.encode(wanted), f"{_INSPECTION}/DescribeTopics"
-        if len(wanted.topics) == 1:  # several may be served by several brokers, and are asked for one by one
-            return control_messages.TOPICS_PAGE.decode(await self._calls.at(wanted.topics[0], path, request))
-        return control_messages.TOPICS_PAGE.decode(await self._broker.call(path, request))
+        at = wanted.topics[0] if len(wanted.topics) == 1 else None  # several may have several brokers: one by one then
+        act, path = "tell lag and consumers", f"{_INSPECTION}/DescribeTopics"
+        return await self._ours(act, path, control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE, at=at)
 
     async def create_topic(self, wanted: CreateTopic) -> None:
-        await self._create(f"{TOPICS}/CreateTopic", admin_messages.CREATE_TOPIC.encode(wanted), wanted.topic)
+        await self._create(f"{TOPICS}/CreateTopic", messages.CREATE_TOPIC, wanted, wanted.topic)
 
     async def create_partitioned_topic(self, wanted: CreatePartitionedTopic) -> None:
-        request = admin_messages.CREATE_PARTITIONED_TOPIC.encode(wanted)
-        await self._create(f"{TOPICS}/CreatePartitionedTopic", request, wanted.base)
+        path = f"{TOPICS}/CreatePartitionedTopic"
+        await self._create(path, messages.CREATE_PARTITIONED_TOPIC, wanted, wanted.base)
 
     async def subscriptions(self, topic: TopicName) -> Sequence[str]:
         found = await self._calls.subscriptions(topic)
@@ -180,6 +201,78 @@ class GrpcGateway(RuleCalls):
         if not found:
             await self._original.require_topic(topic)
         return real_subscriptions(found)
+
+    # Policies of a subscription. Both kinds of brokers keep them for one that does not exist yet. The original answers
+    # for whatever names it is given, so it is asked whether they are there.
+
+    async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
+        path = f"{TOPICS}/GetSubscriptionFailurePolicy"
+        policy, kind = await self._calls.ask(path, messages.SUBSCRIPTION, name, messages.FAILURE_POLICY, at=name.topic)
+        if policy is None:
+            await self._require_subscription(name)
+        return policy, kind
+
+    async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
+        await self._require_topic(wanted.name.topic)
+        path = f"{TOPICS}/SetSubscriptionFailurePolicy"
+        await self._calls.do(path, messages.SET_FAILURE_POLICY, wanted, at=wanted.name.topic)
+
+    async def dispatch_window(self, name: SubscriptionName) -> int | None:
+        path = f"{TOPICS}/GetSubscriptionDispatchConfig"  # its request has the layout of the one for failure policies
+        window = await self._calls.ask(path, messages.SUBSCRIPTION, name, messages.DISPATCH_WINDOW, at=name.topic)
+        if window is None:
+            await self._require_subscription(name)
+        return window
+
+    async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
+        await self._require_topic(wanted.name.topic)
+        path = f"{TOPICS}/SetSubscriptionDispatchConfig"
+        await self._calls.do(path, messages.SET_DISPATCH_WINDOW, wanted, at=wanted.name.topic)
+
+    # Policies of topics and namespaces
+
+    async def namespace_limits(self, namespace: str) -> PoliciesView:
+        act, path = "tell all limits of a namespace", f"{_POLICIES}/GetNamespacePolicies"
+        return await self._ours(act, path, control.NAMESPACE_POLICIES_OF, namespace, control.POLICIES_VIEW)
+
+    async def set_namespace_policies(self, wanted: SetNamespacePolicies) -> PoliciesView:
+        act, path = "change limits while it runs", f"{_POLICIES}/SetNamespacePolicies"
+        return await self._ours(act, path, control.SET_NAMESPACE_POLICIES, wanted, control.POLICIES_VIEW)
+
+    async def topic_policies(self, topic: TopicName) -> PoliciesView:
+        act, path = "tell limits of a topic", f"{_POLICIES}/GetTopicPolicies"
+        return await self._ours(act, path, control.TOPIC_POLICIES_OF, topic, control.POLICIES_VIEW, at=topic)
+
+    async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
+        act, path = "set limits of a topic", f"{_POLICIES}/SetTopicPolicies"
+        return await self._ours(act, path, control.SET_TOPIC_POLICIES, wanted, control.POLICIES_VIEW, at=wanted.topic)
+
+    # Positions and connections
+
+    async def create_subscription(self, wanted: CreateSubscription) -> SubscriptionPosition:
+        act, path = "create subscriptions that nobody subscribes to", f"{_POSITIONS}/CreateSubscription"
+        request, topic = control.CREATE_SUBSCRIPTION, wanted.name.topic
+        return await self._ours(act, path, request, wanted, control.POSITION, at=topic)
+
+    async def retry_blocked(self, name: SubscriptionName) -> SubscriptionPosition:
+        act, path = "retry what blocks a subscription", f"{_POSITIONS}/RetryBlocked"
+        return await self._ours(act, path, control.SUBSCRIPTION, name, control.POSITION, at=name.topic)
+
+    async def peek(self, wanted: PeekMessages) -> PeekedPage:
+        act, path = "show stored messages", f"{_POSITIONS}/Peek"
+        return await self._ours(act, path, control.PEEK, wanted, control.PEEKED, at=wanted.topic)
+
+    async def add_partitions(self, wanted: AddPartitions) -> Sequence[TopicName]:
+        act, path = "add partitions", f"{_POSITIONS}/AddPartitions"
+        return await self._ours(act, path, control.ADD_PARTITIONS, wanted, control.PARTITIONS, at=wanted.base)
+
+    async def topic_connections(self, topic: TopicName) -> tuple[Sequence[TopicConnection], int]:
+        act, path = "tell who is connected", f"{_POSITIONS}/ListConnections"
+        return await self._ours(act, path, control.LIST_CONNECTIONS, topic, control.CONNECTIONS, at=topic)
+
+    async def disconnect(self, wanted: DisconnectClient) -> None:
+        act, path = "disconnect clients", f"{_POSITIONS}/DisconnectClient"
+        await self._ours(act, path, control.DISCONNECT_CLIENT, wanted, control.DISCONNECTED, at=wanted.topic)
 
     # Plans and audit
 
@@ -272,6 +365,28 @@ class GrpcGateway(RuleCalls):
     async def _is_ours(self) -> bool:
         return (await self.connection()).is_ours
 
+    async def _ours(
+        self,
+        act: str,
+        path: str,
+        request: Codec[Request],
+        value: Request,
+        answer: Codec[Answer],
+        *,
+        at: TopicName | None = None,
+    ) -> Answer:
+        """A call that only our brokers have: as `AdminCalls.ask`. Raises UnsupportedError, which says `act`."""
+        await self._require_ours(act)
+        return await self._calls.ask(path, request, value, answer, at=at)
+
+    async def _require_topic(self, topic: TopicName) -> None:
+        if not await self._is_ours():
+            await self._original.require_topic(topic)
+
+    async def _require_subscription(self, name: SubscriptionName) -> None:
+        if not await self._is_ours():
+            await self._original.require_subscription(name)
+
     async def _require_ours(self, act: str) -> None:
         if not await self._is_ours():
             raise UnsupportedError(
@@ -295,9 +410,9 @@ class GrpcGateway(RuleCalls):
             )
         return BrokerPlansAndAudit(await self._calls.serving(TopicName.parse(str(arguments["topic"]))))
 
-    async def _create(self, path: str, request: bytes, topic: TopicName) -> None:
+    async def _create(self, path: str, request: Codec[Request], value: Request, topic: TopicName) -> None:
         try:
-            await self._calls.done(path, request)
+            await self._calls.do(path, request, value)
         except NotFoundError as error:
             if await self._is_ours():
                 raise

@@ -7,7 +7,10 @@ from danube.model.limits.broker import PLANS_MAX, PLANS_PAGE_MAX
 from danube.model.plans.plan import Decision, ListPlans, Plan, PlanApplication, PlanRequest
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
 from danube.model.topic import TopicName
-from danube.wire import plan_messages
+from danube.wire import plan_messages as messages
+
+_PLANS = "/danube.control.Plans"
+_AUDIT = "/danube.control.Audit"
 
 
 class BrokerPlansAndAudit:
@@ -17,17 +20,16 @@ class BrokerPlansAndAudit:
         self._broker = broker
 
     async def create_plan(self, request: PlanRequest) -> Plan:
-        return await self._plan("CreatePlan", plan_messages.CREATE_PLAN.encode(request))
+        return await self._broker.ask(f"{_PLANS}/CreatePlan", messages.CREATE_PLAN, request, messages.PLAN)
 
     async def plan(self, plan_id: str) -> Plan:
-        return await self._plan("GetPlan", plan_messages.GET_PLAN.encode(plan_id))
+        return await self._broker.ask(f"{_PLANS}/GetPlan", messages.GET_PLAN, plan_id, messages.PLAN)
 
     async def plans(self) -> Sequence[Plan]:
         found: list[Plan] = []
         wanted = ListPlans(page_size=PLANS_PAGE_MAX)
         while len(found) <= PLANS_MAX:
-            answer = await self._broker.call("/danube.control.Plans/ListPlans", plan_messages.LIST_PLANS.encode(wanted))
-            page = plan_messages.PLANS_PAGE.decode(answer)
+            page = await self._broker.ask(f"{_PLANS}/ListPlans", messages.LIST_PLANS, wanted, messages.PLANS_PAGE)
             found += page.plans
             if page.next is None or not page.plans:
                 break
@@ -35,19 +37,15 @@ class BrokerPlansAndAudit:
         return found
 
     async def decide_plan(self, decision: Decision) -> Plan:
-        return await self._plan("DecidePlan", plan_messages.DECIDE_PLAN.encode(decision))
+        return await self._broker.ask(f"{_PLANS}/DecidePlan", messages.DECIDE_PLAN, decision, messages.PLAN)
 
     async def apply_plan(self, application: PlanApplication) -> Plan:
-        return await self._plan("ApplyPlan", plan_messages.APPLY_PLAN.encode(application))
+        return await self._broker.ask(f"{_PLANS}/ApplyPlan", messages.APPLY_PLAN, application, messages.PLAN)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
-        answer = await self._broker.call("/danube.control.Audit/Record", plan_messages.AUDIT_ENTRY.encode(entry))
-        return plan_messages.AUDIT_RECEIPT.decode(answer)
+        return await self._broker.ask(f"{_AUDIT}/Record", messages.AUDIT_ENTRY, entry, messages.AUDIT_RECEIPT)
 
     async def audit(self, start: int, limit: int, topic: TopicName | None = None) -> AuditPage:
         """Records of the log that the broker writes itself, or of another one that it serves."""
-        request = plan_messages.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
-        return plan_messages.decode_audit_page(await self._broker.call("/danube.control.Audit/Read", request))
-
-    async def _plan(self, method: str, request: bytes) -> Plan:
-        return plan_messages.PLAN.decode(await self._broker.call(f"/danube.control.Plans/{method}", request))
+        request = messages.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
+        return messages.decode_audit_page(await self._broker.call(f"{_AUDIT}/Read", request))

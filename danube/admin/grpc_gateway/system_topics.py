@@ -20,8 +20,8 @@ async def read_system_topic(
 
     What is older than that many messages is not read at all. Raises DanubeError.
     """
-    request = client_messages.BOUNDS.encode(Bounds(topic=topic, append_times_ms=(since_ms,)))
-    bounds = client_messages.TOPIC_BOUNDS.decode(await broker.call(paths.BOUNDS, request))
+    wanted = Bounds(topic=topic, append_times_ms=(since_ms,))
+    bounds = await broker.ask(paths.BOUNDS, client_messages.BOUNDS, wanted, client_messages.TOPIC_BOUNDS)
     first = _first(bounds, limit)
     if first >= bounds.end_offset:
         return ()

@@ -1,6 +1,6 @@
 """An administrator that makes each call by itself and retries nothing, on a channel to the admin port."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from danube.model.calls.admin import (
     BrokerDescription,
@@ -54,95 +54,90 @@ from danube.model.policies import (
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import Channel
-from danube.testing.patience import PATIENCE_S
-from danube.wire import admin_messages, control_messages, plan_messages
+from danube.testing.peers.calls import Calls, Request
+from danube.wire import admin_messages as admin
+from danube.wire import control_messages as control
+from danube.wire import plan_messages as plans
+from danube.wire.codec import Codec
+
+TOPICS = "/danube_admin.TopicAdmin"
+NAMESPACES = "/danube_admin.NamespaceAdmin"
+BROKERS = "/danube_admin.BrokerAdmin"
+INSPECTION = "/danube.control.Inspection"
+PLANS = "/danube.control.Plans"
+AUDIT = "/danube.control.Audit"
+POLICIES = "/danube.control.Policies"
+POSITIONS = "/danube.control.Positions"
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
 ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
 
 
-class AdminPeer:
-    """Calls over one channel; each raises the DanubeError that the broker answers."""
-
-    def __init__(self, channel: Channel, *, timeout_s: float = PATIENCE_S) -> None:
-        self._channel = channel
-        self._timeout_s = timeout_s
-
-    async def call(self, path: str, request: bytes = b"") -> bytes:
-        """One unary call, as it is."""
-        return await self._channel.call(path, request, timeout_s=self._timeout_s)
+class AdminPeer(Calls):
+    """The calls of an administrator."""
 
     async def create_topic(self, topic: TopicName, strategy: DispatchStrategy = DispatchStrategy.RELIABLE) -> None:
         """Create a topic."""
-        request = admin_messages.CREATE_TOPIC.encode(CreateTopic(topic=topic, strategy=strategy))
-        await self._done("/danube_admin.TopicAdmin/CreateTopic", request)
+        await self._done(f"{TOPICS}/CreateTopic", admin.CREATE_TOPIC, CreateTopic(topic=topic, strategy=strategy))
 
     async def create_partitioned_topic(self, base: TopicName, partitions: int) -> None:
         """Create the partitions of a reliable topic."""
-        request = CreatePartitionedTopic(base=base, partitions=partitions, strategy=DispatchStrategy.RELIABLE)
-        await self._done(
-            "/danube_admin.TopicAdmin/CreatePartitionedTopic", admin_messages.CREATE_PARTITIONED_TOPIC.encode(request)
-        )
+        wanted = CreatePartitionedTopic(base=base, partitions=partitions, strategy=DispatchStrategy.RELIABLE)
+        await self._done(f"{TOPICS}/CreatePartitionedTopic", admin.CREATE_PARTITIONED_TOPIC, wanted)
 
     async def delete_topic(self, topic: TopicName) -> None:
         """Delete a topic, or all partitions of a base name."""
-        await self._done("/danube_admin.TopicAdmin/DeleteTopic", admin_messages.TOPIC.encode(topic))
+        await self._done(f"{TOPICS}/DeleteTopic", admin.TOPIC, topic)
 
     async def topics(self, namespace: str) -> Sequence[TopicInfo]:
         """List the topics of a namespace."""
-        path = "/danube_admin.TopicAdmin/ListNamespaceTopics"
-        return admin_messages.TOPICS.decode(await self.call(path, admin_messages.NAMESPACE.encode(namespace)))
+        return await self.ask(f"{TOPICS}/ListNamespaceTopics", admin.NAMESPACE, namespace, admin.TOPICS)
 
     async def topics_on(self, broker_id: str) -> Sequence[TopicInfo]:
         """List the topics of a broker."""
-        path = "/danube_admin.TopicAdmin/ListBrokerTopics"
-        return admin_messages.TOPICS.decode(await self.call(path, admin_messages.BROKER.encode(broker_id)))
+        return await self.ask(f"{TOPICS}/ListBrokerTopics", admin.BROKER, broker_id, admin.TOPICS)
 
     async def topic(self, topic: TopicName) -> TopicDetails:
         """Show a topic."""
-        answer = await self.call("/danube_admin.TopicAdmin/DescribeTopic", admin_messages.TOPIC.encode(topic))
-        return admin_messages.TOPIC_DETAILS.decode(answer)
+        return await self.ask(f"{TOPICS}/DescribeTopic", admin.TOPIC, topic, admin.TOPIC_DETAILS)
 
     async def subscriptions(self, topic: TopicName) -> Sequence[str]:
         """List the subscriptions of a topic."""
-        answer = await self.call("/danube_admin.TopicAdmin/ListSubscriptions", admin_messages.TOPIC.encode(topic))
-        return admin_messages.SUBSCRIPTIONS.decode(answer)
+        return await self.ask(f"{TOPICS}/ListSubscriptions", admin.TOPIC, topic, admin.SUBSCRIPTIONS)
 
     async def unsubscribe(self, topic: TopicName, subscription: str = "subscription") -> None:
         """Delete a subscription."""
-        request = admin_messages.UNSUBSCRIBE.encode(Unsubscribe(topic=topic, subscription=subscription))
-        await self._done("/danube_admin.TopicAdmin/Unsubscribe", request)
+        wanted = Unsubscribe(topic=topic, subscription=subscription)
+        await self._done(f"{TOPICS}/Unsubscribe", admin.UNSUBSCRIBE, wanted)
 
     async def namespaces(self) -> Sequence[str]:
         """List the namespaces."""
-        return admin_messages.NAMESPACES.decode(await self.call("/danube_admin.BrokerAdmin/ListNamespaces"))
+        return await self.ask(f"{BROKERS}/ListNamespaces", admin.EMPTY, None, admin.NAMESPACES)
 
     async def namespace_topics(self, namespace: str) -> Sequence[TopicName]:
         """List the names of a namespace's topics, by the call that leaves the leading slash out."""
-        path = "/danube_admin.NamespaceAdmin/GetNamespaceTopics"
-        return admin_messages.NAMESPACE_TOPICS.decode(await self.call(path, admin_messages.NAMESPACE.encode(namespace)))
+        path = f"{NAMESPACES}/GetNamespaceTopics"
+        return await self.ask(path, admin.NAMESPACE, namespace, admin.NAMESPACE_TOPICS)
 
     async def policies(self, namespace: str) -> NamespacePolicies:
         """Show the limits of a namespace."""
-        path = "/danube_admin.NamespaceAdmin/GetNamespacePolicies"
-        return admin_messages.POLICIES.decode(await self.call(path, admin_messages.NAMESPACE.encode(namespace)))
+        return await self.ask(f"{NAMESPACES}/GetNamespacePolicies", admin.NAMESPACE, namespace, admin.POLICIES)
 
     async def create_namespace(self, namespace: str) -> None:
         """Create a namespace."""
-        await self._done("/danube_admin.NamespaceAdmin/CreateNamespace", admin_messages.NAMESPACE.encode(namespace))
+        await self._done(f"{NAMESPACES}/CreateNamespace", admin.NAMESPACE, namespace)
 
     async def delete_namespace(self, namespace: str) -> None:
         """Delete a namespace."""
-        await self._done("/danube_admin.NamespaceAdmin/DeleteNamespace", admin_messages.NAMESPACE.encode(namespace))
+        await self._done(f"{NAMESPACES}/DeleteNamespace", admin.NAMESPACE, namespace)
 
     async def brokers(self) -> Sequence[BrokerInfo]:
         """List the brokers."""
-        return admin_messages.BROKERS.decode(await self.call("/danube_admin.BrokerAdmin/ListBrokers"))
+        return await self.ask(f"{BROKERS}/ListBrokers", admin.EMPTY, None, admin.BROKERS)
 
     async def leader(self) -> str | None:
         """Ask who leads."""
-        return admin_messages.LEADER.decode(await self.call("/danube_admin.BrokerAdmin/GetLeaderBroker"))
+        return await self.ask(f"{BROKERS}/GetLeaderBroker", admin.EMPTY, None, admin.LEADER)
 
     async def describe_page(
         self,
@@ -153,10 +148,7 @@ class AdminPeer:
     ) -> TopicsPage:
         """Describe a page of topics."""
         wanted = DescribeTopics(namespace=namespace, topics=topics, page_size=page_size, after=after)
-        path = "/danube.control.Inspection/DescribeTopics"
-        return control_messages.TOPICS_PAGE.decode(
-            await self.call(path, control_messages.DESCRIBE_TOPICS.encode(wanted))
-        )
+        return await self.ask(f"{INSPECTION}/DescribeTopics", control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE)
 
     async def describe(self, *topics: TopicName) -> tuple[TopicDescription, ...]:
         """Describe topics that fit on one page."""
@@ -164,10 +156,8 @@ class AdminPeer:
 
     async def describe_broker(self) -> BrokerDescription:
         """Describe the broker that is asked."""
-        path = "/danube.control.Inspection/DescribeBroker"
-        return control_messages.BROKER_DESCRIPTION.decode(
-            await self.call(path, control_messages.DESCRIBE_BROKER.encode(None))
-        )
+        path = f"{INSPECTION}/DescribeBroker"
+        return await self.ask(path, control.DESCRIBE_BROKER, None, control.BROKER_DESCRIPTION)
 
     async def plan(
         self,
@@ -188,109 +178,84 @@ class AdminPeer:
             needs_approval=needs_approval,
             dry_run=dry_run,
         )
-        return plan_messages.PLAN.decode(
-            await self.call("/danube.control.Plans/CreatePlan", plan_messages.CREATE_PLAN.encode(request))
-        )
+        return await self.ask(f"{PLANS}/CreatePlan", plans.CREATE_PLAN, request, plans.PLAN)
 
     async def get_plan(self, plan_id: str) -> Plan:
         """Show a plan."""
-        answer = await self.call("/danube.control.Plans/GetPlan", plan_messages.GET_PLAN.encode(plan_id))
-        return plan_messages.PLAN.decode(answer)
+        return await self.ask(f"{PLANS}/GetPlan", plans.GET_PLAN, plan_id, plans.PLAN)
 
     async def plans_page(
         self, *, page_size: int = PLANS_PAGE_MAX, open_only: bool = False, after: PlanCursor | None = None
     ) -> PlansPage:
         """List a page of plans."""
         wanted = ListPlans(page_size=page_size, open_only=open_only, after=after)
-        answer = await self.call("/danube.control.Plans/ListPlans", plan_messages.LIST_PLANS.encode(wanted))
-        return plan_messages.PLANS_PAGE.decode(answer)
+        return await self.ask(f"{PLANS}/ListPlans", plans.LIST_PLANS, wanted, plans.PLANS_PAGE)
 
     async def decide(self, plan_id: str, *, approve: bool = True, caller: Caller = PERSON) -> Plan:
         """Approve or reject a plan."""
         decision = Decision(plan_id=plan_id, approve=approve, caller=caller)
-        answer = await self.call("/danube.control.Plans/DecidePlan", plan_messages.DECIDE_PLAN.encode(decision))
-        return plan_messages.PLAN.decode(answer)
+        return await self.ask(f"{PLANS}/DecidePlan", plans.DECIDE_PLAN, decision, plans.PLAN)
 
     async def apply(self, plan: Plan, *, caller: Caller = PERSON) -> Plan:
         """Apply a plan, for the operation and arguments that it was made for."""
         application = PlanApplication(
             plan_id=plan.plan_id, operation=plan.operation, arguments=plan.arguments, caller=caller
         )
-        answer = await self.call("/danube.control.Plans/ApplyPlan", plan_messages.APPLY_PLAN.encode(application))
-        return plan_messages.PLAN.decode(answer)
+        return await self.ask(f"{PLANS}/ApplyPlan", plans.APPLY_PLAN, application, plans.PLAN)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
         """Write an entry into the audit log."""
-        answer = await self.call("/danube.control.Audit/Record", plan_messages.AUDIT_ENTRY.encode(entry))
-        return plan_messages.AUDIT_RECEIPT.decode(answer)
+        return await self.ask(f"{AUDIT}/Record", plans.AUDIT_ENTRY, entry, plans.AUDIT_RECEIPT)
 
     async def audit(self, start: int = 0, limit: int = AUDIT_PAGE_MAX, topic: TopicName | None = None) -> AuditPage:
         """Read a page of the broker's own audit log, or of another one."""
-        request = plan_messages.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
-        return plan_messages.decode_audit_page(await self.call("/danube.control.Audit/Read", request))
+        request = plans.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
+        return plans.decode_audit_page(await self.call(f"{AUDIT}/Read", request))
 
     async def set_failure_policy(
         self, topic: TopicName, policy: FailurePolicy, subscription: str = "subscription"
     ) -> None:
         """Replace the failure policy of a subscription."""
-        call = SetFailurePolicy(name=SubscriptionName(topic=topic, subscription=subscription), policy=policy)
-        path = "/danube_admin.TopicAdmin/SetSubscriptionFailurePolicy"
-        await self._done(path, admin_messages.SET_FAILURE_POLICY.encode(call))
+        wanted = SetFailurePolicy(name=_name(topic, subscription), policy=policy)
+        await self._done(f"{TOPICS}/SetSubscriptionFailurePolicy", admin.SET_FAILURE_POLICY, wanted)
 
     async def failure_policy(
         self, topic: TopicName, subscription: str = "subscription"
     ) -> tuple[FailurePolicy | None, SubscriptionType]:
         """Ask for the failure policy that was set, and for the subscription's type."""
-        name = SubscriptionName(topic=topic, subscription=subscription)
-        path = "/danube_admin.TopicAdmin/GetSubscriptionFailurePolicy"
-        policy, kind = admin_messages.FAILURE_POLICY.decode(
-            await self.call(path, admin_messages.SUBSCRIPTION.encode(name))
-        )
+        path, name = f"{TOPICS}/GetSubscriptionFailurePolicy", _name(topic, subscription)
+        policy, kind = await self.ask(path, admin.SUBSCRIPTION, name, admin.FAILURE_POLICY)
         return policy, kind
 
     async def set_window(self, topic: TopicName, window: int, subscription: str = "subscription") -> None:
         """Replace how many messages a consumer may hold unacknowledged."""
-        call = SetDispatchWindow(name=SubscriptionName(topic=topic, subscription=subscription), window=window)
-        path = "/danube_admin.TopicAdmin/SetSubscriptionDispatchConfig"
-        await self._done(path, admin_messages.SET_DISPATCH_WINDOW.encode(call))
+        wanted = SetDispatchWindow(name=_name(topic, subscription), window=window)
+        await self._done(f"{TOPICS}/SetSubscriptionDispatchConfig", admin.SET_DISPATCH_WINDOW, wanted)
 
     async def window(self, topic: TopicName, subscription: str = "subscription") -> int | None:
         """Ask how many messages a consumer may hold unacknowledged, if that was set."""
-        name = SubscriptionName(topic=topic, subscription=subscription)
-        path = "/danube_admin.TopicAdmin/GetSubscriptionDispatchConfig"
-        return admin_messages.DISPATCH_WINDOW.decode(await self.call(path, admin_messages.SUBSCRIPTION.encode(name)))
+        path, name = f"{TOPICS}/GetSubscriptionDispatchConfig", _name(topic, subscription)
+        return await self.ask(path, admin.SUBSCRIPTION, name, admin.DISPATCH_WINDOW)
 
     async def namespace_policies(self, namespace: str) -> PoliciesView:
         """Ask for the limits of a namespace, as they were set and as they hold."""
-        path = "/danube.control.Policies/GetNamespacePolicies"
-        return control_messages.POLICIES_VIEW.decode(
-            await self.call(path, control_messages.NAMESPACE_POLICIES_OF.encode(namespace))
-        )
+        path = f"{POLICIES}/GetNamespacePolicies"
+        return await self.ask(path, control.NAMESPACE_POLICIES_OF, namespace, control.POLICIES_VIEW)
 
     async def set_namespace_policies(self, namespace: str, *unset: str, **limits: int) -> PoliciesView:
         """Set some limits of a namespace and unset others."""
-        change = PolicyChange(given=Policies(**limits), unset=frozenset(unset))
-        request = control_messages.SET_NAMESPACE_POLICIES.encode(
-            SetNamespacePolicies(namespace=namespace, change=change)
-        )
-        return control_messages.POLICIES_VIEW.decode(
-            await self.call("/danube.control.Policies/SetNamespacePolicies", request)
-        )
+        wanted = SetNamespacePolicies(namespace=namespace, change=_change(limits, unset))
+        path = f"{POLICIES}/SetNamespacePolicies"
+        return await self.ask(path, control.SET_NAMESPACE_POLICIES, wanted, control.POLICIES_VIEW)
 
     async def topic_policies(self, topic: TopicName) -> PoliciesView:
         """Ask for the limits of a topic, as they were set and as they hold."""
-        path = "/danube.control.Policies/GetTopicPolicies"
-        return control_messages.POLICIES_VIEW.decode(
-            await self.call(path, control_messages.TOPIC_POLICIES_OF.encode(topic))
-        )
+        return await self.ask(f"{POLICIES}/GetTopicPolicies", control.TOPIC_POLICIES_OF, topic, control.POLICIES_VIEW)
 
     async def set_topic_policies(self, topic: TopicName, *unset: str, **limits: int) -> PoliciesView:
         """Set some limits of a topic and unset others."""
-        change = PolicyChange(given=Policies(**limits), unset=frozenset(unset))
-        request = control_messages.SET_TOPIC_POLICIES.encode(SetTopicPolicies(topic=topic, change=change))
-        return control_messages.POLICIES_VIEW.decode(
-            await self.call("/danube.control.Policies/SetTopicPolicies", request)
-        )
+        wanted = SetTopicPolicies(topic=topic, change=_change(limits, unset))
+        return await self.ask(f"{POLICIES}/SetTopicPolicies", control.SET_TOPIC_POLICIES, wanted, control.POLICIES_VIEW)
 
     async def create_subscription(
         self,
@@ -300,22 +265,19 @@ class AdminPeer:
         start: FetchStart = FetchFrom.LATEST,
     ) -> SubscriptionPosition:
         """Create a subscription that nobody has subscribed to."""
-        name = SubscriptionName(topic=topic, subscription=subscription)
-        request = control_messages.CREATE_SUBSCRIPTION.encode(CreateSubscription(name=name, type=kind, start=start))
-        return control_messages.POSITION.decode(
-            await self.call("/danube.control.Positions/CreateSubscription", request)
-        )
+        wanted = CreateSubscription(name=_name(topic, subscription), type=kind, start=start)
+        path = f"{POSITIONS}/CreateSubscription"
+        return await self.ask(path, control.CREATE_SUBSCRIPTION, wanted, control.POSITION)
 
     async def seek(self, topic: TopicName, to: FetchStart, subscription: str = "subscription") -> SubscriptionPosition:
-        """Put a subscription elsewhere, where no unread message is passed over."""
-        name = SubscriptionName(topic=topic, subscription=subscription)
-        request = control_messages.SEEK.encode(SeekSubscription(name=name, to=to))
-        return control_messages.POSITION.decode(await self.call("/danube.control.Positions/Seek", request))
+        """Move a subscription to another position, where no unread message is skipped."""
+        wanted = SeekSubscription(name=_name(topic, subscription), to=to)
+        return await self.ask(f"{POSITIONS}/Seek", control.SEEK, wanted, control.POSITION)
 
     async def retry_blocked(self, topic: TopicName, subscription: str = "subscription") -> SubscriptionPosition:
         """Send what blocks a subscription again."""
-        request = control_messages.SUBSCRIPTION.encode(SubscriptionName(topic=topic, subscription=subscription))
-        return control_messages.POSITION.decode(await self.call("/danube.control.Positions/RetryBlocked", request))
+        path, name = f"{POSITIONS}/RetryBlocked", _name(topic, subscription)
+        return await self.ask(path, control.SUBSCRIPTION, name, control.POSITION)
 
     async def peek(
         self,
@@ -325,29 +287,32 @@ class AdminPeer:
         count: int = 0,
         payload_bytes_max: int = PEEK_PAYLOAD_BYTES_MAX,
     ) -> PeekedPage:
-        """Look at stored messages."""
+        """Read stored messages without a subscription."""
         wanted = PeekMessages(topic=topic, start=start, count=count, payload_bytes_max=payload_bytes_max)
-        return control_messages.PEEKED.decode(
-            await self.call("/danube.control.Positions/Peek", control_messages.PEEK.encode(wanted))
-        )
+        return await self.ask(f"{POSITIONS}/Peek", control.PEEK, wanted, control.PEEKED)
 
     async def add_partitions(self, base: TopicName, count: int) -> Sequence[TopicName]:
         """Give a partitioned topic more partitions; answers all it has."""
-        request = control_messages.ADD_PARTITIONS.encode(AddPartitions(base=base, count=count))
-        return control_messages.PARTITIONS.decode(await self.call("/danube.control.Positions/AddPartitions", request))
+        wanted = AddPartitions(base=base, count=count)
+        return await self.ask(f"{POSITIONS}/AddPartitions", control.ADD_PARTITIONS, wanted, control.PARTITIONS)
 
     async def connections(self, topic: TopicName) -> tuple[tuple[Connection, ...], int]:
         """List who is connected to a topic, and how many there are."""
-        request = control_messages.LIST_CONNECTIONS.encode(topic)
-        return control_messages.CONNECTIONS.decode(
-            await self.call("/danube.control.Positions/ListConnections", request)
-        )
+        return await self.ask(f"{POSITIONS}/ListConnections", control.LIST_CONNECTIONS, topic, control.CONNECTIONS)
 
     async def disconnect(self, topic: TopicName, client_id: int) -> None:
         """Detach a producer or end a consumer's stream."""
-        request = control_messages.DISCONNECT_CLIENT.encode(DisconnectClient(topic=topic, client_id=client_id))
-        await self.call("/danube.control.Positions/DisconnectClient", request)
+        wanted = DisconnectClient(topic=topic, client_id=client_id)
+        await self.ask(f"{POSITIONS}/DisconnectClient", control.DISCONNECT_CLIENT, wanted, control.DISCONNECTED)
 
-    async def _done(self, path: str, request: bytes) -> None:
-        if not admin_messages.DONE.decode(await self.call(path, request)):
+    async def _done(self, path: str, request: Codec[Request], value: Request) -> None:
+        if not await self.ask(path, request, value, admin.DONE):
             raise AssertionError(f"{path} answered OK and no success")
+
+
+def _name(topic: TopicName, subscription: str) -> SubscriptionName:
+    return SubscriptionName(topic=topic, subscription=subscription)
+
+
+def _change(limits: Mapping[str, int], unset: Iterable[str]) -> PolicyChange:
+    return PolicyChange(given=Policies(**limits), unset=frozenset(unset))

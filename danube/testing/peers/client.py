@@ -18,8 +18,8 @@ from danube.model.calls.client import (
 from danube.model.errors import UnavailableError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import Channel, ClientStream
-from danube.testing.patience import PATIENCE_S
+from danube.rpc.carrier import ClientStream
+from danube.testing.peers.calls import Calls
 from danube.wire import client_messages, decode, encode
 
 REQUEST_ID = 7
@@ -50,16 +50,8 @@ class Inbox:
         self.stream.cancel()
 
 
-class Peer:
-    """Calls over one channel."""
-
-    def __init__(self, channel: Channel, *, timeout_s: float = PATIENCE_S) -> None:
-        self._channel = channel
-        self._timeout_s = timeout_s
-
-    async def call(self, path: str, request: bytes) -> bytes:
-        """One unary call, as it is."""
-        return await self._channel.call(path, request, timeout_s=self._timeout_s)
+class Peer(Calls):
+    """The calls of a client."""
 
     async def create_producer(
         self,
@@ -71,10 +63,9 @@ class Peer:
     ) -> int:
         """Attach a producer, with a larger `request_id` as one that attaches again by itself; answers its id."""
         request = CreateProducer(request_id=request_id, topic=topic, producer_name=name, strategy=strategy)
-        answer = await self.call(
-            "/danube.ProducerService/CreateProducer", client_messages.CREATE_PRODUCER.encode(request)
-        )
-        return client_messages.PRODUCER_CREATED.decode(answer).producer_id
+        path = "/danube.ProducerService/CreateProducer"
+        answer = await self.ask(path, client_messages.CREATE_PRODUCER, request, client_messages.PRODUCER_CREATED)
+        return answer.producer_id
 
     async def send(self, topic: TopicName, producer_id: int, payload: bytes, *, producer: str = "producer") -> int:
         """Send a message; answers the echoed request id."""
@@ -92,13 +83,13 @@ class Peer:
         request = Subscribe(
             request_id=REQUEST_ID, topic=topic, consumer_name=name, subscription=subscription, type=kind
         )
-        answer = await self.call("/danube.ConsumerService/Subscribe", client_messages.SUBSCRIBE.encode(request))
-        return client_messages.SUBSCRIBED.decode(answer).consumer_id
+        path = "/danube.ConsumerService/Subscribe"
+        return (await self.ask(path, client_messages.SUBSCRIBE, request, client_messages.SUBSCRIBED)).consumer_id
 
     async def receive(self, consumer_id: int) -> Inbox:
         """Open a consumer's stream; it is open when this returns. Raises DanubeError where it is refused."""
         request = client_messages.RECEIVE.encode(Receive(request_id=REQUEST_ID, consumer_id=consumer_id))
-        stream = self._channel.server_stream("/danube.ConsumerService/ReceiveMessages", request)
+        stream = self.channel.server_stream("/danube.ConsumerService/ReceiveMessages", request)
         await stream.opened()
         return Inbox(stream)
 
@@ -124,17 +115,18 @@ class Peer:
 
     async def lookup(self, topic: TopicName) -> LookupAnswer:
         """Ask which broker serves a topic."""
-        request = client_messages.LOOKUP.encode(Lookup(request_id=REQUEST_ID, topic=topic))
-        return client_messages.LOOKUP_ANSWER.decode(await self.call("/danube.Discovery/TopicLookup", request))
+        request = Lookup(request_id=REQUEST_ID, topic=topic)
+        path = "/danube.Discovery/TopicLookup"
+        return await self.ask(path, client_messages.LOOKUP, request, client_messages.LOOKUP_ANSWER)
 
     async def partitions(self, topic: TopicName) -> tuple[TopicName, ...]:
         """Ask for the topics behind a name."""
-        request = client_messages.LOOKUP.encode(Lookup(request_id=REQUEST_ID, topic=topic))
-        return client_messages.PARTITIONS_ANSWER.decode(
-            await self.call("/danube.Discovery/TopicPartitions", request)
-        ).partitions
+        request = Lookup(request_id=REQUEST_ID, topic=topic)
+        path = "/danube.Discovery/TopicPartitions"
+        return (await self.ask(path, client_messages.LOOKUP, request, client_messages.PARTITIONS_ANSWER)).partitions
 
     async def health(self, client: ClientKind, identity: int) -> HealthStatus:
         """Ask whether a producer or consumer is still attached."""
-        request = client_messages.HEALTH_CHECK.encode(HealthCheck(request_id=REQUEST_ID, client=client, id=identity))
-        return client_messages.HEALTH_STATUS.decode(await self.call("/danube.HealthCheck/HealthCheck", request))
+        request = HealthCheck(request_id=REQUEST_ID, client=client, id=identity)
+        path = "/danube.HealthCheck/HealthCheck"
+        return await self.ask(path, client_messages.HEALTH_CHECK, request, client_messages.HEALTH_STATUS)

@@ -90,7 +90,7 @@ async def send_all(peer: Peer, topic: TopicName) -> None:
 
 
 def channel_of(peer: Peer) -> Channel:
-    return peer._channel
+    return peer.channel
 
 
 @pytest.mark.parametrize(
