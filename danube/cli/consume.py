@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from danube.cli.arguments import Access
-from danube.cli.output import counted, say
+from danube.cli.output import say
 from danube.cli.render import OutputFormat, renderer
 from danube.client import Consumer, DanubeClient, Message, SubType
 from danube.model.errors import TopicNotFoundError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_WRITE_MESSAGES_MAX
+from danube.model.text import count_text
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 
 Write = Callable[[bytes], None]
@@ -112,7 +113,7 @@ class ConsumeSession:
                 await self._settle()
         finally:
             await self._settle()
-            self._report(f"received {counted(self.count)} from {self._request.topic}")
+            self._report(f"received {count_text(self.count, 'message')} from {self._request.topic}")
         await self._consumer.flush_acks()
 
     async def _next_batch(self, queue: asyncio.Queue[Message]) -> list[Message] | None:

@@ -43,11 +43,6 @@ def size_text(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def counted(count: int) -> str:
-    """A number of messages for people."""
-    return "1 message" if count == 1 else f"{count:,} messages"
-
-
 class Progress:
     """A counting line on stderr; none where stderr is not a terminal, or when told to be quiet."""
 

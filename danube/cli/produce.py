@@ -10,11 +10,12 @@ from typing import BinaryIO
 
 from danube.cli.arguments import Access
 from danube.cli.lines import lines
-from danube.cli.output import Progress, counted, say, size_text
+from danube.cli.output import Progress, say, size_text
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import PreconditionFailedError, SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.model.text import count_text
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 
@@ -154,6 +155,6 @@ class Tally:
         elapsed_s = max(self.clock.monotonic_s() - self._started_s, 1e-6)
         kind = "reliable" if self._request.strategy is DispatchStrategy.RELIABLE else "non-reliable"
         say(
-            f"sent {counted(self._confirmed)} ({size_text(self._taken_bytes)}) to the {kind} topic "
+            f"sent {count_text(self._confirmed, 'message')} ({size_text(self._taken_bytes)}) to the {kind} topic "
             f"{self._request.topic} in {elapsed_s:.2f} s ({self._confirmed / elapsed_s:,.0f}/s)"
         )

@@ -70,19 +70,4 @@ def danube_admin(
     ] = False,
 ) -> None:
     """Administer a Danube cluster: look at it, change it, and see who did what."""
-    del version
-    remember(
-        ctx,
-        {
-            "endpoint": endpoint,
-            "context": context,
-            "access": access,
-            "timeout_s": timeout_s,
-            "config_file": config_file,
-            "yes": yes,
-            "output": output,
-            "no_color": no_color,
-            "quiet": quiet,
-            "debug": debug,
-        },
-    )
+    remember(ctx, locals())

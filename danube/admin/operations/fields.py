@@ -1,12 +1,13 @@
 """Parameters and results of operations: their types, marks on their fields, and each field as a face shows it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -63,6 +64,11 @@ class Opposite:
     """Marks a truth value whose no has a word of its own on the command line, instead of `no-` and its name."""
 
     word: str
+
+
+def spelled(others: Mapping[str, str]) -> BeforeValidator:
+    """Accepts a word in upper case too, and `others` for the words that they stand for."""
+    return BeforeValidator(lambda word: others.get(word.lower(), word.lower()) if isinstance(word, str) else word)
 
 
 VOLATILE = Volatile()

@@ -133,14 +133,7 @@ def next_record(entry: AuditEntry, *, sequence: int, at_ms: int, keeper: str, pr
 
 def encode_record(record: AuditRecord) -> bytes:
     """One record: canonical JSON on one line."""
-    fields = _fields(
-        record.entry,
-        sequence=record.sequence,
-        at_ms=record.at_ms,
-        keeper=record.keeper,
-        previous=record.previous,
-    )
-    return canonical({**fields, "hash": record.hash}).encode()
+    return canonical({**_fields_of(record), "hash": record.hash}).encode()
 
 
 def decode_record(data: bytes) -> AuditRecord:

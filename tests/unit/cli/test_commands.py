@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.cli.__main__ import app
-from danube.cli.output import counted, size_text
+from danube.cli.output import size_text
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -91,7 +91,3 @@ def test_help_is_quick_and_loads_no_grpc() -> None:
 )
 def test_sizes_for_people(count: int, text: str) -> None:
     assert size_text(count) == text
-
-
-def test_counts_for_people() -> None:
-    assert (counted(1), counted(20_000)) == ("1 message", "20,000 messages")

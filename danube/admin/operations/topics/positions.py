@@ -5,9 +5,9 @@ import unicodedata
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
-from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Params, Result, SubscriptionText, TopicText
+from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Params, Result, SubscriptionText, TopicText, spelled
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.topics import TYPE_WORDS
@@ -88,17 +88,10 @@ class SubscriptionParams(Params):
 class CreateSubscriptionParams(SubscriptionParams):
     """A new subscription."""
 
-    subscription_type: TypeWord = Field(
+    subscription_type: Annotated[TypeWord, spelled(_SPELLINGS)] = Field(
         default=TypeWord.EXCLUSIVE, description="Who of its consumers gets the next message."
     )
     start: StartText = Field(default="latest", description=f"Its first message: {_START}")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelling(cls, values: object) -> object:
-        if isinstance(values, dict) and isinstance(word := values.get("subscription_type"), str):
-            return {**values, "subscription_type": _SPELLINGS.get(word.lower(), word.lower())}
-        return values
 
 
 class SeekParams(SubscriptionParams):

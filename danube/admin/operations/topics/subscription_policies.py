@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from danube.admin.operations.fields import Result, TopicText
+from danube.admin.operations.fields import Result, TopicText, spelled
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.topics.policies import TOOLSET
 from danube.admin.operations.topics.positions import SubscriptionParams
@@ -32,13 +32,7 @@ class PoisonWord(StrEnum):
     DROP = "drop"
 
 
-_SPELLINGS = {"dead-letter": "dead_letter"}
-
-
-def _spelled(word: object) -> object:
-    return _SPELLINGS.get(word.lower(), word.lower()) if isinstance(word, str) else word
-
-
+_SPELLED = spelled({"dead-letter": "dead_letter"})
 _Redeliveries = Annotated[int, Field(ge=0, le=REDELIVERIES_MAX)]
 _DelayMs = Annotated[int, Field(ge=0, le=POLICY_DELAY_MS_MAX)]
 
@@ -50,24 +44,16 @@ class SetFailurePolicyParams(SubscriptionParams):
     ack_timeout_ms: _DelayMs = Field(ge=1, description="A message not acknowledged for this long is sent again.")
     base_redelivery_delay_ms: _DelayMs = Field(description="Before the first redelivery.")
     max_redelivery_delay_ms: _DelayMs = Field(description="The most before any redelivery.")
-    poison_policy: PoisonWord = Field(
+    poison_policy: Annotated[PoisonWord, _SPELLED] = Field(
         description="A message that was sent that often: `dead_letter` moves it to a topic, `block` keeps it and sends"
         " nothing new, `drop` loses it."
     )
-    backoff_strategy: BackoffWord = Field(
+    backoff_strategy: Annotated[BackoffWord, _SPELLED] = Field(
         default=BackoffWord.FIXED, description="Whether each delay is as long as the first, or doubles."
     )
     dead_letter_topic: TopicText | None = Field(
         default=None, description="Where `dead_letter` moves messages: another topic."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelling(cls, values: object) -> object:
-        if not isinstance(values, dict):
-            return values
-        words = {name: values[name] for name in ("poison_policy", "backoff_strategy") if name in values}
-        return {**values, **{name: _spelled(word) for name, word in words.items()}}
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

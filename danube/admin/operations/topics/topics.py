@@ -15,6 +15,7 @@ from danube.admin.operations.fields import (
     Params,
     Result,
     TopicText,
+    spelled,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
@@ -74,18 +75,11 @@ class CreateTopicParams(Params):
         le=PARTITIONS_MAX,
         description="Its partitions, named NAME-part-0 and so on; 0 is a plain topic.",
     )
-    dispatch_strategy: Strategy = Field(
+    dispatch_strategy: Annotated[Strategy, spelled(_SPELLINGS)] = Field(
         default=Strategy.NON_RELIABLE,
         description="`reliable` stores messages until they are acknowledged; `non_reliable` stores nothing.",
     )
     schema_subject: str | None = Field(default=None, max_length=300, description="The schema its messages have.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelling(cls, values: object) -> object:
-        if isinstance(values, dict) and isinstance(word := values.get("dispatch_strategy"), str):
-            return {**values, "dispatch_strategy": _SPELLINGS.get(word.lower(), word.lower())}
-        return values
 
 
 class TopicRow(Result):
