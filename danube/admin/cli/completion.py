@@ -6,16 +6,16 @@ They go through a shell's own expansion, and strangers choose them: only names m
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import typer
 
 from danube.admin.cli.output.options import flags_from
+from danube.admin.completion import names_of
 from danube.admin.gateway import AdminGateway
 from danube.admin.target import Connect, Target
 from danube.model.limits.faces import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
-from danube.model.plans.plan import PlanStatus
 from danube.model.topic import TopicName
 
 _HARMLESS = re.compile(r"[\w./-]+", re.ASCII)
@@ -43,7 +43,7 @@ def offered(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted(fitting)[:CLI_COMPLETIONS_MAX]
 
 
-def _names(connect: Connect, context: typer.Context, kind: str) -> list[str]:
+def _names(connect: Connect, context: typer.Context, kind: str) -> Sequence[str]:
     from danube.admin.profiles import resolve_target  # noqa: PLC0415 - `--help` reads no contexts
 
     typed = _typed(context)
@@ -51,40 +51,22 @@ def _names(connect: Connect, context: typer.Context, kind: str) -> list[str]:
     return asyncio.run(_within_bound(connect, target, kind, typed))
 
 
-async def _within_bound(connect: Connect, target: Target, kind: str, typed: dict[str, Any]) -> list[str]:
+async def _within_bound(connect: Connect, target: Target, kind: str, typed: dict[str, Any]) -> Sequence[str]:
     async with asyncio.timeout(CLI_COMPLETION_TIMEOUT_S), connect(target) as gateway:
         return await _ask(gateway, kind, typed)
 
 
-async def _ask(gateway: AdminGateway, kind: str, typed: dict[str, Any]) -> list[str]:
-    match kind:
-        case "namespace":
-            return list(await gateway.namespaces())
-        case "broker":
-            return [info.broker_id for info in await gateway.brokers()]
-        case "plan":
-            return [plan.plan_id for plan in await gateway.plans() if not _is_over(plan.approval, plan.applied_ms)]
-        case "topic":
-            return await _topics(gateway, typed.get("namespace"))
-        case "subscription" if typed.get("topic"):
-            return list(await gateway.subscriptions(_topic(str(typed["topic"]), typed.get("namespace"))))
-    return []
+async def _ask(gateway: AdminGateway, kind: str, typed: dict[str, Any]) -> Sequence[str]:
+    namespace = str(typed["namespace"]).removeprefix("/") if typed.get("namespace") else None
+    topic = _whole_name(str(typed["topic"]), namespace) if typed.get("topic") else None
+    names = await names_of(gateway, kind, namespace=namespace, topic=topic)
+    return [TopicName.parse(name).local for name in names] if kind == "topic" and namespace else names
 
 
-async def _topics(gateway: AdminGateway, namespace: str | None) -> list[str]:
-    if namespace:
-        return [info.topic.local for info in await gateway.topics(namespace.removeprefix("/"))]
-    return [str(info.topic) for each in await gateway.namespaces() for info in await gateway.topics(each)]
-
-
-def _topic(text: str, namespace: str | None) -> TopicName:
+def _whole_name(text: str, namespace: str | None) -> str:
     if "/" not in text and namespace:
-        text = f"/{namespace.removeprefix('/')}/{text}"
-    return TopicName.parse(text if text.startswith("/") else f"/{text}")
-
-
-def _is_over(approval: str, applied_ms: int | None) -> bool:
-    return applied_ms is not None or approval == PlanStatus.REJECTED
+        text = f"/{namespace}/{text}"
+    return text if text.startswith("/") else f"/{text}"
 
 
 def _typed(context: typer.Context) -> dict[str, Any]:

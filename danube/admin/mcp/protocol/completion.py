@@ -4,15 +4,17 @@ It reads names alone and is not written to the audit log: it is called at every 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
 
 from mcp_types import CompleteRequestParams, Completion
 
+from danube.admin.completion import names_of
 from danube.admin.gateway import AdminGateway
 from danube.admin.present import printable
 from danube.model.errors import DanubeError
 from danube.model.limits.faces import MCP_COMPLETION_TIMEOUT_S, MCP_COMPLETIONS_MAX
-from danube.model.topic import TopicName
+
+_KINDS = {"namespace": "namespace", "topic": "topic", "name": "topic", "subscription": "subscription"}
+"""What arguments of prompts and resources name."""
 
 
 async def complete(gateway: AdminGateway, params: CompleteRequestParams) -> Completion:
@@ -20,7 +22,7 @@ async def complete(gateway: AdminGateway, params: CompleteRequestParams) -> Comp
     given = (params.context.arguments if params.context else None) or {}
     try:
         async with asyncio.timeout(MCP_COMPLETION_TIMEOUT_S):
-            names = await _names(gateway, params.argument.name, given)
+            names = await names_of(gateway, _KINDS.get(params.argument.name, ""), topic=given.get("topic"))
     except (DanubeError, TimeoutError):
         names = ()
     typed = params.argument.value.casefold()
@@ -30,17 +32,3 @@ async def complete(gateway: AdminGateway, params: CompleteRequestParams) -> Comp
     )
     shown = found[:MCP_COMPLETIONS_MAX]
     return Completion(values=shown, total=len(found), has_more=len(found) > len(shown))
-
-
-async def _names(gateway: AdminGateway, kind: str, given: Mapping[str, str]) -> Sequence[str]:
-    match kind:
-        case "namespace":
-            return await gateway.namespaces()
-        case "topic" | "name":
-            return [
-                str(info.topic) for namespace in await gateway.namespaces() for info in await gateway.topics(namespace)
-            ]
-        case "subscription" if "topic" in given:
-            return await gateway.subscriptions(TopicName.parse(given["topic"]))
-        case _:
-            return ()
