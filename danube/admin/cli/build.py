@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from danube.admin.cli import plan_flow
-from danube.admin.cli.call import new_shell, show, stdout_screen, watch
+from danube.admin.cli.call import Shell, show, stdout_screen, watch
 from danube.admin.cli.commands import contexts
 from danube.admin.cli.commands.explain import explanation, overview
 from danube.admin.cli.commands.original import ALIASES, Alias, aliased
@@ -116,7 +116,7 @@ def _add(parent: typer.Typer, verb: str, command: Callable[..., Any], operation:
 
 def _operation_command(operation: AnyOperation, connect: Connect) -> Callable[..., ExitCode]:
     def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - whatever the operation takes
-        shell = new_shell(connect, _target(context), output_options_of(context))
+        shell = Shell(connect=connect, target=_target(context), output=output_options_of(context))
         params = parsed(operation, typed)
         if operation.needs_person:
             return plan_flow.consent(shell, operation, params)
@@ -135,7 +135,8 @@ def _alias_command(alias: Alias, connect: Connect) -> Callable[..., ExitCode]:
     operation = aliased(alias)
 
     def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - as above
-        shell = new_shell(connect, _target(context), output_options_of(context), alias.only, alias.shown_as)
+        output, target = output_options_of(context), _target(context)
+        shell = Shell(connect=connect, target=target, output=output, only=alias.only, shown_as=alias.shown_as)
         return show(shell, operation, shell.call(operation, parsed(operation, typed)))
 
     parameters = [

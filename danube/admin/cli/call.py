@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,7 +36,7 @@ class Shell:
     connect: Connect
     target: Target
     output: OutputOptions
-    clock: Clock
+    clock: Clock = field(default_factory=SystemClock)
     only: tuple[str, ...] = ()
     """Fields to show: of a row in a listing, of the result elsewhere; all of them when empty."""
     shown_as: str = ""
@@ -105,13 +105,6 @@ def stdout_screen(output: OutputOptions) -> Screen:
     is_terminal = console.is_terminal(sys.stdout)
     is_plain = output.no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return Screen(is_terminal=is_terminal, width=shutil.get_terminal_size().columns, color=is_terminal and not is_plain)
-
-
-def new_shell(
-    connect: Connect, target: Target, output: OutputOptions, only: tuple[str, ...] = (), shown_as: str = ""
-) -> Shell:
-    """On this machine's clock."""
-    return Shell(connect=connect, target=target, output=output, clock=SystemClock(), only=only, shown_as=shown_as)
 
 
 def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an AdminGateway, which Connect opens

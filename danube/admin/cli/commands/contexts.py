@@ -49,13 +49,7 @@ def list_command(context: typer.Context) -> None:
     from danube.admin.profiles import list_contexts  # noqa: PLC0415 - `--help` reads no contexts
 
     rows = [
-        {
-            "name": name,
-            "current": is_current,
-            "endpoint": each.endpoint,
-            "access": each.access,
-            "approval": each.approval,
-        }
+        {"name": name, "current": is_current, **each.model_dump(include={"endpoint", "access", "approval"})}
         for name, each, is_current in list_contexts(_file(context))
     ]
     _show(output_options_of(context), rows)
@@ -123,23 +117,11 @@ def set_command(
     ] = None,
 ) -> None:
     """Create a context, or change what is given of one; the first one is used from then on."""
+    typed = locals()
     from danube.admin.profiles import Context, set_context  # noqa: PLC0415 - as above
 
-    given: dict[str, Any] = {
-        "endpoint": endpoint,
-        "access": access,
-        "approval": approval,
-        "tls": tls,
-        "ca": ca,
-        "cert": cert,
-        "key": key,
-        "domain": domain,
-        "token_file": token_file,
-        "token_env": token_env,
-        "yes": always_yes,
-        "colour": colour,
-    }
-    changes = {field: value for field, value in given.items() if value is not None}
+    given = {**typed, "yes": always_yes}
+    changes = {field: value for field, value in given.items() if field in Context.model_fields and value is not None}
     for field in unset or []:
         if field.replace("-", "_") not in Context.model_fields:
             raise InvalidRequestError(f"a context has no {field}: it has {', '.join(Context.model_fields)}")

@@ -7,21 +7,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from danube.admin.mcp.original_config import read_original_config
 from danube.admin.mcp.server import DEFAULT_NAME, build_server
 from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenRequests, standard_streams
 from danube.admin.mcp.transport.tokens import BearerToken
+from danube.admin.present import printable
 from danube.admin.profiles import checked_endpoint
 from danube.admin.target import Connect, Target
+from danube.model.errors import SettingsError
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, whoever_calls
 from danube.runtime.process import on_end
+from danube.runtime.settings import read_settings_file
 
 PROGRAM = "danube-admin"
+_NOT_USED = {
+    "prometheus_url": "metrics of brokers are read by other means",
+    "deployment": "logs of brokers are read by other means",
+    "resources": "the original does not use it either",
+}
+"""Fields of the original's configuration that mean nothing here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,29 @@ async def _configured(target: Target, config_file: Path) -> Target:
         return target
     token = target.token if target.context is None else None
     return replace(target, endpoint=endpoint, tls=endpoint.startswith("https://"), context=None, token=token)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalConfig:
+    """The part of the original's `mcp-config.yml` that counts."""
+
+    broker_endpoint: str
+    remarks: tuple[str, ...]
+    """What of the file has no meaning here, a sentence each."""
+
+
+def read_original_config(path: Path) -> OriginalConfig:
+    """Read the file. Raises SettingsError, also where `broker_endpoint` is missing, as the original does."""
+    values: dict[str, Any] = dict(read_settings_file(path))
+    endpoint = values.pop("broker_endpoint", None)
+    if not isinstance(endpoint, str) or not endpoint:
+        raise SettingsError(f"{path} has no broker_endpoint: write `broker_endpoint: http://127.0.0.1:50051`")
+    return OriginalConfig(endpoint, tuple(_remark(path, str(name)) for name in values))
+
+
+def _remark(path: Path, name: str) -> str:
+    reason = _NOT_USED.get(name)
+    return f"{path}: {name} is not used: {reason}" if reason else f"{path}: {printable(name[:60])} is not known"
 
 
 @contextlib.contextmanager

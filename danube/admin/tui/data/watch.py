@@ -64,6 +64,7 @@ class Watch:
         self._after: DescribeCursor | None = None
         self._is_sweeping = False
         self._bound = asyncio.Timeout(None)
+        self._drawn: Callable[[], None] = lambda: None
         self.health: Health | None = None
         self.brokers: Sequence[BrokerInfo] = ()
         self.namespaces: Sequence[str] = ()
@@ -90,10 +91,11 @@ class Watch:
 
         A broker that does not answer ends the round: what is known stays.
         """
+        self._drawn = drawn
         for part in parts:
             try:
                 async with asyncio.timeout(self._timeout_s) as self._bound:
-                    await self._reader(part)(drawn)
+                    await self._reader(part)()
             except (UnavailableError, DeadlineExceededError, TimeoutError) as error:
                 self._lost(error)
                 drawn()
@@ -105,7 +107,7 @@ class Watch:
             self._reached()
             drawn()
 
-    def _reader(self, part: Part) -> Callable[[Callable[[], None]], Awaitable[None]]:
+    def _reader(self, part: Part) -> Callable[[], Awaitable[None]]:
         return {
             Part.HEALTH: self._read_health,
             Part.TOPICS: self._read_topics,
@@ -115,25 +117,23 @@ class Watch:
             Part.TOPIC: self._read_topic,
         }[part]
 
-    async def _read_health(self, drawn: Callable[[], None]) -> None:
-        del drawn
+    async def _read_health(self) -> None:
         self.is_ours = (await self._gateway.connection()).is_ours
         if HEALTH_CHECK.run is not None:
             call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
             self.health = await HEALTH_CHECK.run(call, Params())
 
-    async def _read_brokers(self, drawn: Callable[[], None]) -> None:
-        del drawn
+    async def _read_brokers(self) -> None:
         self.brokers = await self._gateway.brokers()
         self.namespaces = await self._gateway.namespaces()
 
-    async def _read_topics(self, drawn: Callable[[], None]) -> None:
+    async def _read_topics(self) -> None:
         try:
-            await self._sweep(drawn)
+            await self._sweep()
         except UnsupportedError:
             await self._list()
 
-    async def _sweep(self, drawn: Callable[[], None]) -> None:
+    async def _sweep(self) -> None:
         for _ in range(TUI_PAGES_A_ROUND):
             if not self._is_sweeping:
                 self.topics.start()
@@ -149,7 +149,7 @@ class Watch:
             self._bound.reschedule(asyncio.get_running_loop().time() + self._timeout_s)  # the bound is of one page
             if not self.topics.is_complete:
                 self._reached()
-                drawn()
+                self._drawn()
 
     def _take(self, page: TopicsPage) -> None:
         self.topics.add_described(page.topics, self._clock.monotonic_s())
@@ -171,23 +171,20 @@ class Watch:
         self._is_sweeping = False
         self.topics.finish()
 
-    async def _read_plans(self, drawn: Callable[[], None]) -> None:
-        del drawn
+    async def _read_plans(self) -> None:
         now_ms = self._clock.now_ms()
         views = [plan_view(plan, now_ms) for plan in await self._gateway.plans()]
         views.sort(key=lambda view: (view.status is not PlanStatus.WAITING, view.status.is_over, -view.created_ms))
         self.plans = views[:TUI_PLANS_MAX]
 
-    async def _read_audit(self, drawn: Callable[[], None]) -> None:
-        del drawn
+    async def _read_audit(self) -> None:
         start = self.audit.next
         if start is None:
             newest = await self._gateway.audit(0, 1)
             start = max(newest.start, newest.end - TUI_AUDIT_RECORDS_MAX)
         self.audit.add(await self._gateway.audit(start, AUDIT_PAGE_MAX), start)
 
-    async def _read_topic(self, drawn: Callable[[], None]) -> None:
-        del drawn
+    async def _read_topic(self) -> None:
         name = self.opened
         if name is None:
             return

@@ -31,7 +31,7 @@ from danube.model.records.audit import AuditRecord, Outcome
 
 
 class Pane(StrEnum):
-    """One of the lists; its value is the id of its widget."""
+    """One of the lists; its value is the id of its widget, and the part that it shows."""
 
     TOPICS = "topics"
     BROKERS = "brokers"
@@ -39,12 +39,6 @@ class Pane(StrEnum):
     AUDIT = "audit"
 
 
-_PARTS = {
-    Pane.TOPICS: Part.TOPICS,
-    Pane.BROKERS: Part.BROKERS,
-    Pane.PLANS: Part.PLANS,
-    Pane.AUDIT: Part.AUDIT,
-}
 _COLUMNS = {
     Pane.BROKERS: (
         Column("Broker", 22),
@@ -97,8 +91,7 @@ class Workspace(BaseScreen):
         self._words = ""
 
     def parts(self) -> Sequence[Part]:
-        part = _PARTS[self.pane]
-        return tuple(dict.fromkeys((Part.HEALTH, part, Part.PLANS, Part.BROKERS)))
+        return tuple(dict.fromkeys((Part.HEALTH, Part(self.pane), Part.PLANS, Part.BROKERS)))
 
     def selection(self) -> Mapping[str, str]:
         chosen = self._rows(self.pane).selected
@@ -130,7 +123,7 @@ class Workspace(BaseScreen):
             Pane.AUDIT: self._draw_audit,
         }[self.pane]
         note = draw(watch)
-        self.query_one("#note", Static).update(plain(watch.problems.get(_PARTS[self.pane]) or note))
+        self.query_one("#note", Static).update(plain(watch.problems.get(Part(self.pane)) or note))
 
     def action_open(self, pane: str) -> None:
         self.pane = Pane(pane)

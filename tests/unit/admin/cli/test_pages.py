@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from danube.admin.cli.call import new_shell
+from danube.admin.cli.call import Shell
 from danube.admin.cli.output.options import OutputOptions
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
@@ -46,7 +46,8 @@ def listing(last: int | None) -> Operation[PageParams, Rows]:
 
 
 def rows_of(gateway: MemoryGateway, last: int | None, params: Params) -> list[str]:
-    result = new_shell(connect_to(gateway), Target(), OutputOptions()).call(listing(last), params)
+    shell = Shell(connect=connect_to(gateway), target=Target(), output=OutputOptions())
+    result = shell.call(listing(last), params)
     assert isinstance(result, Rows)
     return [row.name for row in result.rows]
 

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.admin.__main__ import app
-from danube.admin.mcp.original_config import read_original_config
-from danube.admin.mcp.transport.serve import _configured
+from danube.admin.mcp.transport.serve import _configured, read_original_config
 from danube.admin.target import Target
 from danube.model.errors import SettingsError
 from danube.testing.patience import PATIENCE_S
