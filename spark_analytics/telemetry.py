@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
+from danube.model.lag.records import ADDED_UP, AS_TOLD
 from danube.model.limits.faces import LAG_NUMBER_END
 from danube.model.records.telemetry import KINDS, VERSION
 
@@ -20,21 +21,6 @@ _SUBSCRIPTION: Final = (
     " acknowledged_beyond BIGINT, lag_messages BIGINT, in_flight BIGINT, waiting BIGINT, ready BIGINT,"
     " redelivered BIGINT, nacked BIGINT, oldest_unread_append_ms BIGINT, head_append_ms BIGINT, blocked BIGINT"
 )
-_ADDED_UP: Final = (
-    "start_offset",
-    "head",
-    "position",
-    "acknowledged_beyond",
-    "lag_messages",
-    "in_flight",
-    "waiting",
-    "ready",
-    "redelivered",
-    "nacked",
-)
-
-_AS_TOLD: Final = ("oldest_unread_append_ms", "head_append_ms", "blocked")
-"""Null is not 0 here."""
 
 
 def telemetry_records(messages: DataFrame, seen: Observation | None = None) -> DataFrame:
@@ -71,7 +57,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
         (F.col("kind") == "subscription")
         & _are_there("topic", "topic_id", "subscription", "subscription_id")
         & F.col("topic").rlike("^/[^/]+/[^/]+$")
-        & _are_numbers("at_ms", "sequence", "consumers", *_ADDED_UP, *_AS_TOLD)
+        & _are_numbers("at_ms", "sequence", "consumers", *ADDED_UP, *AS_TOLD)
     )
     return observed.select(
         "topic",
@@ -85,8 +71,8 @@ def subscription_records(records: DataFrame) -> DataFrame:
         "subscription_id",
         F.col("head").isNotNull().alias("kept"),
         F.coalesce("consumers", F.lit(0)).alias("consumers"),
-        *(F.coalesce(name, F.lit(0)).alias(name) for name in _ADDED_UP),
-        *_AS_TOLD,
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in ADDED_UP),
+        *AS_TOLD,
     )
 
 

@@ -11,27 +11,15 @@ from danube.admin.mcp import command as mcp
 from danube.admin.target import Connect, Target
 from danube.admin.tui import command as tui
 from danube.admin.web import command as web
-from danube.model.errors import SettingsError
 
 
 def app(connect: Connect) -> typer.Typer:
     """Everything, on gateways that `connect` opens."""
     built = build_app(connect)
     tui.add_commands(built, connect)
-    web.add_commands(built, connect, serve_mcp)
+    web.add_commands(built, connect, mcp.serve_mcp)
     mcp.add_commands(built, connect)
     return built
-
-
-async def serve_mcp(connect: Connect, target: Target, wanted: web.McpWanted) -> None:
-    """The assistant's side of `serve`. Raises SettingsError where its package is missing."""
-    try:
-        from danube.admin.mcp.transport.serve import McpOptions, serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"
-        ) from None
-    await serve_stdio(connect, target, McpOptions(config_file=wanted.config_file))
 
 
 def connect(target: Target) -> AbstractAsyncContextManager[AdminGateway]:

@@ -21,6 +21,15 @@ REST_MAX_S = 0.005
 """However long it has computed."""
 
 
+async def run_apart(name: str, work: Callable[[], T]) -> T:
+    """Run `work` in a thread of its own: for what is rare enough not to keep one."""
+    thread = BlockingThread(name)
+    try:
+        return await thread.run(work)
+    finally:
+        await thread.aclose()
+
+
 class BlockingRunner(Protocol):
     """Runs blocking functions in the order in which they were handed over, away from the event loop."""
 

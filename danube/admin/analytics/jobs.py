@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import IO, TypeVar
+from typing import IO
 
 from danube.model.errors import LimitReachedError, UnsupportedError
 from danube.model.limits.faces import (
@@ -24,10 +24,8 @@ from danube.model.limits.faces import (
     ANALYTICS_RUN_S_MAX,
     ANALYTICS_RUNS_MAX,
 )
-from danube.runtime.blocking import BlockingThread
+from danube.runtime.blocking import run_apart
 from danube.runtime.clock import Clock, TimerHandle
-
-T = TypeVar("T")
 
 
 def require_spark() -> None:
@@ -60,7 +58,7 @@ class Job:
 
     async def last_words(self) -> str:
         """The last line that it said; empty when it said nothing."""
-        return await _in_thread(self._read_last_words)
+        return await run_apart("analytics job", self._read_last_words)
 
     def _read_last_words(self) -> str:
         size = os.fstat(self.log.fileno()).st_size
@@ -93,7 +91,7 @@ class Jobs:
                 f"{len(running)} runs are under way here ({', '.join(running)}), which is the limit: wait for one with"
                 " get_analytics_result"
             )
-        job = await _in_thread(lambda: _launch(run_id, command))
+        job = await run_apart("analytics job", lambda: _launch(run_id, command))
         self._jobs[run_id] = job
         job.timer = clock.call_at(clock.monotonic_s() + time_limit_s + ANALYTICS_RUN_GRACE_S, job.kill)
         _take_note_of_end(job)
@@ -120,15 +118,6 @@ class Jobs:
 
 JOBS = Jobs()
 """Those of this process."""
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Work that waits for the disk or the system, away from the event loop; rare enough for a thread of its own."""
-    thread = BlockingThread("analytics job")
-    try:
-        return await thread.run(work)
-    finally:
-        await thread.aclose()
 
 
 def _launch(run_id: str, command: Sequence[str]) -> Job:

@@ -13,7 +13,7 @@ from danube.admin.gateway import AdminGateway, SystemRecord
 from danube.model.calls.admin import DescribeTopics, SubscriptionDescription, TopicDescription
 from danube.model.errors import InvalidRequestError, UnsupportedError
 from danube.model.lag.group import LagFilter, PartitionLag
-from danube.model.lag.records import deserted, observations_of
+from danube.model.lag.records import Key, deserted, observations_of
 from danube.model.lag.rules import judge
 from danube.model.lag.verdict import LagPolicy, Observation
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
@@ -27,9 +27,6 @@ from danube.model.limits.faces import (
 from danube.model.records.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
-
-Key = tuple[str, str]
-"""Topic and subscription."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

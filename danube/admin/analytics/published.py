@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from danube.admin.gateway import AdminGateway
 from danube.model.errors import InvalidRequestError
@@ -14,17 +13,6 @@ from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, Run, decode
 from danube.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedLag:
-    """A finished lag result, or the part of it that was asked for."""
-
-    run: Run
-    groups: list[GroupLag]
-    """The worst first."""
-    partitions: list[PartitionLag]
-    policy: LagPolicy = field(default_factory=LagPolicy)
 
 
 async def published_runs(gateway: AdminGateway, clock: Clock) -> list[Run]:
@@ -57,14 +45,15 @@ def newest_readable(runs: Iterable[Run], job: str) -> Run | None:
     return None
 
 
-def lag_of(run: Run, wanted: LagFilter) -> PublishedLag:
-    """The part of a lag result that is asked for. Raises InvalidRequestError for rows that are none."""
-    policy = LagPolicy()
+def lag_of(run: Run, wanted: LagFilter) -> tuple[list[GroupLag], list[PartitionLag]]:
+    """The part of a lag result that is asked for, the worst groups first. Raises InvalidRequestError for rows that are
+    none.
+    """
     partitions = [partition_of(row) for row in run.tables.get(PARTITIONS, ())]
     groups = [group_of(row) for row in run.tables.get(GROUPS, ())]
     kept = [one for one in partitions if wanted.takes(one.topic, one.subscription)]
     asked = [one for one in groups if wanted.takes(one.topic, one.subscription)]
-    return PublishedLag(run=run, groups=asked or groups_of(kept, policy), partitions=kept, policy=policy)
+    return asked or groups_of(kept, LagPolicy()), kept
 
 
 def _filter_of(run: Run) -> LagFilter | None:

@@ -10,7 +10,7 @@ import typer
 
 from danube.admin.access import AccessLevel, ApprovalMode
 from danube.admin.profiles import TargetFlags, resolve_target
-from danube.admin.target import Connect
+from danube.admin.target import Connect, Target
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import awaited, ended
@@ -98,17 +98,31 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
         raise typer.Exit(ended(serve, PROGRAM))
 
 
-def _options(toolsets: str, name: str) -> "McpOptions":
-    """Raises SettingsError for an extra that is missing, and for a toolset that is not there."""
+async def serve_mcp(connect: Connect, target: Target, config_file: Path | None) -> None:
+    """The assistant's side of `danube-admin serve`. Raises SettingsError for an extra that is missing."""
+    options = _options_type()(config_file=config_file)
+    from danube.admin.mcp.transport.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
+
+    await serve_stdio(connect, target, options)
+
+
+def _options_type() -> "type[McpOptions]":
+    """Raises SettingsError for an extra that is missing."""
     try:
-        from danube.admin.mcp.transport.serve import McpOptions  # noqa: PLC0415 - the extra is loaded when it is used
+        from danube.admin.mcp.transport.serve import McpOptions  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"
         ) from None
+    return McpOptions
+
+
+def _options(toolsets: str, name: str) -> "McpOptions":
+    """Raises SettingsError for an extra that is missing, and for a toolset that is not there."""
+    options = _options_type()
     from danube.admin.mcp.tool_catalogue import check_toolsets  # noqa: PLC0415 - as above
 
     if not re.fullmatch(r"[\w.-]{0,60}", name):
         raise SettingsError(f"--name {name[:60]!r} cannot name a server: use letters, digits, '_', '.' and '-'")
     names = [each.strip() for each in toolsets.split(",") if each.strip()]
-    return McpOptions(toolsets=check_toolsets(names), name=name)
+    return options(toolsets=check_toolsets(names), name=name)

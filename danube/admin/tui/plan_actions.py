@@ -34,18 +34,10 @@ def apply_act(operation: AnyOperation, params: Params, plan_id: str) -> Act:
     return Act(verb="apply the plan", word=word, operation=operation, params=params, plan_id=plan_id)
 
 
-def approve_act(plan_id: str) -> Act:
-    """Approve a plan: wants its id."""
-    operation = operation_of(APPROVE)
-    params = parse_arguments(operation, {"plan_id": plan_id})
-    return Act(verb="approve the plan", word=plan_id, operation=operation, params=params)
-
-
-def reject_act(plan_id: str) -> Act:
-    """Reject a plan: wants a yes."""
-    operation = operation_of(REJECT)
-    params = parse_arguments(operation, {"plan_id": plan_id})
-    return Act(verb="reject the plan", word=YES, operation=operation, params=params)
+def decision_act(name: str, verb: str, word: str, plan_id: str) -> Act:
+    """Approve or reject a plan: to approve wants its id, to reject a yes."""
+    operation = operation_of(name)
+    return Act(verb=verb, word=word, operation=operation, params=parse_arguments(operation, {"plan_id": plan_id}))
 
 
 def consent_act(operation: AnyOperation, params: Params, plan_id: str | None) -> Act:
@@ -56,7 +48,10 @@ def consent_act(operation: AnyOperation, params: Params, plan_id: str | None) ->
 def acts_on(plan: PlanView) -> dict[str, Act]:
     """By key, what can be done with a plan as it stands."""
     if plan.status is PlanStatus.WAITING:
-        return {"a": approve_act(plan.plan_id), "x": reject_act(plan.plan_id)}
+        return {
+            "a": decision_act(APPROVE, "approve the plan", plan.plan_id, plan.plan_id),
+            "x": decision_act(REJECT, "reject the plan", YES, plan.plan_id),
+        }
     operation = BY_NAME.get(plan.operation)
     if operation is None or not is_applicable_on(plan, Face.TUI):
         return {}

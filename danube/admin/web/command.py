@@ -55,16 +55,9 @@ class Mode(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class McpWanted:
-    """Flags of `serve` for the assistant's side."""
-
-    config_file: Path | None = None
-    """The original's `mcp-config.yml`."""
-
-
-ServeMcp = Callable[[Connect, Target, McpWanted], Coroutine[Any, Any, None]]
-"""Serves an assistant on standard input and output, until it closes its end."""
+ServeMcp = Callable[[Connect, Target, Path | None], Coroutine[Any, Any, None]]
+"""Serves an assistant on standard input and output, until it closes its end; the file is the original's configuration.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +69,7 @@ class _Wanted:
     mcp: Target
     exposure: Exposure
     ready: ReadyFile
-    mcp_wanted: McpWanted
+    mcp_config: Path | None
 
 
 def add_commands(app: typer.Typer, connect: Connect, serve_mcp: ServeMcp | None = None) -> None:
@@ -178,7 +171,7 @@ class _Serve:
                     listen_addr=listen_addr, public_url=public_url, tokens=read_tokens(token_file, os.environ)
                 ),
                 ready=ready,
-                mcp_wanted=McpWanted(config),
+                mcp_config=config,
             )
             awaited(_work_of(self._connect, self._serve_mcp, wanted))
             return ExitCode.OK
@@ -223,7 +216,7 @@ def _work_of(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> C
             f"--mode {wanted.mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"
         )
     if wanted.mode is Mode.MCP and serve_mcp is not None:
-        return serve_mcp(connect, wanted.mcp, wanted.mcp_wanted)
+        return serve_mcp(connect, wanted.mcp, wanted.mcp_config)
     check_exposure(wanted.exposure, wanted.web.guard.level)
     for warning in warnings_of(wanted.exposure):
         say(warning, PROGRAM)
@@ -243,5 +236,5 @@ def _serving(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> C
         shown = wanted.exposure.public_url or url
         say(f"serving {wanted.web.endpoint} on {shown} with access {level}; Ctrl-C stops it", PROGRAM)
 
-    beside = partial(serve_mcp, connect, wanted.mcp, wanted.mcp_wanted) if serve_mcp is not None else None
+    beside = partial(serve_mcp, connect, wanted.mcp, wanted.mcp_config) if serve_mcp is not None else None
     return serve_until_told(connect, wanted.web, wanted.exposure, tell=tell, ready=wanted.ready, beside=beside)

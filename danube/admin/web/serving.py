@@ -19,7 +19,7 @@ from danube.admin.web.server import WebServer
 from danube.model.limits.faces import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import HttpPort, listen
-from danube.runtime.blocking import BlockingThread
+from danube.runtime.blocking import run_apart
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.process import on_end
 from danube.runtime.ready_file import ReadyFile
@@ -107,8 +107,5 @@ async def serve_until_told(
 
 
 async def _tell_ready(ready: ReadyFile, running: Running) -> None:
-    thread = BlockingThread("ready-file")
-    try:
-        await thread.run(lambda: ready.write({"web": running.address, "url": running.url, "pid": os.getpid()}))
-    finally:
-        await thread.aclose()
+    content = {"web": running.address, "url": running.url, "pid": os.getpid()}
+    await run_apart("ready-file", lambda: ready.write(content))

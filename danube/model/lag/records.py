@@ -1,6 +1,7 @@
 """Telemetry records -> the lag of every subscription at a time. Pure."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from danube.model.lag.group import PartitionLag
 from danube.model.lag.rules import judge
@@ -9,6 +10,21 @@ from danube.model.records.telemetry import Reading, Stamp, SubscriptionReading
 
 Key = tuple[str, str]
 """Topic and subscription."""
+ADDED_UP: Final = (
+    "start_offset",
+    "head",
+    "position",
+    "acknowledged_beyond",
+    "lag_messages",
+    "in_flight",
+    "waiting",
+    "ready",
+    "redelivered",
+    "nacked",
+)
+"""Numbers of a reading that are 0 where nothing is kept."""
+AS_TOLD: Final = ("oldest_unread_append_ms", "head_append_ms", "blocked")
+"""Numbers of a reading where null is not 0."""
 
 
 def judge_all(records: Iterable[tuple[Stamp, Reading]], at_ms: int, policy: LagPolicy) -> list[PartitionLag]:
@@ -45,6 +61,8 @@ def deserted(verdict: LagVerdict, heard: Mapping[str, int], policy: LagPolicy) -
 
 def observation_of(stamp: Stamp, reading: SubscriptionReading) -> Observation:
     """Observation that one record gives."""
+    numbers: dict[str, Any] = {name: getattr(reading, name) or 0 for name in ADDED_UP}
+    as_told: dict[str, Any] = {name: getattr(reading, name) for name in AS_TOLD}
     return Observation(
         at_ms=stamp.at_ms,
         broker_id=stamp.broker_id,
@@ -55,17 +73,6 @@ def observation_of(stamp: Stamp, reading: SubscriptionReading) -> Observation:
         subscription_id=reading.subscription_id,
         kept=reading.head is not None,
         consumers=reading.consumers,
-        start_offset=reading.start_offset or 0,
-        head=reading.head or 0,
-        position=reading.position or 0,
-        acknowledged_beyond=reading.acknowledged_beyond or 0,
-        lag_messages=reading.lag_messages or 0,
-        in_flight=reading.in_flight or 0,
-        waiting=reading.waiting or 0,
-        ready=reading.ready or 0,
-        redelivered=reading.redelivered or 0,
-        nacked=reading.nacked or 0,
-        blocked=reading.blocked,
-        oldest_unread_append_ms=reading.oldest_unread_append_ms,
-        head_append_ms=reading.head_append_ms,
+        **numbers,
+        **as_told,
     )

@@ -5,7 +5,6 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from danube.admin.present import printable
 from danube.admin.profiles import checked_endpoint
 from danube.admin.target import Connect, Target
 from danube.model.errors import SettingsError
-from danube.runtime.blocking import BlockingThread
+from danube.runtime.blocking import run_apart
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, whoever_calls
 from danube.runtime.process import on_end
@@ -76,11 +75,7 @@ async def serve_http(
 
 async def _configured(target: Target, config_file: Path) -> Target:
     """The target with the endpoint of the original's file; a context's token goes to that context's cluster alone."""
-    thread = BlockingThread("mcp-config")
-    try:
-        config = await thread.run(partial(read_original_config, config_file))
-    finally:
-        await thread.aclose()
+    config = await run_apart("mcp-config", lambda: read_original_config(config_file))
     for remark in config.remarks:
         say(remark, PROGRAM)
     endpoint = checked_endpoint(config.broker_endpoint, tls=target.tls)

@@ -202,16 +202,16 @@ async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
 
 
 def _from_spark(run: Run, wanted: LagFilter, age_s: float) -> _Answer:
-    found = lag_of(run, wanted)
+    groups, partitions = lag_of(run, wanted)
     cut = sum(run.totals.values()) > sum(len(rows) for rows in run.tables.values())
     return _Answer(
         answered_by=LagSource.SPARK,
         reason=f"run {run.run_id} judged {age_s:,.0f} s ago" + ("; it holds the worst rows only" if cut else ""),
         as_of_ms=run.as_of_ms,
-        policy=found.policy,
+        policy=LagPolicy(),
         run_id=run.run_id,
-        groups=found.groups,
-        partitions=found.partitions,
+        groups=groups,
+        partitions=partitions,
     )
 
 

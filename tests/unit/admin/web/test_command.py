@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from danube.admin.access import AccessLevel
 from danube.admin.profiles import TargetFlags
 from danube.admin.target import Connect, Target
-from danube.admin.web.command import McpWanted, ServeMcp, add_commands, read_tokens
+from danube.admin.web.command import ServeMcp, add_commands, read_tokens
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
 from danube.testing.patience import PATIENCE_S
@@ -21,7 +21,7 @@ from tests.faces.memory_gateway import connect_to
 from tests.faces.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
-Served = list[tuple[Target, McpWanted]]
+Served = list[tuple[Target, Path | None]]
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +43,8 @@ def run(*words: str, serve_mcp: ServeMcp | None = None) -> Any:
 
 
 def served(log: Served) -> ServeMcp:
-    async def serve_mcp(connect: Connect, target: Target, wanted: McpWanted) -> None:
-        log.append((target, wanted))
+    async def serve_mcp(connect: Connect, target: Target, config_file: Path | None) -> None:
+        log.append((target, config_file))
 
     return serve_mcp
 
@@ -77,7 +77,7 @@ def test_the_assistants_side_is_served_with_the_flags_of_the_original() -> None:
     assert ended.exit_code == 0, ended.stderr
     ((target, wanted),) = log
     assert (target.endpoint, target.timeout_s, target.tls_domain) == ("https://b1:50051", 2.5, "broker")
-    assert (str(target.ca_file), wanted.config_file) == ("ca.pem", Path("mcp.yml"))
+    assert (str(target.ca_file), wanted) == ("ca.pem", Path("mcp.yml"))
 
 
 def test_in_mode_all_both_sides_run_and_end_together_with_their_own_access_levels() -> None:
