@@ -14,9 +14,10 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_payloads
+from danube.storage.environment import StorageEnvironment
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.settings import JournalSettings, StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 
 
 def batch_of(size: int) -> bytes:

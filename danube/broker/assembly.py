@@ -59,8 +59,9 @@ from danube.rpc.carrier import Carrier, CarrierOptions, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.tasks import TaskScope
+from danube.storage.environment import StorageEnvironment
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 
 
 @dataclass(frozen=True, slots=True)

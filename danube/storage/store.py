@@ -5,20 +5,15 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from danube.metadata.records.storage import StorageRecords, TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
-from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
-from danube.runtime.disk import Disk
-from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
 from danube.storage.disk_space import SpaceGate, SpaceLevel, check_space
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.deletion import TopicDeleter, sweep_orphans
 from danube.storage.flush.manifest_builder import ManifestBuilder
 from danube.storage.flush.manifest_commit import ManifestCommitter
@@ -27,7 +22,6 @@ from danube.storage.flush.segment_flusher import FlushReport, NamedTopics, Segme
 from danube.storage.flush.topic_histories import TopicHistories
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import FOLDER
-from danube.storage.journal.reader import JournalReader
 from danube.storage.log.read_throttle import ColdReadThrottle
 from danube.storage.log.tiered_log import ColdStore, TieredLog
 from danube.storage.open_checks import find_newer, keep_cursors_within, refuse_outdated
@@ -36,42 +30,13 @@ from danube.storage.retention.enforcer import OldestUnread, Policies, RetentionE
 from danube.storage.retention.rules import Retention, TrimPreview
 from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.reader import SegmentReader
-from danube.storage.settings import StorageSettings, StorageStats
+from danube.storage.settings import StorageStats
 from danube.storage.stored_topics import Readable, StoredTopics
-from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 
 _Step = Callable[[], Awaitable[object]]
 
-_DEFAULTS = StorageSettings()
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageEnvironment:
-    """Parts that a storage is built from. The runners are a thread each: the caller closes them after the storage."""
-
-    disk: Disk
-    clock: Clock
-    rng: Rng
-    records: StorageRecords
-    runner: BlockingRunner
-    """The journal's."""
-    read_runner: BlockingRunner
-    """For cold reads."""
-    flush_runner: BlockingRunner
-    """For making segments."""
-    broker_id: int
-    settings: StorageSettings = _DEFAULTS
-    reading_tier: SegmentTier = field(init=False)
-    """Used in the reading thread only."""
-    writing_tier: SegmentTier = field(init=False)
-    """Used in the flushing thread only."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reading_tier", DirectoryTier(self.disk))
-        object.__setattr__(self, "writing_tier", DirectoryTier(self.disk))
 
 
 class Storage:
@@ -108,41 +73,22 @@ class Storage:
             last_file_from=lambda: journal.last_file_position,
             throttle=ColdReadThrottle(environment.clock, journal.sync_watch),
         )
-        self._writer = _writer(environment, folder)
-        self._committer = ManifestCommitter(
-            environment.records,
-            topics.histories,
-            reading_tier=environment.reading_tier,
-            read_runner=environment.read_runner,
-            drop_flushed=journal.drop_flushed,
-        )
+        self._writer = ManifestBuilder(environment, folder)
+        self._committer = ManifestCommitter(environment, topics.histories, drop_flushed=journal.drop_flushed)
         self._flusher = SegmentFlusher(
+            environment,
             journal,
             topics,
             self._writer,
             self._committer,
-            clock=environment.clock,
-            runner=environment.flush_runner,
-            cache_bytes=environment.settings.journal.cache_bytes_max,
             is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
             is_full=lambda: self._gate.level is SpaceLevel.REFUSE,
             named=named,
         )
         self._retention_enforcer = RetentionEnforcer(
-            topics,
-            self._writer,
-            self._committer,
-            clock=environment.clock,
-            runner=environment.flush_runner,
-            newest_ms=journal.newest_append_ms,
+            environment, topics, self._writer, self._committer, newest_ms=journal.newest_append_ms
         )
-        self._topic_deleter = TopicDeleter(
-            environment.records,
-            self._drop,
-            reader=reader,
-            reading_tier=environment.reading_tier,
-            read_runner=environment.read_runner,
-        )
+        self._topic_deleter = TopicDeleter(environment, reader, self._drop)
         self._turn = asyncio.Lock()
         """One at a time builds manifest versions: a flush, retention, a sweep."""
         self._tasks = TaskScope("storage")
@@ -240,7 +186,7 @@ class Storage:
         self._topics.opened.add(topic_id)
         if name is not None:
             self._topics.names[topic_id] = name
-        log = self._logs[topic_id] = TieredLog(topic, self._journal.access, self._cold, uses_reserve=uses_reserve)
+        log = self._logs[topic_id] = TieredLog(topic, self._journal, self._cold, uses_reserve=uses_reserve)
         return log
 
     def forget(self, topic_id: int) -> None:
@@ -408,14 +354,3 @@ def _find(
     """The histories that metadata names, and newer manifests of known topics."""
     found = find_histories(tier, pointed)
     return found, find_newer(tier, found, known_topics) if known_topics is not None else ()
-
-
-def _writer(environment: StorageEnvironment, folder: str) -> ManifestBuilder:
-    return ManifestBuilder(
-        environment.writing_tier,
-        partial(JournalReader, environment.disk),
-        folder,
-        segment_bytes_max=environment.settings.segment_bytes_max,
-        codec=environment.settings.codec,
-        rest=environment.flush_runner.rest,
-    )

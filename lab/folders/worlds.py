@@ -20,10 +20,11 @@ from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.rng import SystemRng
+from danube.storage.environment import StorageEnvironment
 from danube.storage.journal import JournalSettings
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 from danube.testing.peers.stream import payload_batch
 from danube.testing.simulated.clock import START_MS, SimClock
 from lab.kernel.chance import weighted

@@ -13,8 +13,9 @@ from danube.model.errors import MetadataError, UnknownOutcomeError
 from danube.runtime.clock import sleep_for
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
+from danube.storage.environment import StorageEnvironment
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 from danube.testing.simulated.blocking import SimRunner
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk

@@ -25,9 +25,10 @@ from danube.model.message import numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import BatchOrigin, encode_payloads, records
+from danube.storage.environment import StorageEnvironment
 from danube.storage.journal import JournalSettings
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 from danube.testing.simulated.blocking import SimRunner
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, SimDisk

@@ -7,6 +7,7 @@ from functools import partial
 from danube.metadata.records.storage import StorageRecords
 from danube.model.limits.broker import FLUSH_TOPICS_MAX
 from danube.runtime.blocking import BlockingRunner
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_builder import ManifestBuilder
 from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.segment.manifest import Manifest, folder_of
@@ -22,20 +23,12 @@ class TopicDeleter:
     A topic whose files cannot be removed is logged once, and kept in `left`.
     """
 
-    def __init__(
-        self,
-        records: StorageRecords,
-        forget: Callable[[int], None],
-        *,
-        reader: SegmentReader,
-        reading_tier: SegmentTier,
-        read_runner: BlockingRunner,
-    ) -> None:
-        self._records = records
+    def __init__(self, environment: StorageEnvironment, reader: SegmentReader, forget: Callable[[int], None]) -> None:
+        self._records = environment.records
         self._forget = forget
         self._reader = reader
-        self._tier = reading_tier
-        self._runner = read_runner
+        self._tier = environment.reading_tier
+        self._runner = environment.read_runner
         self.left: set[int] = set()
         """Deleted topics with files that the last sweep could not remove."""
 

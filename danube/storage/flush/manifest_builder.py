@@ -13,6 +13,7 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import is_full
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.flush_plan import (
     Piece,
     ProducerStates,
@@ -29,16 +30,13 @@ from danube.storage.flush.orphans import (
     unfinished,
 )
 from danube.storage.flush.topic_histories import TopicHistory, remaining_tails
-from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.index import FileTable, IndexRun, joined
 from danube.storage.journal.reader import JournalReader
-from danube.storage.segment.codec import Codec
 from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
-from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
 
@@ -105,25 +103,16 @@ class ManifestBuilder:
     are removed at once, or retries would fill the disk. Other brokers' files in the same folder are left alone.
     """
 
-    def __init__(
-        self,
-        tier: SegmentTier,
-        open_journal: Callable[[str], JournalReader],
-        folder: str = FOLDER,
-        *,
-        segment_bytes_max: int,
-        codec: Codec,
-        rest: Callable[[], None],
-    ) -> None:
-        """`folder` is that of the broker's own journal. `rest` is called between pieces of work."""
-        self._tier = tier
-        self._open_journal = open_journal
+    def __init__(self, environment: StorageEnvironment, folder: str) -> None:
+        """`folder` is that of the broker's own journal."""
+        self._tier = environment.writing_tier
+        self._open_journal = partial(JournalReader, environment.disk)
         self._folder = folder
-        self._journal = open_journal(folder)
-        self._segments = SegmentReader(tier)
-        self.segment_bytes_max = segment_bytes_max
-        self._codec = codec
-        self._rest = rest
+        self._journal = self._open_journal(folder)
+        self._segments = SegmentReader(self._tier)
+        self.segment_bytes_max = environment.settings.segment_bytes_max
+        self._codec = environment.settings.codec
+        self._rest = environment.flush_runner.rest
 
     def flush(self, flush: TopicFlush) -> ManifestVersion:
         """Build the version with the batches of a journal. Raises DanubeError, OSError, ValueError."""

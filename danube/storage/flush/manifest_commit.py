@@ -8,14 +8,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from danube.metadata.records.storage import StorageRecords, TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import StorageChangedError
-from danube.runtime.blocking import BlockingRunner
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_builder import ManifestVersion, named
 from danube.storage.flush.manifest_lookup import load_history
 from danube.storage.flush.topic_histories import TopicHistories, remaining_tails
 from danube.storage.stored_topics import StoredTopics
-from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
 
@@ -24,18 +23,12 @@ class ManifestCommitter:
     """Commits manifest versions to metadata. Files are deleted in the reading thread, after the reads before them."""
 
     def __init__(
-        self,
-        records: StorageRecords,
-        histories: TopicHistories,
-        *,
-        reading_tier: SegmentTier,
-        read_runner: BlockingRunner,
-        drop_flushed: Callable[[int, int], None],
+        self, environment: StorageEnvironment, histories: TopicHistories, *, drop_flushed: Callable[[int, int], None]
     ) -> None:
-        self._records = records
+        self._records = environment.records
         self._histories = histories
-        self._tier = reading_tier
-        self._runner = read_runner
+        self._tier = environment.reading_tier
+        self._runner = environment.read_runner
         self._drop = drop_flushed
 
     async def commit(self, made: Sequence[ManifestVersion]) -> frozenset[int]:

@@ -22,8 +22,7 @@ from danube.model.limits.broker import (
     FLUSH_UNNAMED_SEGMENTS,
     JOURNAL_FILE_AGE_MIN_S,
 )
-from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.flush_plan import Waiting, files_of_pass, first_needed, is_worth_a_pass, is_worth_closing
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion, Run, TopicFlush, blank_history
 from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
@@ -69,14 +68,12 @@ class SegmentFlusher:
 
     def __init__(
         self,
+        environment: StorageEnvironment,
         journal: Journal,
         topics: StoredTopics,
         writer: ManifestBuilder,
         committer: ManifestCommitter,
         *,
-        clock: Clock,
-        runner: BlockingRunner,
-        cache_bytes: int,
         is_room_short: Callable[[], bool],
         is_full: Callable[[], bool] = lambda: False,
         named: NamedTopics | None = None,
@@ -86,12 +83,12 @@ class SegmentFlusher:
         self._topics = topics
         self._writer = writer
         self._committer = committer
-        self._clock = clock
-        self._runner = runner
+        self._clock = environment.clock
+        self._runner = environment.flush_runner
         self._is_room_short = is_room_short
         self._is_full = is_full
         self._named = named
-        self._cache_bytes = cache_bytes
+        self._cache_bytes = environment.settings.journal.cache_bytes_max
         """The journal's newest bytes, which are read from memory, roughly."""
         self._passed_to = 0
         """Passes covered the files below this position. They may be there still, for late topics."""
@@ -104,7 +101,7 @@ class SegmentFlusher:
         self._waiting = Waiting()
         self._note_closed()
         journal.on_file_closed(self._note_closed)
-        self._ended_s = self._looked_s = clock.monotonic_s()
+        self._ended_s = self._looked_s = self._clock.monotonic_s()
         """Times of the last file closed for deleted topics, and of the last check for that."""
 
     @property

@@ -1,7 +1,6 @@
 """The write-ahead log of a broker: the logs of all its topics, written together and recovered after a restart."""
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from danube.model.errors import StorageUnavailableError
@@ -94,20 +93,10 @@ class JournalReads:
         await self._runner.run(self._reader.close)
 
 
-@dataclass(frozen=True, slots=True)
-class JournalAccess:
-    """The parts of a journal that its topics' logs use."""
-
-    commit: GroupCommit
-    reads: JournalReads
-    forget_cursor: Callable[[int, int], None]
-    """Called with the ids of a topic and of a subscription whose cursor is not needed any more."""
-
-
 class JournalTopicLog:
     """A view of one topic of a journal, a `BatchLog` and a `LogPart`; any number of them may be open."""
 
-    def __init__(self, topic: TopicState, journal: JournalAccess) -> None:
+    def __init__(self, topic: TopicState, journal: "Journal") -> None:
         self._topic = topic
         self._journal = journal
         self._listeners: list[Callable[[int], None]] = []
@@ -222,14 +211,13 @@ class Journal(DurableTopics):
     ) -> None:
         super().__init__(recovered, BatchCache(settings.cache_bytes_max), writer.end.position)
         self._writer = writer
-        self._reads = JournalReads(self.cache, self.files, JournalReader(disk, folder), read_runner)
-        self._commit = GroupCommit(clock, settings, runner, writer, self.apply)
+        self.reads = JournalReads(self.cache, self.files, JournalReader(disk, folder), read_runner)
+        self.commit = GroupCommit(clock, settings, runner, writer, self.apply)
         self._closed = ClosedFiles(
             recovered.closed, self, JournalFolder(disk, folder), read_runner, writer.end.journal_id
         )
         self.on_closed, self.is_in_closed_file = self._closed.add, self._closed.has_topic
-        self.access = JournalAccess(self._commit, self._reads, self.forget_cursor)
-        self._commit.start()
+        self.commit.start()
 
     @classmethod
     async def open(
@@ -301,7 +289,7 @@ class Journal(DurableTopics):
     @property
     def stopped(self) -> str | None:
         """The reason that nothing more is written (file and cause), or None. Reads go on."""
-        return self._commit.stopped
+        return self.commit.stopped
 
     @property
     def sync_watch(self) -> SyncWatch:
@@ -311,7 +299,7 @@ class Journal(DurableTopics):
     @property
     def stats(self) -> JournalStats:
         """Counters for the metrics."""
-        commit = self._commit
+        commit = self.commit
         return JournalStats(
             rounds=commit.rounds,
             failed_rounds=commit.failed_rounds,
@@ -332,11 +320,11 @@ class Journal(DurableTopics):
         `durability` says when its appends are acknowledged; None is the journal's. All of a round waits for the sync
         when one topic in it does. Raises ValueError for an unknown or forgotten id that has records here.
         """
-        return JournalTopicLog(self.open_topic(topic_id, epoch, durability), self.access)
+        return JournalTopicLog(self.open_topic(topic_id, epoch, durability), self)
 
     def open_topic(self, topic_id: int, epoch: int, durability: Durability | None = None) -> TopicState:
         """The state of a topic, for a log over this journal and other places. Raises as `topic`."""
-        return self.start_topic(topic_id, epoch, durability or self._commit.durability)
+        return self.start_topic(topic_id, epoch, durability or self.commit.durability)
 
     def forget(self, topic_id: int) -> None:
         """Drop a deleted topic from memory; its id is not opened again as long as it has records here.
@@ -345,8 +333,8 @@ class Journal(DurableTopics):
         """
         topic = self.drop(topic_id)
         if topic is not None:
-            self._commit.forget_cursors(topic_id)
-            self._reads.drop_cached(topic)
+            self.commit.forget_cursors(topic_id)
+            self.reads.drop_cached(topic)
 
     def closed_files(self) -> list[ClosedFile]:
         """The closed files, oldest first."""
@@ -358,7 +346,7 @@ class Journal(DurableTopics):
 
     async def rotate(self) -> None:
         """Begin a new file, unless the last one is empty. Raises StorageUnavailableError, ShuttingDownError."""
-        await self._commit.rotate()
+        await self.commit.rotate()
         await self._closed.settled()
 
     async def remove_files(self, below_sequence: int) -> int:
@@ -367,10 +355,10 @@ class Journal(DurableTopics):
         Raises ValueError when a topic has batches in them that were not flushed, StorageUnavailableError when the disk
         fails, or the journal has stopped; it can be done again.
         """
-        if self._commit.stopped is not None:
-            raise StorageUnavailableError(self._commit.stopped)
+        if self.commit.stopped is not None:
+            raise StorageUnavailableError(self.commit.stopped)
         freed = await self._closed.remove(below_sequence)
-        await self._reads.close_files(below_sequence)
+        await self.reads.close_files(below_sequence)
         return freed
 
     async def close(self) -> None:
@@ -378,6 +366,6 @@ class Journal(DurableTopics):
 
         Never raises for the disk's faults: they are logged, and `stopped` names them.
         """
-        await self._commit.close()
+        await self.commit.close()
         await self._closed.close()
-        await self._reads.close()
+        await self.reads.close()

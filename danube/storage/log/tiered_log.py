@@ -18,7 +18,7 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.disk_space import SpaceGate
 from danube.storage.flush.topic_histories import TopicHistories, TopicHistory, Trimmed
-from danube.storage.journal.journal import JournalAccess, JournalTopicLog
+from danube.storage.journal.journal import Journal, JournalTopicLog
 from danube.storage.journal.round import TopicState
 from danube.storage.log.protocol import AppendDone, StoredBatch, TopicStorageStats
 from danube.storage.log.read_ahead import ReadAhead
@@ -128,9 +128,7 @@ class TieredLog(JournalTopicLog):
     It is the topic's log in the journal, with the sealed history and the former owners' tails in front.
     """
 
-    def __init__(
-        self, topic: TopicState, journal: JournalAccess, cold: ColdStore, *, uses_reserve: bool = False
-    ) -> None:
+    def __init__(self, topic: TopicState, journal: Journal, cold: ColdStore, *, uses_reserve: bool = False) -> None:
         """`uses_reserve` says that it is appended to also while too little room is left for others."""
         super().__init__(topic, journal)
         self._own = JournalTopicLog(topic, journal)

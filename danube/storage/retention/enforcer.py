@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 from danube.model.errors import MetadataError
 from danube.model.limits.broker import CLOCK_AWAY_TOLD_S, CLOCK_SETTLED_S, FLUSH_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
-from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion
 from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
 from danube.storage.flush.topic_histories import TopicHistory
@@ -36,20 +35,19 @@ class RetentionEnforcer:
 
     def __init__(
         self,
+        environment: StorageEnvironment,
         topics: StoredTopics,
         writer: ManifestBuilder,
         committer: ManifestCommitter,
         *,
-        clock: Clock,
-        runner: BlockingRunner,
         newest_ms: int | None = None,
     ) -> None:
         """`newest_ms` is when the newest message of all topics was appended; None when there is none."""
         self._topics = topics
         self._writer = writer
         self._committer = committer
-        self._clock = clock
-        self._runner = runner
+        clock = self._clock = environment.clock
+        self._runner = environment.flush_runner
         self._quarantine = TopicQuarantine(topics.names)
         """Of retention alone. Flushes have their own: neither waits for the other, nor clears its faults."""
         self._rotated_s = clock.monotonic_s()

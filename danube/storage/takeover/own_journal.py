@@ -8,11 +8,11 @@ from danube.metadata.records.journals import JournalEntry, JournalRecords
 from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DanubeError, DataFolderError, JournalFencedError
 from danube.model.limits.broker import TAKEOVER_ATTEMPTS_MAX
+from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
 from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import Fence
-from danube.storage.store import StorageEnvironment
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.journal_removal import named_journals
 from danube.storage.takeover.previous_epochs import PreviousOwnerTail, Restarted, read_for_restart

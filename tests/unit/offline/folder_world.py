@@ -20,8 +20,9 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import RecordView
 from danube.storage.batches.placeholder import is_placeholder
+from danube.storage.environment import StorageEnvironment
 from danube.storage.log.tiered_log import TieredLog
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import fill, flush_all, storage_settings

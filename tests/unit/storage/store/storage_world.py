@@ -10,12 +10,13 @@ from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages
+from danube.storage.environment import StorageEnvironment
 from danube.storage.journal import JournalSettings
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.retention.rules import Retention
 from danube.storage.settings import StorageSettings
-from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import BROKER, Told, in_batch

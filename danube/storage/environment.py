@@ -1,0 +1,38 @@
+"""The environment of a storage: the parts that it is built from."""
+
+from dataclasses import dataclass, field
+
+from danube.metadata.records.storage import StorageRecords
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.runtime.disk import Disk
+from danube.runtime.rng import Rng
+from danube.storage.settings import StorageSettings
+from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import SegmentTier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageEnvironment:
+    """Parts that a storage is built from. The runners are a thread each: the caller closes them after the storage."""
+
+    disk: Disk
+    clock: Clock
+    rng: Rng
+    records: StorageRecords
+    runner: BlockingRunner
+    """The journal's."""
+    read_runner: BlockingRunner
+    """For cold reads."""
+    flush_runner: BlockingRunner
+    """For making segments."""
+    broker_id: int
+    settings: StorageSettings = field(default_factory=StorageSettings)
+    reading_tier: SegmentTier = field(init=False)
+    """Used in the reading thread only."""
+    writing_tier: SegmentTier = field(init=False)
+    """Used in the flushing thread only."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reading_tier", DirectoryTier(self.disk))
+        object.__setattr__(self, "writing_tier", DirectoryTier(self.disk))
