@@ -33,7 +33,7 @@ from danube.broker.dispatch.events import (
     add_send,
 )
 from danube.broker.dispatch.exhausted import ExhaustedDeliveries
-from danube.broker.dispatch.flow import Flow
+from danube.broker.dispatch.flow import NEVER_S, Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, ConsumerView, DeliveryState
 from danube.broker.dispatch.progress import PassedOver, Progress, judge_recalled
 from danube.broker.dispatch.redelivery import (
@@ -58,7 +58,6 @@ _Governing = (
     PolicyChanged | WindowChanged | SkipBlocked | RetryBlocked | DeadLettered | DeadLetterFailed | Seek | SkipRange
 )
 
-_NEVER_S = float("inf")
 _SPREAD = 0x9E3779B97F4A7C15
 """2**64 over the golden ratio: multiples of it fall evenly on 64 bits."""
 
@@ -99,7 +98,7 @@ class DispatchEngine:
         self._deliveries = self._flow.deliveries
         self._exhausted = ExhaustedDeliveries()
         self._consumers: dict[int, AttachedConsumer] = {}
-        self._timer_s = _NEVER_S
+        self._timer_s = NEVER_S
 
     @property
     def cursor(self) -> Cursor:
@@ -314,7 +313,7 @@ class DispatchEngine:
             self._dead_letter_failed(event.offset, now_s)
 
     def _let_time_pass(self, fired: TimerFired, now_s: float) -> None:
-        self._timer_s = _NEVER_S
+        self._timer_s = NEVER_S
         for unsent in [part for send in fired.taken_back for part in self.still_wanted(send)]:
             self._deliveries.take_back(unsent.start, unsent.end)
         self._deliveries.come_due(now_s, lambda start, end: self._fail(start, end, now_s))

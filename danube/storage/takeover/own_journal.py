@@ -15,11 +15,9 @@ from danube.storage.journal import Journal
 from danube.storage.journal.folder import Fence
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.journal_removal import named_journals
-from danube.storage.takeover.previous_epochs import PreviousOwnerTail, Restarted, read_for_restart
+from danube.storage.takeover.previous_epochs import Restarted, read_for_restart
 
 _log = logging.getLogger(__name__)
-
-_NO_PARTS: Mapping[int, tuple[PreviousOwnerTail, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from danube.broker.dispatch.events import Instruction, KeyRun, ReadKeys, Send, add_send
+from danube.broker.dispatch.flow import NEVER_S, Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, DeliveryState
 from danube.broker.dispatch.progress import Progress
 from danube.broker.dispatch.selection.key_filter import check_filters
@@ -20,7 +21,6 @@ from danube.broker.dispatch.selection.key_ring import KeyRing
 from danube.model.limits.broker import KEY_SHARED_LOOKAHEAD, KEYS_READ_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 
-_NEVER_S = float("inf")
 _AT_ONCE_S = 0.0
 
 
@@ -31,7 +31,7 @@ class _Member:
     consumer_id: int
     filters: tuple[str, ...]
     consumer: AttachedConsumer | None = None
-    leaves_at_s: float = _NEVER_S
+    leaves_at_s: float = NEVER_S
     ready: list[int] = field(default_factory=list)
     """A heap of open messages for it. One counts only while its lane waits for this member."""
 
@@ -55,7 +55,7 @@ class _Lane:
     """Who went away without an answer to it: it waits for that one, as long as it has keys."""
 
 
-class KeySharedFlow:
+class KeySharedFlow(Flow):
     """The flow of a Key-Shared subscription.
 
     Promises: the messages of a key go out in their order, each when the one before it is done with, to the consumer
@@ -64,11 +64,8 @@ class KeySharedFlow:
     """
 
     def __init__(self, progress: Progress, grace_s: float) -> None:
-        self._progress = progress
+        super().__init__(progress, Deliveries(self.refresh, self._became_ready))
         self._grace_s = grace_s
-        self.deliveries = Deliveries(self.refresh, self._became_ready)
-        self.due_s = _NEVER_S
-        self.unclaimed = 0
         self._ring = KeyRing()
         self._members: dict[int, _Member] = {}
         self._roomy: dict[int, _Member] = {}
@@ -94,7 +91,7 @@ class KeySharedFlow:
             self._ring.add(consumer.consumer_id, filters)
             self._looks = min(self._looks, self._ring.looks_a_turn)
             self._place_anew()
-        member.consumer, member.leaves_at_s = consumer, _NEVER_S
+        member.consumer, member.leaves_at_s = consumer, NEVER_S
         self._plan_leaves()
         self.refresh(consumer)
 
@@ -121,10 +118,6 @@ class KeySharedFlow:
         if member.ready:
             self._active[consumer.consumer_id] = member
 
-    def acknowledge(self, start: int, end: int) -> None:
-        for span in self.deliveries.sent_spans(start, end):
-            self.finish(*span)
-
     def finish(self, start: int, end: int) -> None:
         self.deliveries.remove(start, end)
         self._progress.add(start, end)
@@ -132,18 +125,16 @@ class KeySharedFlow:
             self._open_next(self._open.pop(offset))
 
     def skip(self, start: int, end: int) -> None:
-        self.deliveries.remove(start, end)
-        self._progress.skip(start, end)
+        super().skip(start, end)
         skipped = RangeSet([OffsetRange(start, end)])
         for lane in list(self._lanes.values()):
-            lane.runs = deque(part for run in lane.runs for part in _without(run, skipped))
+            lane.runs = deque(part for run in lane.runs for part in skipped.gaps(*run))
             if lane.open in skipped:
                 del self._open[lane.open]
                 self._open_next(lane)
 
     def seek(self, position: int) -> None:
-        self.deliveries.clear()
-        self._progress.seek(position)
+        super().seek(position)
         self._is_asking = False
         for forgotten in (self._lanes, self._open, self._unplaced, self._known, self._active):
             forgotten.clear()
@@ -329,8 +320,4 @@ class KeySharedFlow:
 
     def _plan_leaves(self) -> None:
         """Set the time of the next expiry; keys left to look up are due at once, as `send` finds."""
-        self.due_s = min((each.leaves_at_s for each in self._members.values()), default=_NEVER_S)
-
-
-def _without(run: OffsetRange, skipped: RangeSet) -> list[OffsetRange]:
-    return skipped.gaps(*run)
+        self.due_s = min((each.leaves_at_s for each in self._members.values()), default=NEVER_S)

@@ -6,7 +6,7 @@ from danube.broker.dispatch.selection.selection import Rotation
 from danube.model.subscription import SubscriptionType
 
 
-class NonReliableSelection:
+class NonReliableSelection(Rotation[int]):
     """The consumers of one subscription on a non-reliable topic, known by their ids.
 
     Exclusive and Failover: the consumer that was added first, nobody while it is paused. Shared: each in turn, passing
@@ -14,38 +14,30 @@ class NonReliableSelection:
     """
 
     def __init__(self, subscription_type: SubscriptionType) -> None:
+        super().__init__()
         self._type = subscription_type
-        self._rotation: Rotation[int] = Rotation()
         self._ring = KeyRing()
 
     def add(self, consumer_id: int, filters: tuple[str, ...] = ()) -> None:
         """A consumer comes in, with room; for one that is here nothing but its filters changes."""
         if self._type is SubscriptionType.KEY_SHARED:
             self._ring.add(consumer_id, filters)
-        self._rotation.add(consumer_id)
+        super().add(consumer_id)
 
     def remove(self, consumer_id: int) -> None:
         """A consumer leaves, if it is here."""
         self._ring.remove(consumer_id)
-        self._rotation.remove(consumer_id)
-
-    def pause(self, consumer_id: int) -> None:
-        """The consumer has no room."""
-        self._rotation.pause(consumer_id)
-
-    def resume(self, consumer_id: int) -> None:
-        """The consumer, if it is here, has room."""
-        self._rotation.resume(consumer_id)
+        super().remove(consumer_id)
 
     def choose(self, message: bytes) -> int | None:
         """The consumer that gets this encoded StreamMessage; None drops it."""
         if self._type is SubscriptionType.SHARED:
-            chosen = self._rotation.first()
+            chosen = self.first()
             if chosen is not None:
-                self._rotation.pass_on()
+                self.pass_on()
             return chosen
         if self._type is SubscriptionType.KEY_SHARED:
             only = self._ring.owner(dispatch_key(message)) if len(self._ring) else None
         else:
-            only = next(iter(self._rotation), None)
-        return only if only is not None and self._rotation.is_ready(only) else None
+            only = next(iter(self), None)
+        return only if only is not None and self.is_ready(only) else None

@@ -2,25 +2,21 @@
 
 from collections.abc import Iterator
 
-from danube.broker.dispatch.events import Instruction, KeyRun, Send
+from danube.broker.dispatch.events import Instruction, Send
+from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries
 from danube.broker.dispatch.progress import Progress
-from danube.broker.dispatch.selection.selection import selection_for
+from danube.broker.dispatch.selection.selection import SELECTIONS
 from danube.model.limits.broker import REDELIVERY_RANGES_MAX
 from danube.model.subscription import SubscriptionType
 
-_NEVER_S = float("inf")
 
-
-class OrderedFlow:
+class OrderedFlow(Flow):
     """The flow of Exclusive, Failover and Shared subscriptions; keys and filters mean nothing here."""
 
     def __init__(self, subscription_type: SubscriptionType, progress: Progress) -> None:
-        self._selection = selection_for(subscription_type)
-        self._progress = progress
-        self.deliveries = Deliveries(self._selection.refresh)
-        self.due_s = _NEVER_S
-        self.unclaimed = 0
+        self._selection = SELECTIONS[subscription_type]()
+        super().__init__(progress, Deliveries(self._selection.refresh))
 
     def attach(self, consumer: AttachedConsumer, filters: tuple[str, ...]) -> None:  # noqa: ARG002 - keys mean nothing
         self._selection.attach(consumer)
@@ -34,29 +30,14 @@ class OrderedFlow:
 
     def acknowledge(self, start: int, end: int) -> None:
         """All that was taken up was sent, but for what was taken back."""
-        if not self.deliveries.has_unsent:
+        if self.deliveries.has_unsent:
+            super().acknowledge(start, end)
+        else:
             self.finish(start, end)
-            return
-        for span in self.deliveries.sent_spans(start, end):
-            self.finish(*span)
 
     def finish(self, start: int, end: int) -> None:
         if self.deliveries.remove(start, end):
             self._progress.add(start, min(self._progress.next_offset, end))
-
-    def skip(self, start: int, end: int) -> None:
-        self.deliveries.remove(start, end)
-        self._progress.skip(start, end)
-
-    def seek(self, position: int) -> None:
-        self.deliveries.clear()
-        self._progress.seek(position)
-
-    def expire(self, now_s: float) -> None:
-        """Nothing here goes by time."""
-
-    def keys_read(self, runs: tuple[KeyRun, ...]) -> None:
-        """Nothing here goes by keys."""
 
     def send(self, deadline_s: float, *, is_stopped: bool = False) -> list[Instruction]:
         sends: list[Instruction] = []

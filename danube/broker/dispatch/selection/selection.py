@@ -195,8 +195,4 @@ SELECTIONS: dict[SubscriptionType, Callable[[], Selection]] = {
     SubscriptionType.FAILOVER: FirstSelection,
     SubscriptionType.SHARED: SharedSelection,
 }
-
-
-def selection_for(subscription_type: SubscriptionType) -> Selection:
-    """A new selection for a subscription of this type, which does not go by keys."""
-    return SELECTIONS[subscription_type]()
+"""Makes a new selection for a subscription that does not go by keys."""
