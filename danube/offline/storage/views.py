@@ -42,7 +42,7 @@ _TOPICS: Mapping[str, Callable[[TopicSummary], str]] = {
     "offsets": lambda one: " .. ".join("?" if at is None else str(at) for at in (one.start_offset, one.end_offset)),
     "oldest": lambda one: time_text(one.oldest_append_ms),
     "newest": lambda one: time_text(one.newest_append_ms),
-    "manifest_version": lambda one: str(one.manifest_version or NONE),
+    "manifest version": lambda one: str(one.manifest_version or NONE),
     "segments": lambda one: f"{one.segments:,}",
     "segment bytes": lambda one: f"{one.segment_bytes:,}",
     "in journal": lambda one: f"{one.journal_batches:,} {'batch' if one.journal_batches == 1 else 'batches'}",
