@@ -61,6 +61,12 @@ class FixedRecord(Generic[T]):
         fields = self._struct.unpack_from(encoded)
         return self._make(fields[3:]) if fields[:3] == self._start else None
 
+    def newer_version(self, encoded: bytes) -> int | None:
+        """The version of a record of a later Danube, which this one cannot read; None when it is not one."""
+        magic, version, _ = self._start
+        is_newer = encoded[:4] == magic and len(encoded) > len(magic) and encoded[4] > version
+        return encoded[4] if is_newer else None
+
     def decode_whole(self, encoded: bytes) -> T | None:
         """The record, or None when the bytes are not just a valid one."""
         return self.decode(encoded) if len(encoded) == self.length else None

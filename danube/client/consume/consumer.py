@@ -55,10 +55,10 @@ class Consumer:
         topics = await self._find_topics(base)
         consumers = {str(topic): self._topic_consumer(topic) for topic in topics}
         for consumer in consumers.values():
-            consumer.open()
+            consumer.attachment.open()
         try:
             for consumer in consumers.values():
-                await consumer.ready()
+                await consumer.attachment.ready()
         except BaseException:
             for consumer in consumers.values():
                 await consumer.close()
@@ -186,9 +186,9 @@ class Consumer:
         return [topic for topic in found if topic.base == base and str(topic) not in self._consumers]
 
     async def _join(self, consumer: TopicConsumer, topic: TopicName) -> None:
-        consumer.open()
+        consumer.attachment.open()
         try:
-            await consumer.ready()
+            await consumer.attachment.ready()
         except DanubeError as error:
             await consumer.close()
             _log.warning("new partition %s cannot be joined, trying again later: %s", topic, error)

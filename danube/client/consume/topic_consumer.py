@@ -54,23 +54,15 @@ class TopicConsumer:
         self._stream: ClientStream | None = None
         self._reading: Link | None = None
         """The link of its stream."""
-        self._attachment = Attachment(
+        self.attachment = Attachment(
             connection, ClientKind.CONSUMER, topic, member=self, options=settings.options, scope=scope
         )
-
-    def open(self) -> None:
-        """Begin to subscribe."""
-        self._attachment.open()
-
-    async def ready(self) -> None:
-        """Return once subscribed. Raises DanubeError when that was given up."""
-        await self._attachment.ready()
 
     async def read_into(self, queue: MessageQueue) -> None:
         """Put messages into `queue`, in the order of the stream, until cancelled. Raises DanubeError at the end."""
         while True:
-            link = await self._attachment.ready()
-            self._attachment.lose(link, await self._read(link, queue))
+            link = await self.attachment.ready()
+            self.attachment.lose(link, await self._read(link, queue))
 
     async def acknowledge(self, message: Message) -> None:
         """Return once the broker has acknowledged `message`. Raises DanubeError."""
@@ -96,7 +88,7 @@ class TopicConsumer:
         Answers whether the next consumer may try the same: not where the broker is unreachable, or has no such call.
         """
         link = self._reading if in_order else None
-        await self._attachment.close()
+        await self.attachment.close()
         if link is None:
             return in_order
         request, call = client_messages.CLOSE_CONSUMER.encode(link.member_id), self._connection.call
@@ -107,7 +99,7 @@ class TopicConsumer:
         return True
 
     async def _call(self, path: str, request: bytes) -> None:
-        await self._attachment.call(lambda link: self._connection.call(link.address, path, request))
+        await self.attachment.call(lambda link: self._connection.call(link.address, path, request))
 
     async def _read(self, link: Link, queue: MessageQueue) -> DanubeError | None:
         """Read one stream; answers the error with which it ended, None for a good end."""
@@ -122,7 +114,7 @@ class TopicConsumer:
         try:
             while (data := await stream.receive()) is not None:
                 message = Message(decode.received_message(data))
-                self._attachment.mark_used(link)
+                self.attachment.mark_used(link)
                 await queue.put(message)
             return None
         except DanubeError as error:

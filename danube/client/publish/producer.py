@@ -61,10 +61,10 @@ class Producer:
         self._refuse_closed()
         producers = self._producers or self._topic_producers()
         for producer in producers:
-            producer.open()
+            producer.attachment.open(may_create=True)
         try:
             for producer in producers:
-                await producer.ready()
+                await producer.attachment.ready()
         except BaseException:
             await asyncio.gather(*(producer.close() for producer in ([] if self._producers else producers)))
             raise

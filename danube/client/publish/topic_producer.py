@@ -61,33 +61,25 @@ class TopicProducer:
         self._schema_id: int | None = None
         self._schema_version: int | None = None
         self._identity = self._new_identity()
-        self._attachment = Attachment(
+        self.attachment = Attachment(
             connection, ClientKind.PRODUCER, topic, member=self, options=settings.options, scope=scope
         )
-
-    def open(self) -> None:
-        """Begin to attach, also after having given up: the topic is created if it is not there."""
-        self._attachment.open(may_create=True)
-
-    async def ready(self) -> None:
-        """Return once attached. Raises DanubeError when that was given up."""
-        await self._attachment.ready()
 
     async def send(self, data: bytes, attributes: Mapping[str, str] | None, routing_key: str | None) -> int:
         """Send one message and answer its request id once the broker has it. Raises DanubeError.
 
         Waits its turn while 256 others are unanswered.
         """
-        self._attachment.open()
+        self.attachment.open()
         message = self._message(data, attributes or NO_ATTRIBUTES)._replace(
             request_id=next(self._request_ids), routing_key=routing_key
         )
         async with self._room:
-            return await self._attachment.call(lambda link: self._send_on(link, message))
+            return await self.attachment.call(lambda link: self._send_on(link, message))
 
     def batch_stream(self, attributes: Mapping[str, str], on_stored: OnStored) -> BatchStream:
         """A stream of batches, all their messages with these attributes. A topic that is not reliable has none."""
-        self._attachment.open()
+        self.attachment.open()
         settings = self._settings
         opening = PublishOpen(
             topic=self._topic, producer_name=self._name, strategy=settings.strategy, schema=settings.schema
@@ -97,12 +89,12 @@ class TopicProducer:
         def shared(link: Link, publish_time_ms: int) -> bytes:
             return encode.send_message(self._addressed(message._replace(publish_time_ms=publish_time_ms), link))
 
-        return BatchStream(self._connection, self._attachment, opening, shared, on_stored, identity=self._identity)
+        return BatchStream(self._connection, self.attachment, opening, shared, on_stored, identity=self._identity)
 
     async def close(self) -> None:
         """Stop; sends under way are told, and so is the broker."""
-        link = self._attachment.link
-        await self._attachment.close()
+        link = self.attachment.link
+        await self.attachment.close()
         if link is not None:
             await self._connection.close_producer(link)
 

@@ -74,7 +74,7 @@ _ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
 _FIRST = FixedRecord(FIRST_MAGIC, VERSION, "QQQQ", FirstFile._make)
 _MARK = FixedRecord(b"DnJm", VERSION, "QQQ", Mark._make)
 
-encode_file_header, decode_file_header = _FILE.encode, _FILE.decode
+encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.decode, _FILE.newer_version
 encode_round_header, decode_round_header = _ROUND.encode, _ROUND.decode
 encode_first, decode_first = _FIRST.encode, _FIRST.decode_whole
 encode_mark, decode_mark = _MARK.encode, _MARK.decode_whole
@@ -100,10 +100,3 @@ def index_sequence(name: str) -> int | None:
     """The sequence of the file whose index has this name, or None when it is none."""
     match = _INDEX_NAME.fullmatch(name)
     return int(match[1]) if match else None
-
-
-def newer_version(encoded: bytes) -> int | None:
-    """The version of a file written by a later Danube, which this one cannot read; None when it is not one."""
-    if encoded[:4] == FILE_MAGIC and len(encoded) > len(FILE_MAGIC) and encoded[4] > VERSION:
-        return encoded[4]
-    return None

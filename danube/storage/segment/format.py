@@ -5,12 +5,11 @@
 A later version keeps the footer's length, its first 5 bytes and its own checksum where they are.
 """
 
-import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError
-from danube.storage.checksum import CRC_BYTES, checksum, is_intact, with_crc
+from danube.storage.checksum import CRC_BYTES, FixedRecord, checksum, is_intact
 from danube.storage.damage import next_step
 from danube.storage.segment.manifest import Segment
 
@@ -20,9 +19,8 @@ FOOTER_MAGIC = b"DnSf"
 FILE_HEADER_BYTES = 36
 FOOTER_BYTES = 88
 
-_FILE = struct.Struct("<4sB3sQQQ")
-_FOOTER = struct.Struct("<4sB3sQQQQQQQQIII")
-_RESERVED = bytes(3)
+_FILE: FixedRecord[tuple[int, ...]] = FixedRecord(FILE_MAGIC, VERSION, "QQQ", tuple)
+_FOOTER: FixedRecord[tuple[int, ...]] = FixedRecord(FOOTER_MAGIC, VERSION, "QQQQQQQQIII", tuple)
 
 
 class EncodedBatch(NamedTuple):
@@ -50,7 +48,7 @@ class Footer:
 
 def encode_file_header(topic_id: int, base_offset: int, manifest_version: int) -> bytes:
     """The first bytes of a segment."""
-    return with_crc(_FILE.pack(FILE_MAGIC, VERSION, _RESERVED, topic_id, base_offset, manifest_version))
+    return _FILE.encode((topic_id, base_offset, manifest_version))
 
 
 def encode_footer(topic_id: int, segment: Segment, index_position: int, index: bytes, blocks: int) -> bytes:
@@ -69,7 +67,7 @@ def encode_footer(topic_id: int, segment: Segment, index_position: int, index: b
         blocks,
         crc,
     )
-    return with_crc(_FOOTER.pack(FOOTER_MAGIC, VERSION, _RESERVED, *numbers))
+    return _FOOTER.encode(numbers)
 
 
 def decode_footer(encoded: bytes, name: str, file_bytes: int) -> Footer:
@@ -80,16 +78,14 @@ def decode_footer(encoded: bytes, name: str, file_bytes: int) -> Footer:
     at = file_bytes - FOOTER_BYTES
     if at < FILE_HEADER_BYTES or len(encoded) != FOOTER_BYTES or not is_intact(encoded):
         raise damaged(name, max(at, 0), "there should be a footer")
-    magic, version, reserved, topic_id, base, end, manifest_version, first_ms, last_ms, body_bytes, *rest = (
-        _FOOTER.unpack_from(encoded)
-    )
-    if magic == FOOTER_MAGIC and version > VERSION:
+    if (version := _FOOTER.newer_version(encoded)) is not None:
         raise DataFolderError(
             f"{name} has format version {version}, this Danube reads up to {VERSION}: use a newer one"
         )
-    if (magic, version, reserved) != (FOOTER_MAGIC, VERSION, _RESERVED):
+    fields = _FOOTER.decode(encoded)
+    if fields is None:
         raise damaged(name, at, "there should be a footer")
-    index_position, batches, blocks, _ = rest
+    topic_id, base, end, manifest_version, first_ms, last_ms, body_bytes, index_position, batches, blocks, _ = fields
     segment = Segment(base, end, manifest_version, first_ms, last_ms, batches, body_bytes, file_bytes)
     index_crc = encoded[-2 * CRC_BYTES : -CRC_BYTES]
     return Footer(topic_id, segment, index_position, blocks, index_crc)

@@ -1,6 +1,6 @@
 """Encodes a segment of checked batches. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
 from danube.runtime.disk import Buffer
@@ -38,7 +38,7 @@ def encode_segment(
     blocks: list[Buffer] = []
     entries: list[BlockEntry] = []
     position = FILE_HEADER_BYTES
-    for block in _blocks(_checked(topic_id, batches), block_bytes):
+    for block in split(_checked(topic_id, batches), block_bytes, lambda batch: len(batch.encoded)):
         pieces, entry = encode_block(topic_id, position, block, packing)
         blocks += pieces
         entries.append(entry)
@@ -71,15 +71,18 @@ def _checked(topic_id: int, batches: Iterable[EncodedBatch]) -> Iterator[Encoded
         yield batch
 
 
-def _blocks(batches: Iterable[EncodedBatch], bytes_max: int) -> Iterator[list[EncodedBatch]]:
-    """Split `batches` before each one that would take its block past `bytes_max`."""
-    block: list[EncodedBatch] = []
-    block_bytes = 0
+def split(
+    batches: Iterable[EncodedBatch], bytes_max: int, size: Callable[[EncodedBatch], int]
+) -> Iterator[list[EncodedBatch]]:
+    """Split `batches` before each one that would take its part past `bytes_max`."""
+    part: list[EncodedBatch] = []
+    part_bytes = 0
     for batch in batches:
-        if block and block_bytes + len(batch.encoded) > bytes_max:
-            yield block
-            block, block_bytes = [], 0
-        block.append(batch)
-        block_bytes += len(batch.encoded)
-    if block:
-        yield block
+        batch_bytes = size(batch)
+        if part and part_bytes + batch_bytes > bytes_max:
+            yield part
+            part, part_bytes = [], 0
+        part.append(batch)
+        part_bytes += batch_bytes
+    if part:
+        yield part

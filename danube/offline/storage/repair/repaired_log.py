@@ -18,7 +18,7 @@ from danube.storage.journal.reader import JournalReader
 from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
-from danube.storage.segment.writer import encode_segment
+from danube.storage.segment.writer import encode_segment, split
 from danube.storage.tiers.directory import DirectoryTier
 
 _PLACES_MAX = 256  # batches of the journal that are read at once
@@ -70,16 +70,9 @@ class RepairedLogWriter:
             self._untold_bytes = 0
 
     def _rewrite(self, repair: TopicRepair, topic: JournalTopic, step: Rewrite, time_ms: int) -> Iterator[Segment]:
-        gathered: list[EncodedBatch] = []
-        size = 0
-        for batch in self._contiguous(repair, topic, step, time_ms):
-            if gathered and size + batch.body_bytes > self._segment_bytes_max:
-                yield self._seal(repair, gathered)
-                gathered, size = [], 0
-            gathered.append(batch)
-            size += batch.body_bytes
-        if gathered:
-            yield self._seal(repair, gathered)
+        batches = self._contiguous(repair, topic, step, time_ms)
+        for part in split(batches, self._segment_bytes_max, lambda batch: batch.body_bytes):
+            yield self._seal(repair, part)
 
     def _seal(self, repair: TopicRepair, batches: list[EncodedBatch]) -> Segment:
         segment, chunks = encode_segment(repair.topic_id, repair.manifest_version, batches)
