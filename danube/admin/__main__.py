@@ -5,10 +5,9 @@ from contextlib import AbstractAsyncContextManager
 import typer
 
 from danube.admin.cli.build import build_app
-from danube.admin.cli.typer_classes import PROGRAM
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp import command as mcp
-from danube.admin.target import Connect, Target
+from danube.admin.target import PROGRAM, Connect, Target
 from danube.admin.tui import command as tui
 from danube.admin.web import command as web
 

@@ -10,6 +10,7 @@ from danube.admin.access import Guard
 from danube.admin.gateway import AdminGateway
 from danube.model.limits.broker import ADMIN_CALL_TIMEOUT_S
 
+PROGRAM = "danube-admin"
 DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
 
 

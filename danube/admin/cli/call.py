@@ -11,14 +11,13 @@ from typing import Any
 from danube.admin.cli.output.draw import Cell, Changed, Screen, cells_of, drawn
 from danube.admin.cli.output.options import OutputOptions
 from danube.admin.cli.output.serial import data_of, serialized
-from danube.admin.cli.typer_classes import PROGRAM
 from danube.admin.execution import Session, execute
 from danube.admin.operations.cluster.health import CheckStatus, Health
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import Table, View, label, plan_view_of, view_of
-from danube.admin.target import Connect, Target
+from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_PAGES_MAX

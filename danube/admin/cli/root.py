@@ -9,7 +9,8 @@ from danube import __version__
 from danube.admin.access import AccessLevel
 from danube.admin.cli.output.help_text import examples_text
 from danube.admin.cli.output.options import OutputFormat
-from danube.admin.cli.typer_classes import PROGRAM, remember
+from danube.admin.cli.typer_classes import remember
+from danube.admin.target import PROGRAM
 from danube.runtime import console
 from danube.runtime.paths import expanded
 

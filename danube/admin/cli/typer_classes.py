@@ -11,13 +11,13 @@ from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
 from danube.admin.cli.output.options import EVERYWHERE, OUTPUT_OPTIONS, OutputOptions, flags_from, given_of
+from danube.admin.target import PROGRAM
 from danube.model.exit_codes import ExitCode
 from danube.runtime import console
 
 if TYPE_CHECKING:
     from danube.admin.profiles import TargetFlags
 
-PROGRAM = "danube-admin"
 _GIVEN = "danube.given"
 WATCH = "--watch"
 WATCH_DEFAULT = "2"

@@ -10,7 +10,7 @@ import typer
 
 from danube.admin.access import AccessLevel, ApprovalMode
 from danube.admin.profiles import TargetFlags, resolve_target
-from danube.admin.target import Connect, Target
+from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import awaited, ended
@@ -18,8 +18,6 @@ from danube.runtime.paths import expanded
 
 if TYPE_CHECKING:
     from danube.admin.mcp.transport.serve import McpOptions
-
-PROGRAM = "danube-admin"
 
 _HELP = """Serve the cluster's administration to an assistant, as an MCP server.
 

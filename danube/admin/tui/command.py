@@ -15,7 +15,7 @@ import typer
 
 from danube.admin.gateway import AdminGateway
 from danube.admin.profiles import TargetFlags, resolve_target
-from danube.admin.target import Connect
+from danube.admin.target import PROGRAM, Connect
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_REFRESH_S
@@ -26,8 +26,6 @@ from danube.runtime.paths import expanded
 
 if TYPE_CHECKING:
     from danube.admin.tui.app import AdminApp
-
-PROGRAM = "danube-admin"
 
 _HELP = """Look at the cluster, act on it and decide about plans, in a terminal of 80 by 24 or more.
 

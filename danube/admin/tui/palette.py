@@ -1,7 +1,6 @@
 """The command palette: every operation of the registry, those above the access level with the reason."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,28 +16,18 @@ from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.widgets.plain import plain
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One operation in the palette."""
-
-    operation: AnyOperation
-    initial: Mapping[str, Any]
-    title: str
-    help: str
-
-
 class OperationCommands(Provider):
     """Every operation there is; choosing one opens its form."""
 
     async def discover(self) -> Hits:
-        for entry in self.entries():
-            yield DiscoveryHit(plain(entry.title), partial(self._open, entry), entry.title, entry.help)
+        for operation, initial in self.operations():
+            title, text = self._words(operation)
+            yield DiscoveryHit(plain(title), partial(self._open, operation, initial), title, text)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         wanted = query.lower().strip()
-        for entry in self.entries():
-            operation = entry.operation
+        for operation, initial in self.operations():
             if wanted in operation.command or wanted in operation.name:
                 score = 2.0
             elif wanted in operation.summary.lower():
@@ -46,29 +35,31 @@ class OperationCommands(Provider):
             else:
                 score = min(matcher.match(operation.command), 0.9)
             if score > 0:
-                yield Hit(score, plain(entry.title), partial(self._open, entry), entry.title, entry.help)
+                title, text = self._words(operation)
+                yield Hit(score, plain(title), partial(self._open, operation, initial), title, text)
 
-    def entries(self) -> Iterator[Entry]:
-        for operation in REGISTRY:
-            yield self._entry(operation, {})
+    def operations(self) -> Iterator[tuple[AnyOperation, Mapping[str, Any]]]:
+        """Operations, and what their forms are filled with."""
+        yield from ((operation, {}) for operation in REGISTRY)
 
-    def _entry(self, operation: AnyOperation, initial: Mapping[str, Any]) -> Entry:
+    def _words(self, operation: AnyOperation) -> tuple[str, str]:
+        """Title and help."""
         screen = self.screen
         reason = refusal(screen.app_context.target, operation) if isinstance(screen, BaseScreen) else None
         if reason is None:
-            return Entry(operation, initial, operation.command, operation.summary)
-        return Entry(operation, initial, f"{operation.command}  (disabled)", f"Disabled: {reason}.")
+            return operation.command, operation.summary
+        return f"{operation.command}  (disabled)", f"Disabled: {reason}."
 
-    def _open(self, entry: Entry) -> None:
+    def _open(self, operation: AnyOperation, initial: Mapping[str, Any]) -> None:
         screen: Widget = self.screen
         if isinstance(screen, BaseScreen):
-            self.app.push_screen(FormScreen(screen.app_context, entry.operation, entry.initial))
+            self.app.push_screen(FormScreen(screen.app_context, operation, initial))
 
 
 class SelectionCommands(OperationCommands):
     """The operations that take what the cursor is on, with it filled in."""
 
-    def entries(self) -> Iterator[Entry]:
+    def operations(self) -> Iterator[tuple[AnyOperation, Mapping[str, Any]]]:
         selection = self.screen.selection() if isinstance(self.screen, BaseScreen) else {}
         for operation in REGISTRY:
             initial = {
@@ -77,4 +68,4 @@ class SelectionCommands(OperationCommands):
                 if field.completes is not None and field.completes in selection
             }
             if initial:
-                yield self._entry(operation, initial)
+                yield operation, initial

@@ -12,7 +12,7 @@ import typer
 
 from danube.admin.access import AccessLevel
 from danube.admin.profiles import TargetFlags, resolve_target
-from danube.admin.target import Connect, Target
+from danube.admin.target import PROGRAM, Connect, Target
 from danube.admin.web.protection.exposure import (
     DEFAULT_LISTEN_ADDR,
     TOKEN_VARIABLE,
@@ -28,8 +28,6 @@ from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
 from danube.runtime.console import awaited, ended, say
 from danube.runtime.paths import expanded
 from danube.runtime.ready_file import ReadyFile
-
-PROGRAM = "danube-admin"
 
 _HELP = f"""Serve the web pages and the HTTP API, or an assistant, or both.
 

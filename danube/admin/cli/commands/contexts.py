@@ -12,9 +12,9 @@ from danube.admin.cli.output.draw import drawn
 from danube.admin.cli.output.help_text import examples_text
 from danube.admin.cli.output.options import OutputOptions
 from danube.admin.cli.output.serial import serialized
-from danube.admin.cli.typer_classes import HELP_SETTINGS, PROGRAM, AdminCommand, AdminGroup, flags_of, output_options_of
+from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, output_options_of
 from danube.admin.present import Table, View, label, printable
-from danube.admin.target import Colour
+from danube.admin.target import PROGRAM, Colour
 from danube.model.errors import InvalidRequestError
 from danube.runtime import console
 from danube.runtime.paths import expanded

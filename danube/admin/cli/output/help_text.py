@@ -7,10 +7,10 @@ from typing import Any
 
 from danube.admin.access import AccessLevel
 from danube.admin.cli.parameters import fields_of
-from danube.admin.cli.typer_classes import PROGRAM
 from danube.admin.operations import BY_NAME
 from danube.admin.operations.fields import FieldSpec
 from danube.admin.operations.operation import AnyOperation, Example
+from danube.admin.target import PROGRAM
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 planned and not done (needs --yes, or a person's approval), "

@@ -15,7 +15,7 @@ from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenR
 from danube.admin.mcp.transport.tokens import BearerToken
 from danube.admin.present import printable
 from danube.admin.profiles import checked_endpoint
-from danube.admin.target import Connect, Target
+from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import SettingsError
 from danube.runtime.blocking import run_apart
 from danube.runtime.clock import SystemClock
@@ -23,7 +23,6 @@ from danube.runtime.console import say, whoever_calls
 from danube.runtime.process import on_end
 from danube.runtime.settings import read_settings_file
 
-PROGRAM = "danube-admin"
 _NOT_USED = {
     "prometheus_url": "metrics of brokers are read by other means",
     "deployment": "logs of brokers are read by other means",

@@ -1,13 +1,13 @@
 """The keys, and what the words mean."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
-from danube.admin.tui.screens.base_screen import BaseScreen
-from danube.admin.tui.widgets.lines import Line, Lines, wrapped
+from danube.admin.tui.app_context import AppContext
+from danube.admin.tui.screens.result import LinesScreen
+from danube.admin.tui.widgets.lines import Line, wrapped
 
 _KEYS = {
     "Everywhere": (
@@ -50,29 +50,23 @@ _WORDS = (
 )
 
 
-class HelpScreen(BaseScreen):
+class HelpScreen(LinesScreen):
     """Help, which `?` shows."""
 
     KEYS = "↑↓ move  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark", "app.pop_screen", "Back")]
 
-    def body(self) -> ComposeResult:
-        yield Static("Keys", classes="heading")
-        yield Lines(id="help")
+    def __init__(self, app_context: AppContext) -> None:
+        super().__init__(app_context, "Keys")
 
-    def on_mount(self) -> None:
-        self.query_one(Lines).show(_lines)
-        self.query_one(Lines).focus()
-
-
-def _lines(width: int) -> list[Line]:
-    lines = []
-    for title, keys in _KEYS.items():
-        lines.append(Line(title, "heading"))
-        for key, meaning in keys:
-            first, *rest = wrapped(meaning, max(width - 14, 20))
-            lines += [Line(f"  {key:<12}{first}"), *(Line(" " * 14 + text) for text in rest)]
-        lines.append(Line(""))
-    for sentence in _WORDS:
-        lines += [*(Line(text) for text in wrapped(sentence, width)), Line("")]
-    return lines[:-1]
+    def lines(self, width: int) -> Sequence[Line]:
+        lines = []
+        for title, keys in _KEYS.items():
+            lines.append(Line(title, "heading"))
+            for key, meaning in keys:
+                first, *rest = wrapped(meaning, max(width - 14, 20))
+                lines += [Line(f"  {key:<12}{first}"), *(Line(" " * 14 + text) for text in rest)]
+            lines.append(Line(""))
+        for sentence in _WORDS:
+            lines += [*(Line(text) for text in wrapped(sentence, width)), Line("")]
+        return lines[:-1]

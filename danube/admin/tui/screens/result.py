@@ -1,6 +1,7 @@
 """Answers of operations, and reasons why there is none."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,55 +22,68 @@ from danube.model.limits.faces import TUI_CALL_TIMEOUT_S
 Answer = Result | DanubeError
 
 
-class DetailScreen(BaseScreen):
-    """A view under a heading."""
+class LinesScreen(BaseScreen):
+    """Lines under a heading; `lines` makes them."""
 
     KEYS = "↑↓ move  ? help  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
 
-    def __init__(self, app_context: AppContext, heading: str, view: View) -> None:
+    def __init__(self, app_context: AppContext, heading: str) -> None:
         super().__init__(app_context)
         self._heading = heading
-        self._view = view
+
+    def lines(self, width: int) -> Sequence[Line]:
+        """What is shown, for this width of the screen."""
+        raise NotImplementedError
 
     def body(self) -> ComposeResult:
         yield Static(plain(self._heading), classes="heading")
-        yield Lines(id="detail")
+        yield Lines(id="lines")
 
     def on_mount(self) -> None:
-        self.query_one(Lines).show(lambda width: view_lines(self._view, width))
+        self.show()
         self.query_one(Lines).focus()
 
+    def show(self) -> None:
+        self.query_one(Lines).show(self.lines)
 
-class ResultScreen(BaseScreen):
+
+class DetailScreen(LinesScreen):
+    """A view under a heading."""
+
+    def __init__(self, app_context: AppContext, heading: str, view: View) -> None:
+        super().__init__(app_context, heading)
+        self._view = view
+
+    def lines(self, width: int) -> Sequence[Line]:
+        return view_lines(self._view, width)
+
+
+class ResultScreen(LinesScreen):
     """A result, drawn by `danube/admin/present.py`; or a refusal with its sentence."""
 
     KEYS = "↑↓ move  ←→ sideways  w all fields  n next page  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.pop_screen", "Back"),
         Binding("w", "widen", "All fields"),
         Binding("n", "next_page", "Next page"),
     ]
 
     def __init__(self, app_context: AppContext, operation: AnyOperation, params: Params, answer: Answer) -> None:
-        super().__init__(app_context)
+        super().__init__(app_context, operation.command)
         self.operation = operation
         self.params = params
         self.answer = answer
         """What is shown."""
         self._is_wide = False
 
-    def body(self) -> ComposeResult:
-        yield Static(plain(self.operation.command), classes="heading")
-        yield Lines(id="result")
-
-    def on_mount(self) -> None:
-        self._show()
-        self.query_one(Lines).focus()
+    def lines(self, width: int) -> Sequence[Line]:
+        if isinstance(self.answer, DanubeError):
+            return refusal_lines(self.answer, width)
+        return view_lines(view_of(self.operation, self.answer, wide=self._is_wide), width)
 
     def action_widen(self) -> None:
         self._is_wide = not self._is_wide
-        self._show()
+        self.show()
 
     def action_next_page(self) -> None:
         cursor = getattr(self.answer, "next_cursor", None)
@@ -81,16 +95,8 @@ class ResultScreen(BaseScreen):
 
     async def _turn(self, params: Params) -> None:
         self.params, self.answer = params, await answer_of(self.app_context, self.operation, params)
-        self._show()
+        self.show()
         self.query_one(Lines).scroll_home(animate=False)
-
-    def _show(self) -> None:
-        answer = self.answer
-        if isinstance(answer, DanubeError):
-            self.query_one(Lines).show(lambda width: refusal_lines(answer, width))
-            return
-        view = view_of(self.operation, answer, wide=self._is_wide)
-        self.query_one(Lines).show(lambda width: view_lines(view, width))
 
 
 async def answer_of(
