@@ -1,5 +1,6 @@
 """The server itself: one registry behind the protocol's methods, for both of its eras."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from mcp_types import (
     CallToolRequestParams,
     CompleteRequestParams,
     CompleteResult,
+    Completion,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -27,9 +29,9 @@ from mcp_types import (
 )
 
 from danube import __version__
+from danube.admin.completion import names_of
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp.calls import Answer, Context, ToolCalls
-from danube.admin.mcp.protocol.completion import complete
 from danube.admin.mcp.protocol.instructions import instructions_of
 from danube.admin.mcp.protocol.prompts import prompt_of, prompts_of
 from danube.admin.mcp.protocol.resources import JSON, RESOURCES, TEMPLATES, Resources
@@ -37,10 +39,18 @@ from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.tools import tools_of
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
-from danube.model.limits.faces import MCP_ASK_TIMEOUT_S, MCP_ERROR_CHARS_MAX, MCP_LIST_CACHE_MS
+from danube.model.limits.faces import (
+    MCP_ASK_TIMEOUT_S,
+    MCP_COMPLETION_TIMEOUT_S,
+    MCP_COMPLETIONS_MAX,
+    MCP_ERROR_CHARS_MAX,
+    MCP_LIST_CACHE_MS,
+)
 from danube.runtime.clock import Clock
 
 DEFAULT_NAME = "danube"
+_KINDS = {"namespace": "namespace", "topic": "topic", "name": "topic", "subscription": "subscription"}
+"""What arguments of prompts and resources name."""
 
 
 def build_server(
@@ -127,9 +137,29 @@ class _Methods:
         return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=JSON, text=text)])
 
     async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
-        return CompleteResult(completion=await complete(self._gateway, params))
+        return CompleteResult(completion=await _complete(self._gateway, params))
 
 
 def _protocol_error(error: DanubeError) -> MCPError:
     is_wrong = isinstance(error, (InvalidRequestError, NotFoundError))
     return MCPError(INVALID_PARAMS if is_wrong else INTERNAL_ERROR, printable(str(error))[:MCP_ERROR_CHARS_MAX])
+
+
+async def _complete(gateway: AdminGateway, params: CompleteRequestParams) -> Completion:
+    """The names that begin with what was typed, then those that contain it; none where nobody can be asked.
+
+    It reads names alone and is not written to the audit log: it is called at every key.
+    """
+    given = (params.context.arguments if params.context else None) or {}
+    try:
+        async with asyncio.timeout(MCP_COMPLETION_TIMEOUT_S):
+            names = await names_of(gateway, _KINDS.get(params.argument.name, ""), topic=given.get("topic"))
+    except (DanubeError, TimeoutError):
+        names = ()
+    typed = params.argument.value.casefold()
+    found = sorted(
+        (name for name in names if typed in name.casefold() and printable(name) == name),
+        key=lambda name: (not name.casefold().lstrip("/").startswith(typed.lstrip("/")), name),
+    )
+    shown = found[:MCP_COMPLETIONS_MAX]
+    return Completion(values=shown, total=len(found), has_more=len(found) > len(shown))

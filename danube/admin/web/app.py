@@ -1,7 +1,10 @@
-"""The whole of the server as one ASGI application: protection around pages, API, and the original's routes."""
+"""The whole of the server as one ASGI application: protection around pages, API, and the original's routes.
+
+The API has a route for each operation, with its parameters, its result, and errors as `{error, code, next?}`.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
 from starlette.applications import Starlette
@@ -12,16 +15,22 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from danube.admin.operations import REGISTRY
-from danube.admin.web.api import api_routes
+from danube.admin.operations.operation import AnyOperation
 from danube.admin.web.openapi import openapi
 from danube.admin.web.original import OriginalRoutes
+from danube.admin.web.pages.catalog import api_method, api_path, page_path
+from danube.admin.web.pages.forms import arguments_of
 from danube.admin.web.pages.operation_page import operation_routes
 from danube.admin.web.pages.pages import RESERVED, Site
 from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.protection.protection import Protection
+from danube.admin.web.protection.requests import person_of, read_json
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import MethodError, ServerFaultError
-from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
+from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, NotPermittedError
+
+PLAN_ID = "plan_id"
+"""Beside the parameters of an operation that acts by a plan: apply this one."""
 
 
 def build_app(server: WebServer) -> ASGIApp:
@@ -44,6 +53,34 @@ def build_app(server: WebServer) -> ASGIApp:
     for kind in (DanubeError, HTTPException, Exception):
         app.add_exception_handler(kind, refused)
     return Protection(app, server, renderer)
+
+
+def api_routes(server: WebServer, registry: Sequence[AnyOperation] = REGISTRY) -> list[Route]:
+    """GET for what reads, POST for the rest."""
+    return [
+        Route(api_path(operation), _endpoint(server, operation), methods=[api_method(operation)])
+        for operation in registry
+    ]
+
+
+def _endpoint(server: WebServer, operation: AnyOperation) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        if operation.needs_person:
+            raise NotPermittedError(
+                f"{operation.name} is a person's consent, and programs do not give it: log in and do it on the page"
+                f" {page_path(operation)}"
+            )
+        if api_method(operation) == "GET":
+            arguments, plan_id = arguments_of(operation, request.query_params.multi_items()), None
+        else:
+            arguments = await read_json(request)
+            plan_id = arguments.pop(PLAN_ID, None) if operation.is_planned else None
+        if plan_id is not None and not isinstance(plan_id, str):
+            raise InvalidRequestError(f"{operation.name}: {PLAN_ID}: it is a text")
+        result = await server.call(person_of(request), operation, arguments, plan_id)
+        return Response(result.model_dump_json(), media_type="application/json")
+
+    return answer
 
 
 async def _describe(request: Request) -> Response:

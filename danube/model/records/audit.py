@@ -6,7 +6,7 @@ the chain from there on; that records are missing at the end shows only beside t
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -212,12 +212,11 @@ def bounded(entry: AuditEntry) -> AuditEntry:
     if len(canonical(arguments)) > AUDIT_TEXT_CHARS_MAX:
         arguments = {"cut": canonical(arguments)[:AUDIT_TEXT_CHARS_MAX]}
     caller = entry.caller
-    return AuditEntry(
-        caller=Caller(who=caller.who[:CALLER_CHARS_MAX], face=caller.face, client=caller.client[:CALLER_CHARS_MAX]),
+    return replace(
+        entry,
+        caller=replace(caller, who=caller.who[:CALLER_CHARS_MAX], client=caller.client[:CALLER_CHARS_MAX]),
         operation=entry.operation[:AUDIT_TEXT_CHARS_MAX],
         arguments=arguments,
-        effect=entry.effect,
-        outcome=entry.outcome,
         plan_id=entry.plan_id and entry.plan_id[:AUDIT_TEXT_CHARS_MAX],
         error=entry.error and entry.error[:AUDIT_TEXT_CHARS_MAX],
         detail=entry.detail[:AUDIT_TEXT_CHARS_MAX],
