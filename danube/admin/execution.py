@@ -93,7 +93,7 @@ async def decide(session: Session, operation: AnyOperation, params: Params, plan
         await _record_error(session, operation, params, error, plan_id)
         raise
     detail = "approved" if approve else "rejected"
-    await _note(session, _entry(session, operation, params, Outcome.DONE, plan_id=plan_id, detail=detail))
+    await _record_quietly(session, _entry(session, operation, params, Outcome.DONE, plan_id=plan_id, detail=detail))
 
 
 async def record_refusal(session: Session, operation: AnyOperation, params: Params, error: DanubeError) -> None:
@@ -109,7 +109,7 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
     call = Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
     result: Result = await run(call, params)
-    noting = _note(session, _entry(session, operation, params, Outcome.DONE))
+    noting = _record_quietly(session, _entry(session, operation, params, Outcome.DONE))
     if operation.effect is Effect.READ and session.background is not None:
         await session.background(noting)
     else:
@@ -139,7 +139,7 @@ async def _planned(
         )
         plan = await session.gateway.apply_plan(application)
         outcome = Outcome.DONE
-    await _note(session, _entry(session, operation, params, outcome, plan_id=plan.plan_id or None))
+    await _record_quietly(session, _entry(session, operation, params, outcome, plan_id=plan.plan_id or None))
     return planned_result(plan, session.clock.now_ms())
 
 
@@ -148,12 +148,12 @@ async def _record_error(
 ) -> None:
     refused = isinstance(error, (NotPermittedError, PlanRefusedError))
     outcome = Outcome.REFUSED if refused else Outcome.FAILED
-    await _note(
+    await _record_quietly(
         session, _entry(session, operation, params, outcome, plan_id=plan_id, detail=str(error), error=error.code)
     )
 
 
-async def _note(session: Session, entry: AuditEntry) -> None:
+async def _record_quietly(session: Session, entry: AuditEntry) -> None:
     """Write down what has happened already; it stays so, and its answer is given, when the log cannot be reached."""
     try:
         await session.gateway.record(entry)

@@ -39,7 +39,7 @@ from danube.model.plans.plan import (
     check_applicable,
     decided,
     new_plan,
-    plans_to_forget,
+    plans_to_drop,
 )
 from danube.model.records.audit import (
     GENESIS,
@@ -217,7 +217,7 @@ class _Files:
             self._disk.sync_folder("")
         file = self._disk.open_append(AUDIT_FILE)
         try:
-            self._look(file)
+            self._index_new_lines(file)
             last = self._last(file)
             end = self._position(len(self._ends))
             if file.size() != end:
@@ -240,7 +240,7 @@ class _Files:
             return AuditPage(records=(), start=0, end=0)
         file = self._disk.open_read(AUDIT_FILE)
         try:
-            self._look(file)
+            self._index_new_lines(file)
             return AuditPage(records=self._read(file, start, start + limit), start=0, end=len(self._ends))
         finally:
             file.close()
@@ -267,10 +267,10 @@ class _Files:
                     " whoever looks into that, under another name; the log begins anew then"
                 )
             self._ends = array("Q")  # whoever changed the file may have moved its lines
-            self._look(file)
+            self._index_new_lines(file)
         return tuple(record for record in found.values() if record is not None)
 
-    def _look(self, file: File) -> None:
+    def _index_new_lines(self, file: File) -> None:
         """Find the ends of lines that were written since; from the beginning when the file is shorter than it was."""
         size, position = file.size(), self._position(len(self._ends))
         if size < position:
@@ -293,7 +293,7 @@ class _Files:
 
 
 def _with_new(plans: dict[str, Plan], plan: Plan) -> Plan:
-    for gone in plans_to_forget(list(plans.values()), plan):
+    for gone in plans_to_drop(list(plans.values()), plan):
         del plans[gone]
     return plan
 

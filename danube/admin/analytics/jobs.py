@@ -84,7 +84,7 @@ class Jobs:
         self, run_id: str, command: Sequence[str], clock: Clock, *, time_limit_s: float = ANALYTICS_RUN_S_MAX
     ) -> Job:
         """Start a job. Raises LimitReachedError when as many as may be are under way."""
-        self._forget_old()
+        self._drop_old()
         running = [job.run_id for job in self._jobs.values() if job.exit_code is None]
         if len(running) >= self._runs_max:
             raise LimitReachedError(
@@ -94,7 +94,7 @@ class Jobs:
         job = await run_apart("analytics job", lambda: _launch(run_id, command))
         self._jobs[run_id] = job
         job.timer = clock.call_at(clock.monotonic_s() + time_limit_s + ANALYTICS_RUN_GRACE_S, job.kill)
-        _take_note_of_end(job)
+        _watch_for_end(job)
         return job
 
     def get(self, run_id: str) -> Job | None:
@@ -106,13 +106,13 @@ class Jobs:
         for job in self._jobs.values():
             job.kill()
             job.process.wait()
-            _let_go(job)
+            _discard(job)
         self._jobs.clear()
 
-    def _forget_old(self) -> None:
+    def _drop_old(self) -> None:
         ended = [job for job in self._jobs.values() if job.exit_code is not None]
         for job in ended[: max(0, len(ended) - ANALYTICS_ENDED_JOBS_MAX)]:
-            _let_go(job)
+            _discard(job)
             del self._jobs[job.run_id]
 
 
@@ -128,7 +128,7 @@ def _launch(run_id: str, command: Sequence[str]) -> Job:
     return Job(run_id, process, log)
 
 
-def _take_note_of_end(job: Job) -> None:
+def _watch_for_end(job: Job) -> None:
     """Have the event loop collect the exit code as soon as there is one; elsewhere the next look does."""
     try:
         handle = os.pidfd_open(job.process.pid)
@@ -146,7 +146,7 @@ def _take_note_of_end(job: Job) -> None:
     loop.add_reader(handle, ended)
 
 
-def _let_go(job: Job) -> None:
+def _discard(job: Job) -> None:
     if job.timer is not None:
         job.timer.cancel()
     job.log.close()

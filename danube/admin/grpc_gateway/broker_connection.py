@@ -40,7 +40,7 @@ class BrokerConnection:
         try:
             return await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
         except DanubeError as error:
-            raise self._told(error) from error
+            raise self._explained(error) from error
 
     async def ask(self, path: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
         """One unary call, encoded and decoded. Raises DanubeError."""
@@ -53,7 +53,7 @@ class BrokerConnection:
     async def close(self) -> None:
         await self._channel.close()
 
-    def _told(self, error: DanubeError) -> DanubeError:
+    def _explained(self, error: DanubeError) -> DanubeError:
         match error:
             case BrokerUnreachableError():
                 return BrokerUnreachableError(f"no broker answers at {self.url}{_cause(error)}: {self._next_step()}")

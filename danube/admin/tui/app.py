@@ -87,7 +87,7 @@ class AdminApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         del screen
         yield SystemCommand("help", "Keys, and what the words mean", self.action_help)
-        yield SystemCommand("pause", "Stop looking at the cluster, or go on", self.action_pause)
+        yield SystemCommand("pause", "Stop refreshing, or go on", self.action_pause)
         yield SystemCommand("quit", "Leave", self.exit)
 
     def action_help(self) -> None:
@@ -99,7 +99,7 @@ class AdminApp(App[None]):
         self.draw()
 
     def action_pace(self, factor: float) -> None:
-        """Look more, or less, often."""
+        """Refresh more, or less, often."""
         self.app_context.change_pace(factor)
         self.draw()
 

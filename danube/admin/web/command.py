@@ -159,7 +159,7 @@ class _Serve:
                 return served(ready)
 
         def served(ready: ReadyFile) -> ExitCode:
-            tell_no_meaning(dict(zip(_NO_MEANING, idle, strict=True)))
+            warn_of_idle_flags(dict(zip(_NO_MEANING, idle, strict=True)))
             environ = with_tls(os.environ, tls)
             wanted = _Wanted(
                 mode=mode,
@@ -200,7 +200,7 @@ def read_tokens(file: Path | None, environ: Mapping[str, str]) -> tuple[WebToken
         raise SettingsError(f"{file} is no text: a file of tokens has `label token` on each line") from None
 
 
-def tell_no_meaning(given: Mapping[str, object]) -> None:
+def warn_of_idle_flags(given: Mapping[str, object]) -> None:
     """Say which of the original's flags do nothing here."""
     for name, value in given.items():
         if value is not None:

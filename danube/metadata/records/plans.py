@@ -10,7 +10,7 @@ from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import AlreadyExistsError, MetadataError, PlanNotFoundError
 from danube.model.limits.broker import PLANS_MAX
-from danube.model.plans.plan import Decision, Plan, PlanApplication, applied, decided, plans_to_forget
+from danube.model.plans.plan import Decision, Plan, PlanApplication, applied, decided, plans_to_drop
 from danube.runtime.rng import Rng
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class PlanRecords:
             made = decode_counter(await builder.read(keys.PLAN_COUNTER))
             if await builder.read(keys.plan(plan.plan_id)) is not None:
                 raise AlreadyExistsError(f"there is a plan {plan.plan_id} already: ask for a plan again")
-            for gone in plans_to_forget(await self.all(), plan, self._plans_max):
+            for gone in plans_to_drop(await self.all(), plan, self._plans_max):
                 builder.delete(keys.plan(gone))
             builder.put(keys.plan(plan.plan_id), encode_plan(plan))
             builder.put(keys.PLAN_COUNTER, encode_counter(made + 1))

@@ -24,12 +24,12 @@ _LATER = frozenset({"blocked"})
 
 def partition_row(one: PartitionLag) -> dict[str, Any]:
     """One partition as a flat row."""
-    return {"topic": one.topic, "subscription": one.subscription, **_told(one.verdict)}
+    return {"topic": one.topic, "subscription": one.subscription, **_row_fields(one.verdict)}
 
 
 def group_row(one: GroupLag) -> dict[str, Any]:
     """One group as a row."""
-    return _told(one)
+    return _row_fields(one)
 
 
 def partition_of(row: Mapping[str, Any]) -> PartitionLag:
@@ -47,7 +47,7 @@ def policy_fields(policy: LagPolicy) -> dict[str, Any]:
     return asdict(policy)
 
 
-def _told(one: LagVerdict | GroupLag) -> dict[str, Any]:
+def _row_fields(one: LagVerdict | GroupLag) -> dict[str, Any]:
     return {name: value for name, value in asdict(one).items() if value is not None or name not in _LATER}
 
 

@@ -275,7 +275,7 @@ def applied(plan: Plan, application: PlanApplication, now_ms: int) -> Plan:
     return replace(plan, applied_by=application.caller, applied_ms=now_ms)
 
 
-def plans_to_forget(plans: Sequence[Plan], new: Plan, plans_max: int = PLANS_MAX) -> list[str]:
+def plans_to_drop(plans: Sequence[Plan], new: Plan, plans_max: int = PLANS_MAX) -> list[str]:
     """The ids of the plans that go when the new one is kept: what is over, the oldest first.
 
     Raises LimitReachedError when too many are not over, of all callers or of this one: none takes the place of all.

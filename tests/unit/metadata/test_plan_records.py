@@ -32,7 +32,7 @@ from danube.model.plans.plan import (
     check_applicable,
     fingerprint_of,
     new_plan,
-    plans_to_forget,
+    plans_to_drop,
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
@@ -214,16 +214,16 @@ async def test_of_two_plans_made_at_once_for_the_last_place_one_is_refused(
 
 def test_what_is_over_for_long_is_forgotten() -> None:
     kept, gone = over(1, NOW_MS - KEEP_MS + 1), over(2, NOW_MS - KEEP_MS)
-    assert plans_to_forget([kept, gone, planned(3)], planned(4), 100) == [gone.plan_id]
+    assert plans_to_drop([kept, gone, planned(3)], planned(4), 100) == [gone.plan_id]
 
 
 def test_plans_too_old_to_be_applied_count_as_over() -> None:
     expired = planned(1, expires_ms=NOW_MS)
-    assert plans_to_forget([expired, planned(2)], planned(3), 2) == [expired.plan_id]
+    assert plans_to_drop([expired, planned(2)], planned(3), 2) == [expired.plan_id]
 
 
 def test_with_room_nothing_is_forgotten() -> None:
-    assert plans_to_forget([over(1, NOW_MS), planned(2)], planned(3), 3) == []
+    assert plans_to_drop([over(1, NOW_MS), planned(2)], planned(3), 3) == []
 
 
 @pytest.mark.parametrize("unreadable", [b"[" * 100_000, b"\xff", b"{}", b'{"version": 1, "created_ms": 1e999}'])
@@ -240,9 +240,9 @@ async def test_a_plan_that_cannot_be_read_is_left_out_and_holds_up_no_other(
 def test_one_caller_leaves_room_for_plans_of_others() -> None:
     own = [planned(number) for number in range(PLANS_OPEN_PER_CALLER_MAX)]
     with pytest.raises(LimitReachedError, match=r"100 plans of ada@desk \(cli\) wait"):
-        plans_to_forget(own, planned(200))
-    assert plans_to_forget(own, planned(200, asked_by=replace(ADA, face=Face.TUI))) == []
-    assert plans_to_forget(own, planned(200, asked_by=replace(ADA, who="bob@desk"))) == []
-    assert plans_to_forget([*own[1:], over(1, NOW_MS)], planned(200)) == []
+        plans_to_drop(own, planned(200))
+    assert plans_to_drop(own, planned(200, asked_by=replace(ADA, face=Face.TUI))) == []
+    assert plans_to_drop(own, planned(200, asked_by=replace(ADA, who="bob@desk"))) == []
+    assert plans_to_drop([*own[1:], over(1, NOW_MS)], planned(200)) == []
     with pytest.raises(LimitReachedError):
-        plans_to_forget(own, planned(200, asked_by=replace(ADA, client="another program")))
+        plans_to_drop(own, planned(200, asked_by=replace(ADA, client="another program")))

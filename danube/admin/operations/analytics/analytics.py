@@ -226,7 +226,7 @@ async def _wait(call: Call, job: Job, began_ms: int, wait_s: float) -> Run:
     began_s = call.clock.monotonic_s()
     while True:
         has_ended = job.exit_code is not None
-        run = await _told(call, job.run_id, began_ms)
+        run = await _published_run(call, job.run_id, began_ms)
         waited_s = call.clock.monotonic_s() - began_s
         if run is not None and (run.state is not RunState.RUNNING or (waited_s >= wait_s and not has_ended)):
             return run
@@ -240,7 +240,7 @@ async def _wait(call: Call, job: Job, began_ms: int, wait_s: float) -> Run:
         await sleep_for(call.clock, ANALYTICS_POLL_S)
 
 
-async def _told(call: Call, run_id: str, began_ms: int) -> Run | None:
+async def _published_run(call: Call, run_id: str, began_ms: int) -> Run | None:
     """The published state of the run; an older attempt under the same id does not count."""
     runs = await published_runs(call.gateway, call.clock)
     return next((run for run in runs if run.run_id == run_id and run.started_ms >= began_ms), None)

@@ -77,8 +77,8 @@ class ClusterStatus(Result):
 
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
     gateway = call.gateway
-    broker, raft = await _told(gateway.describe_broker()), await _told(gateway.raft_status())
-    cluster, leader = await _told(gateway.describe_cluster()), await gateway.leader()
+    broker, raft = await _or_none(gateway.describe_broker()), await _or_none(gateway.raft_status())
+    cluster, leader = await _or_none(gateway.describe_cluster()), await gateway.leader()
     alone = await _only_broker(gateway) if broker is None and raft is None else ""
     return ClusterStatus.of(
         raft,
@@ -109,7 +109,7 @@ async def _only_broker(gateway: AdminGateway) -> str:
     return brokers[0].broker_id
 
 
-async def _told(answer: Awaitable[T]) -> T | None:
+async def _or_none(answer: Awaitable[T]) -> T | None:
     """None where the broker has no such call, or there is nothing to tell of."""
     try:
         return await answer

@@ -34,7 +34,7 @@ class LagHistory:
     def subscriptions_of(self, topic: str) -> set[str]:
         return {name for of, name in self._points if of == topic}
 
-    def forget_missing(self, topics: set[str]) -> None:
+    def drop_missing(self, topics: set[str]) -> None:
         """Drop what belongs to no topic of these."""
         for key in [key for key in self._points if key[0] not in topics]:
             del self._points[key]

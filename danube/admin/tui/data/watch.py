@@ -139,11 +139,11 @@ class Watch:
                 self.topics.start()
                 self._is_sweeping, self._after = True, None
             page = await self._gateway.describe_topics(DescribeTopics(page_size=TUI_PAGE_TOPICS, after=self._after))
-            self._take(page)
+            self._add_page(page)
             if page.next is None:
                 self._is_sweeping = False
                 self.topics.finish()
-                self.lags.forget_missing({line.name for line in self.topics.lines})
+                self.lags.drop_missing({line.name for line in self.topics.lines})
                 return
             self._after = page.next
             self._bound.reschedule(asyncio.get_running_loop().time() + self._timeout_s)  # the bound is of one page
@@ -151,12 +151,12 @@ class Watch:
                 self._reached()
                 self._drawn()
 
-    def _take(self, page: TopicsPage) -> None:
+    def _add_page(self, page: TopicsPage) -> None:
         self.topics.add_described(page.topics, self._clock.monotonic_s())
         for topic in page.topics:
-            self._remember_lag(topic)
+            self._add_lag(topic)
 
-    def _remember_lag(self, topic: TopicDescription) -> None:
+    def _add_lag(self, topic: TopicDescription) -> None:
         """The opened topic is read on its own in each round, and would count twice here."""
         if topic.topic == self.opened:
             return

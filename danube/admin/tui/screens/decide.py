@@ -79,10 +79,10 @@ class DecideScreen(BaseScreen):
         act = acts_on(self.plan).get(key) if self.plan else None
         if act is None:
             status = self.plan.status if self.plan else "no plan"
-            self._say(f"This plan is {status}: it cannot be {_PAST[key]}.")
+            self._message(f"This plan is {status}: it cannot be {_PAST[key]}.")
             return
         self.act = act
-        self._say("")
+        self._message("")
         self._ask()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -90,10 +90,10 @@ class DecideScreen(BaseScreen):
         if act is None or not event.value:
             return
         if event.value != act.word:
-            self._say(f"Nothing was done: that is not {act.word}.")
+            self._message(f"Nothing was done: that is not {act.word}.")
             return
         event.input.disabled = True
-        self._say("Working ...")
+        self._message("Working ...")
         self.run_worker(self._do(act), group="call", exclusive=True)
 
     def _lines(self, width: int) -> list[Line]:
@@ -123,12 +123,12 @@ class DecideScreen(BaseScreen):
         answer = await answer_of(self.app_context, act.operation, act.params, plan_id=act.plan_id)
         self.answer = answer
         if isinstance(answer, DanubeError):
-            self._say(f"Not done ({answer.code}): {answer}")
+            self._message(f"Not done ({answer.code}): {answer}")
             self._ask()
             return
         self.app.switch_screen(ResultScreen(self.app_context, act.operation, act.params, answer))
 
-    def _say(self, text: str) -> None:
+    def _message(self, text: str) -> None:
         self.query_one("#message", Static).update(plain(text))
 
 

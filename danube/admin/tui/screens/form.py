@@ -77,7 +77,7 @@ class FormScreen(BaseScreen):
         reason = refusal(self.app_context.target, self.operation)
         self.query_one("#go", Button).disabled = reason is not None
         if reason:
-            self._say(f"Disabled: {self.operation.command} {reason}.")
+            self._message(f"Disabled: {self.operation.command} {reason}.")
         editors = list(self.query(FieldEditor))
         missing = next((each for each in editors if each.field.is_required and not each.value), None)
         if missing:
@@ -99,9 +99,9 @@ class FormScreen(BaseScreen):
             return
         self.call.cancel()
         if self.operation.effect is Effect.READ:
-            self._say("Given up.")
+            self._message("Given up.")
         else:
-            self._say("Given up: whether it was carried out is not known here. The audit log has what is known.")
+            self._message("Given up: whether it was carried out is not known here. The audit log has what is known.")
 
     def action_submit(self) -> None:
         if self.call is not None and not self.call.is_finished:
@@ -110,11 +110,11 @@ class FormScreen(BaseScreen):
             return
         typed = {editor.field.name: editor.value for editor in self.query(FieldEditor)}
         judged = judge(self.operation, arguments_of(self.fields, typed))
-        self._tell(judged.problems)
+        self._show_problems(judged.problems)
         if judged.params is None:
             return
         params = bounded_page(self.operation, judged.params)
-        self._say("Working ... Esc gives up.")
+        self._message("Working ... Esc gives up.")
         self.call = self.run_worker(self._call(params), group="call")
 
     async def _call(self, params: Params) -> None:
@@ -122,7 +122,7 @@ class FormScreen(BaseScreen):
             await self._ask_person(params)
             return
         answer = await answer_of(self.app_context, self.operation, params, report=self._report)
-        self._say("")
+        self._message("")
         if isinstance(answer, PlannedResult) and answer.status is PlanStatus.READY:
             act = apply_act(self.operation, params, answer.plan.plan_id)
             screen = DecideScreen(self.app_context, whole_view(answer.plan), plan=answer.plan, act=act, answer=answer)
@@ -135,10 +135,10 @@ class FormScreen(BaseScreen):
         try:
             plan = await self._plan_named_by(params)
         except DanubeError as error:
-            self._say("")
+            self._message("")
             await self.app.push_screen(ResultScreen(self.app_context, self.operation, params, error))
             return
-        self._say("")
+        self._message("")
         view = whole_view(plan) if plan else _given(params)
         act = consent_act(self.operation, params, plan.plan_id if plan else None)
         await self.app.push_screen(DecideScreen(self.app_context, view, plan=plan, act=act))
@@ -150,7 +150,7 @@ class FormScreen(BaseScreen):
         plan = await self.app_context.gateway.plan(str(getattr(params, named)))
         return plan_view(plan, self.app_context.clock.now_ms())
 
-    def _tell(self, problems: Mapping[str, str]) -> None:
+    def _show_problems(self, problems: Mapping[str, str]) -> None:
         self.problems = problems
         editors = list(self.query(FieldEditor))
         for editor in editors:
@@ -159,7 +159,7 @@ class FormScreen(BaseScreen):
         if wrong:
             wrong.focus_editor()
         if problems:
-            self._say(problems.get("", "") or "Nothing was called yet: see the fields marked with !")
+            self._message(problems.get("", "") or "Nothing was called yet: see the fields marked with !")
 
     def _names(self, field: FieldSpec) -> Sequence[str]:
         topics = [editor.value for editor in self.query(FieldEditor) if editor.field.completes == "topic"]
@@ -172,9 +172,9 @@ class FormScreen(BaseScreen):
 
     async def _report(self, done: float, total: float | None, message: str) -> None:
         share = f"{done:,.0f} of {total:,.0f}" if total else f"{done:,.0f}"
-        self._say(f"Working ... Esc gives up. {message}: {share}")
+        self._message(f"Working ... Esc gives up. {message}: {share}")
 
-    def _say(self, text: str) -> None:
+    def _message(self, text: str) -> None:
         self.query_one("#message", Static).update(plain(text))
 
 

@@ -13,9 +13,9 @@ _KEYS = {
     "Everywhere": (
         (": or Ctrl+P", "every operation: search, choose, fill in its form"),
         ("?", "this page"),
-        ("p", "pause looking at the cluster, or go on"),
-        ("r", "look now"),
-        ("+  -", "look more often, less often"),
+        ("p", "pause the refreshes, or go on"),
+        ("r", "refresh"),
+        ("+  -", "refresh more often, less often"),
         ("Esc", "back"),
     ),
     "Lists": (

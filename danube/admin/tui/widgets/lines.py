@@ -60,7 +60,7 @@ class Lines(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._note_end()
+        self._check_end()
 
     def on_resize(self, event: Resize) -> None:
         del event
@@ -79,10 +79,10 @@ class Lines(ScrollView, can_focus=True):
         self._lines = tuple(self._layout(width))
         widest = max((cell_len(line.text) for line in self._lines), default=0)
         self.virtual_size = Size(widest if widest > width else 0, len(self._lines))
-        self._note_end()
+        self._check_end()
         self.refresh()
 
-    def _note_end(self) -> None:
+    def _check_end(self) -> None:
         height = self.scrollable_content_region.height
         if height and not self.was_read and round(self.scroll_y) + height >= len(self._lines):
             self.was_read = True
