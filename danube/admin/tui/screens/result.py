@@ -33,7 +33,7 @@ class LinesScreen(BaseScreen):
         self._heading = heading
 
     def lines(self, width: int) -> Sequence[Line]:
-        """What is shown, for this width of the screen."""
+        """The lines for this width of the screen."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:
