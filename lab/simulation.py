@@ -12,8 +12,8 @@ from lab.folders.trials import FolderTrial
 from lab.kernel.chance import seeded
 from lab.kernel.judge import Violation, check, what_must_work_works
 from lab.kernel.seeds import Outcome, Simulate, run_seeds
-from lab.raft.world import COURSES, simulate
-from lab.shared_log.world import SharedLogWorld
+from lab.raft import world as raft
+from lab.shared_log import world as shared_log
 from lab.storage.course import run_lives
 from lab.storage.damage import Damaged
 from lab.storage.world import plan_settings, plan_world
@@ -76,13 +76,13 @@ def simulate_folders(seed: int) -> Outcome:
 
 def simulate_raft(seed: int) -> Outcome:
     """Have a Raft group lose power, connections and members; the seed says by which course."""
-    course = [*COURSES][seed % len(COURSES)]
-    return _outcome(RAFT, seed, "a group agrees on one sequence", simulate(seed, course).violations, [course])
+    course = [*raft.COURSES][seed % len(raft.COURSES)]
+    return _outcome(RAFT, seed, "a group agrees on one sequence", raft.simulate(seed, course).violations, [course])
 
 
 def simulate_shared_log(seed: int) -> Outcome:
     """Have members share a log in a service that is slow, silent or away."""
-    seen = SharedLogWorld(seed).run()
+    seen = shared_log.simulate(seed)
     return _outcome(SHARED_LOG, seed, "members of a shared log agree", seen.violations, [])
 
 

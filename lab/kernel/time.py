@@ -44,6 +44,11 @@ class _Leaping(selectors.DefaultSelector):
         return ready
 
 
+def loop_s() -> float:
+    """Seconds on the running loop: monotonic, and simulated where the loop's are."""
+    return asyncio.get_running_loop().time()
+
+
 def run_simulated(program: Coroutine[Any, Any, T]) -> T:
     """Run the program to its end on a loop of its own."""
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
@@ -57,7 +62,7 @@ class LoopClock:
         return round(self.monotonic_s() * 1000)
 
     def monotonic_s(self) -> float:
-        return asyncio.get_running_loop().time()
+        return loop_s()
 
     async def sleep_until(self, when_s: float) -> None:
         await asyncio.sleep(max(0.0, when_s - self.monotonic_s()))

@@ -1,7 +1,6 @@
 """Writes down what the clients of a metadata store asked, when, and what they were told."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import TypeVar
 
 from danube.metadata.store import Condition, Delete, Entry, MetadataStore, Put, Transaction, WatchEvent
 from danube.model.errors import MetadataError, NotFoundError, UnknownOutcomeError, VersionConflictError
+from lab.kernel.time import loop_s
 from lab.linearizability.history import Call, Change, Expiry, Operation, Read, Refused
 
 T = TypeVar("T")
@@ -61,6 +61,7 @@ class History:
     leases: list[HeldLease] = field(default_factory=list)
     noted: list[tuple[str, str]] = field(default_factory=list)  # promises that were broken in plain sight, and how
     failed: int = 0  # calls that surely had no effect
+    transactions: int = 0  # that were sent
 
 
 def written_out(history: History) -> Iterator[str]:
@@ -92,7 +93,7 @@ class RecordedStore:
 
     async def read(self, *keys: str) -> Sequence[Entry | None]:
         """Linearizable, one key, or all keys of a folder that has no others."""
-        called_s = time.monotonic()
+        called_s = loop_s()
         found: tuple[Entry | None, ...]
         async with self._failures():
             if len(keys) == 1:
@@ -108,10 +109,10 @@ class RecordedStore:
         return (await self.read(key))[0]
 
     async def read_local(self, key: str) -> Entry | None:
-        called_s = time.monotonic()
+        called_s = loop_s()
         async with self._failures():
             found = await self._timed(self._store.get(key))
-        self._history.local_reads.append(LocalRead(self._life, key, found, called_s, time.monotonic()))
+        self._history.local_reads.append(LocalRead(self._life, key, found, called_s, loop_s()))
         return found
 
     async def put(self, key: str, value: bytes, *, lease_id: int = 0) -> int | None:
@@ -135,7 +136,8 @@ class RecordedStore:
 
     async def transact(self, conditions: tuple[Condition, ...], writes: tuple[Put | Delete, ...]) -> int | None:
         """Answers the revision; None when it is unknown. Raises VersionConflictError."""
-        name = f"{self._client} {time.monotonic_ns()}"
+        self._history.transactions += 1
+        name = f"{self._client} {self._history.transactions}"
         return await self._change(
             conditions, writes, lambda: self._store.transact(Transaction(name, conditions, writes))
         )
@@ -150,7 +152,7 @@ class RecordedStore:
 
     async def revoke_lease(self, key: str, lease_id: int) -> None:
         """End a lease that only this key lives by."""
-        called_s = time.monotonic()
+        called_s = loop_s()
         try:
             await self._timed(self._store.revoke_lease(lease_id))
         except MetadataError:
@@ -182,7 +184,7 @@ class RecordedStore:
         writes: tuple[Put | Delete, ...],
         send: Callable[[], Awaitable[int | None]],
     ) -> int | None:
-        called_s = time.monotonic()
+        called_s = loop_s()
         unknown = Change(conditions, writes)
         try:
             revision = await self._timed(send())
@@ -218,4 +220,4 @@ class RecordedStore:
         self._history.operations.append(Operation(call, self._client, called_s))
 
     def _done(self, call: Call, called_s: float) -> None:
-        self._history.operations.append(Operation(call, self._client, called_s, time.monotonic()))
+        self._history.operations.append(Operation(call, self._client, called_s, loop_s()))

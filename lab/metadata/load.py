@@ -5,7 +5,6 @@ Each client is attached to one member and goes on in that member's next life whe
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from danube.model.errors import MetadataError, NotFoundError, VersionConflictErr
 from danube.runtime.tasks import TaskScope
 from lab.kernel.chance import seeded
 from lab.kernel.rounds import pause
+from lab.kernel.time import loop_s
 from lab.linearizability.recorder import History, RecordedStore
 
 LEASE_TTL_S = 1.5
@@ -72,11 +72,12 @@ class Keys:
 class Load:
     """The clients of a round. An async context manager; at its end all of them have stopped."""
 
-    def __init__(self, history: History, keys: Keys, lives: Lives, *, seed: int) -> None:
+    def __init__(self, history: History, keys: Keys, lives: Lives, *, seed: int, pace_s: float = PACE_S) -> None:
         self._history = history
         self._keys = keys
         self._lives = lives
         self._seed = seed
+        self._pace_s = pace_s
         self._stopping = asyncio.Event()
         self._tasks = TaskScope("metadata load")
         self._running: list[asyncio.Task[None]] = []
@@ -114,7 +115,7 @@ class Load:
                     pass
                 except (MetadataError, NotFoundError):
                     failed = True
-            await self._pause(DEAD_WAIT_S if failed else rng.uniform(0, PACE_S))
+            await self._pause(DEAD_WAIT_S if failed else rng.uniform(0, self._pace_s))
 
     async def _pause(self, seconds: float) -> None:
         await pause(seconds, self._stopping)
@@ -165,7 +166,7 @@ class Load:
 
     async def _lease(self, life: Life, name: str, number: int, rng: random.Random) -> None:
         store, key = self._recorded(life, name), self._keys.lease(name)
-        sent_s = time.monotonic()
+        sent_s = loop_s()
         held = _Held(store, key, await store.grant_lease(LEASE_TTL_S), sent_s)
         try:
             await held.hold(f"{name}:{number}".encode(), rng, self._pause, self._stopping)
@@ -201,7 +202,7 @@ class _Held:
                 if stopping.is_set():
                     return
                 await pause(LEASE_TTL_S / 4)
-                sent_s = time.monotonic()
+                sent_s = loop_s()
                 if not await self._in_time(self.store.renew_lease(self.lease_id)):
                     return
                 self.sent_s = sent_s
@@ -211,7 +212,7 @@ class _Held:
 
     async def _look(self) -> None:
         entry = await self.store.read_one(self.key)
-        if entry is None and time.monotonic() < self.until_s:
+        if entry is None and loop_s() < self.until_s:
             self.store.note("leases", f"{self.key} went before lease {self.lease_id} ended")
 
     async def _in_time(self, call: Awaitable[object]) -> bool:
@@ -219,7 +220,7 @@ class _Held:
         try:
             await call
         except NotFoundError:
-            if time.monotonic() < self.until_s:
+            if loop_s() < self.until_s:
                 self.store.note("leases", f"lease {self.lease_id} ended before its time")
             return False
         return True

@@ -41,6 +41,8 @@ class Cluster:
     A kind of fault that a cluster does not name in `faults` needs no method of its own.
     """
 
+    span_s = SPAN_S
+
     def members(self) -> Sequence[int]:
         """The nodes that have a store."""
         raise NotImplementedError
@@ -86,6 +88,9 @@ class Cluster:
 
     async def transfer(self) -> None:
         """Have another member lead, where one leads; it may not come to that."""
+
+    async def calm_down(self) -> None:
+        """End what goes wrong by itself."""
 
     async def close(self) -> None:
         """End all nodes. Idempotent."""
@@ -192,4 +197,4 @@ def _fault(rng: random.Random, kind: FaultKind, cluster: Cluster) -> Fault:
         node = rng.choice(list(cluster.members()))
         servers = list(cluster.servers())
     other = rng.choice(servers or others or nodes)
-    return Fault(kind, rng.uniform(*GAP_S), rng.uniform(*SPAN_S), node, other, rng.uniform(*SLOW_S))
+    return Fault(kind, rng.uniform(*GAP_S), rng.uniform(*cluster.span_s), node, other, rng.uniform(*SLOW_S))

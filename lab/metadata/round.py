@@ -11,11 +11,12 @@ from danube.metadata.store import Changed, DeletePrefix, Entry, Transaction
 from danube.model.errors import DanubeError, MetadataError
 from danube.testing.patience import PATIENCE_S
 from lab.kernel.rounds import RoundResult, broken_by, pause
+from lab.kernel.time import loop_s
 from lab.linearizability.checker import STEPS_MAX
 from lab.linearizability.history import Change, Read
 from lab.linearizability.recorder import History, RecordedStore, Watched
 from lab.metadata.judge import PROMISES, Judgement, judge
-from lab.metadata.load import LEASE_TTL_S, Keys, Life, Load
+from lab.metadata.load import LEASE_TTL_S, PACE_S, Keys, Life, Load
 from lab.metadata.nemesis import Cluster, Nemesis, planned
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class Measure:
 
     faults: int = 3
     clients: int = 4  # of each member
+    pace_s: float = PACE_S  # between two calls of one client, at most
     calm_s: float = 0.5  # under load, before the first fault and behind the last one
     steps_max: int = STEPS_MAX
 
@@ -66,6 +68,7 @@ class Environment:
     rounds: list[StoreResult] = field(default_factory=list)  # that were judged
     measure: Measure = field(default_factory=Measure)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    run: str = field(default_factory=lambda: f"{time.time_ns():x}")  # no other one works on its keys
 
 
 class Round:
@@ -77,25 +80,27 @@ class Round:
         self._seed = seed
         self._number = len(environment.rounds)
         # a round that was interrupted left keys behind: the next one takes others
-        self._keys = Keys(f"{ROOT}/{self._number}-{time.time_ns():x}")
+        self._keys = Keys(f"{ROOT}/{self._number}-{environment.run}")
         self.history = History()
         self._suffered: list[str] = []
 
     async def run(self) -> StoreResult:
         """Run it, and add its result to the rounds of the environment. Raises DanubeError when nothing starts."""
-        began_s = time.monotonic()
+        began_s = loop_s()
         await self._check_what_was_left()
-        load = Load(self.history, self._keys, self._cluster.life, seed=self._seed)
+        measure = self._environment.measure
+        load = Load(self.history, self._keys, self._cluster.life, seed=self._seed, pace_s=measure.pace_s)
         try:
-            load.start(self._cluster.members(), self._environment.measure.clients)
+            load.start(self._cluster.members(), measure.clients)
             await self._suffer()
             await load.stop()
+            await self._cluster.calm_down()
             left = await self._recover()
         finally:
             await load.close()
-        seconds = time.monotonic() - began_s
-        judgement = judge(self.history, ended_s=self._cluster.ended_s(), steps_max=self._environment.measure.steps_max)
-        checked_s = time.monotonic() - began_s - seconds
+        seconds = loop_s() - began_s
+        judgement = judge(self.history, ended_s=self._cluster.ended_s(), steps_max=measure.steps_max)
+        checked_s = loop_s() - began_s - seconds
         result = self._result(judgement, seconds, checked_s, left)
         self._environment.rounds.append(result)
         return result
@@ -188,8 +193,8 @@ class Round:
 
     async def _until_well(self, find: Callable[[], Life | None], call: Callable[[Life], Awaitable[T]]) -> T:
         """Call until it succeeds. Raises MetadataError with the last reason when it takes too long."""
-        deadline_s, reason = time.monotonic() + WELL_TIMEOUT_S, "the member is dead"
-        while time.monotonic() < deadline_s:
+        deadline_s, reason = loop_s() + WELL_TIMEOUT_S, "the member is dead"
+        while loop_s() < deadline_s:
             life = find()
             if life is not None:
                 try:
