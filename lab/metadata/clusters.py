@@ -76,9 +76,12 @@ class ProcessCluster(Cluster):
 
     async def restart(self, node: int) -> None:
         await self.launch(node)
-        process = self._processes[node]
-        await process.wait()
-        self._lives[node] = Life(node, next(self._numbers[node]), process)
+        await self.wait(node)
+        self._lives[node] = Life(node, next(self._numbers[node]), self._processes[node])
+
+    async def wait(self, node: int) -> None:
+        """Return when a member that was started serves. Raises UnavailableError when it does not."""
+        await self._processes[node].wait()
 
     async def launch(self, node: int) -> None:
         """Start a member and wait for nothing; one that runs is killed first."""

@@ -2,9 +2,8 @@
 
     python -m lab.trials.raft kill-all --rounds 50
 
-kills three members of a Raft group at once, again and again, while clients write: after each round all that was ever
-acknowledged must be there, and a write must be served within 5 s in half of the rounds
-(`lab/trials/kill.py`).
+kills three members of a Raft group at once, again and again, while clients write: all that was acknowledged must be
+there after each round, and a write must be served within 5 s in half of the rounds (`lab/trials/kill.py`).
 
     python -m lab.trials.raft busy --minutes 10
 
@@ -26,7 +25,7 @@ from pathlib import Path
 from danube.model.errors import DanubeError
 from danube.runtime.console import is_terminal, say, write
 from lab.trials.busy import BusyReport, busy
-from lab.trials.kill import KillAllReport, kill_all, trial_group
+from lab.trials.kill import KillAllReport, KilledGroup, kill_all
 
 _PROGRAM = "raft_trials"
 _CLEAR = "\r\x1b[2K"
@@ -88,7 +87,7 @@ def _run(trial: Callable[[Progress], Awaitable[KillAllReport | BusyReport]]) -> 
 def _trial_of(options: argparse.Namespace, place: Path) -> Callable[[Progress], Awaitable[KillAllReport | BusyReport]]:
     async def made(progress: Progress) -> KillAllReport | BusyReport:
         if options.trial == "kill-all":
-            return await kill_all(trial_group(place), options.rounds, tell=progress.tell, on_round=progress.print)
+            return await kill_all(KilledGroup(place), options.rounds, tell=progress.tell, on_round=progress.print)
         return await busy(place, options.minutes * 60, tell=progress.tell)
 
     return made

@@ -32,7 +32,8 @@ from danube.testing.processes.zookeeper import ZookeeperServer, ZookeeperTls
 from lab.metadata.load import Life
 from lab.metadata.nemesis import Cluster, FaultKind
 from lab.metadata.round import Environment, Measure, Round
-from lab.metadata.servers import SERVERS, Ensemble, backend_among, new_root
+from lab.metadata.servers import SERVERS, backend_among, new_root
+from tests.cluster.ensembles import Ensemble
 from tests.cluster.seeing import refusal, take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
