@@ -49,7 +49,7 @@ class Served:
     refusal: DanubeError | None = None  # why it did not start
     content: dict[TopicName, Content] = field(default_factory=dict)
     errors: dict[TopicName, DanubeError] = field(default_factory=dict)
-    """Of topics that could not be read, or not to the end."""
+    """Errors by topic that could not be read, or not to the end."""
     delivered: dict[TopicName, Content] = field(default_factory=dict)
     next_offsets: dict[TopicName, int] = field(default_factory=dict)
     names: set[TopicName] = field(default_factory=set)

@@ -78,7 +78,7 @@ def written_out(history: History) -> Iterator[str]:
 
 
 def life_of(client: str) -> str:
-    """Of which life of which member a client was."""
+    """Life of the member that a client used."""
     return client.partition(" ")[0]
 
 
@@ -137,7 +137,7 @@ class RecordedStore:
     async def transact(self, conditions: tuple[Condition, ...], writes: tuple[Put | Delete, ...]) -> int | None:
         """Answers the revision; None when it is unknown. Raises VersionConflictError."""
         self._history.transactions += 1
-        name = f"{self._client} {self._history.transactions}"
+        name = f"{self._client} {loop_s():.6f} {self._history.transactions}"  # of all rounds, no other has it
         return await self._change(
             conditions, writes, lambda: self._store.transact(Transaction(name, conditions, writes))
         )

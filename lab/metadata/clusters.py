@@ -127,7 +127,7 @@ class ProcessCluster(Cluster):
 
     @abstractmethod
     def _arguments(self, node: int) -> Sequence[str]:
-        """Of the program: the kind of the store, and what that needs."""
+        """Arguments of the program: the kind of the store, and what that needs."""
 
 
 class SqliteCluster(ProcessCluster):

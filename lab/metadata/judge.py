@@ -139,7 +139,7 @@ def _from_nowhere(told: Told, operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def _out_of_order(operations: Sequence[Operation]) -> Iterator[str]:
-    """Of all keys: whoever begins after another has its answer gets a later revision."""
+    """A call that begins after the answer to another one gets a later revision, whatever their keys."""
     settled = [(one, revision) for one in operations if one.is_settled and (revision := _newest_told(one.call))]
     returns = sorted((one.returned_s, revision) for one, revision in settled)
     highest = _running_max(returns)
@@ -167,7 +167,7 @@ def _running_max(returns: Sequence[tuple[float, int]]) -> list[int]:
 
 
 def _backwards(reads: Sequence[LocalRead], operations: Sequence[Operation]) -> Iterator[str]:
-    """Of each life of each member and each key."""
+    """Local reads of each life of each member, key by key."""
     known = defaultdict[tuple[str, str], list[tuple[float, int]]](list)
     for operation in operations:
         if operation.is_settled:

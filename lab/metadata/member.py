@@ -70,7 +70,7 @@ class MemberProcess(CalledStore):
 
     @property
     def pid(self) -> int:
-        """Of the process. Raises UnavailableError before `start`."""
+        """Process id. Raises UnavailableError before `start`."""
         if self._process is None:
             raise UnavailableError("the member was not started")
         return self._process.pid

@@ -249,7 +249,7 @@ def _looks(seconds: float) -> int:
 
 
 def _prefix_of(key: str) -> str:
-    """Of the round that a key belongs to."""
+    """Prefix of the round that a key belongs to."""
     return "/".join(key.split("/")[:3])
 
 

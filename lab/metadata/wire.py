@@ -21,7 +21,7 @@ from danube.model.limits.metadata import METADATA_SUBMISSIONS_MAX, METADATA_VALU
 from danube.runtime.tasks import TaskScope
 
 LINE_BYTES_MAX = 16 * METADATA_VALUE_BYTES_MAX
-"""Of one line: a value of the largest size, encoded, and much around it."""
+"""Largest line: a value of the largest size, encoded, and much around it."""
 SERVES, OPEN = 0, -1  # numbers of what a member sends without being asked
 READS = {"get", "list", "watch", "unwatch", "status", "look"}
 """Methods that change nothing: their outcome is never unknown."""

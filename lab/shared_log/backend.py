@@ -27,7 +27,7 @@ class LogFaults:
 
     latency_s: float = 0.0  # of one way, at most
     lost: float = 0.0
-    """Of the calls: nobody hears of them, or of their answer; half of them are carried out, some of these late."""
+    """Share of the calls that are lost, or whose answer is; half of them are carried out, some of these late."""
     lost_watches: float = 0.0
     stale_reads: float = 0.0  # of the reads that may be
     slow: float = 0.0  # of the calls: they take up to the time at which they are given up

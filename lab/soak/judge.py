@@ -35,7 +35,7 @@ class Delivered:
     """By offset: before when it cannot have come, for the last time. A client's queue keeps what came while the
     application waits for its acknowledgements, through a restart of the broker too."""
     repeated: dict[int, float] = field(default_factory=dict)
-    """Of those that came more than once: when they had come for the last time, at the latest."""
+    """By offset, for those that came more than once: when they had come for the last time, at the latest."""
 
     def take(self, messages: Iterable[tuple[int, str, int, float]], at_s: float) -> None:
         """Note what came, in that order: offset, producer, number, and before when it cannot have come."""

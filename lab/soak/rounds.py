@@ -33,7 +33,7 @@ SETTINGS = {
     "disk_warn_free_bytes": 0,
     "disk_refuse_free_bytes": 0,
 }
-"""Of the broker: small, so that what usually takes hours happens in every round."""
+"""Settings of the broker: small, so that what usually takes hours happens in every round."""
 
 
 class BrokerSoak(Soak[SoakResult]):

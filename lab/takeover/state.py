@@ -12,7 +12,7 @@ NOBODY = -1  # no journal, or an epoch that has not ended
 
 
 class Kind:
-    """Of a record."""
+    """Kind of a record."""
 
     DATA = 0
     CURSOR = 1

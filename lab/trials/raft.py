@@ -19,7 +19,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from danube.model.errors import DanubeError
@@ -57,7 +57,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if any(place.iterdir()):
         say(f"{place} is not empty: give a folder of its own to each trial", _PROGRAM)
         return 1
-    code = _run(_trial_of(options, place))
+    code = _run(options, place)
     if folder is None and code != 1:
         shutil.rmtree(place)
     else:
@@ -65,14 +65,10 @@ def main(given: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(trial: Callable[[Progress], Awaitable[KillAllReport | BusyReport]]) -> int:
+def _run(options: argparse.Namespace, place: Path) -> int:
     progress = Progress()
-
-    async def awaited() -> KillAllReport | BusyReport:
-        return await trial(progress)
-
     try:
-        report = asyncio.run(awaited())
+        report = asyncio.run(_trial(options, place, progress))
     except DanubeError as error:
         progress.tell("")
         say(str(error), _PROGRAM)
@@ -84,13 +80,10 @@ def _run(trial: Callable[[Progress], Awaitable[KillAllReport | BusyReport]]) -> 
     return 0 if report.is_good else 1
 
 
-def _trial_of(options: argparse.Namespace, place: Path) -> Callable[[Progress], Awaitable[KillAllReport | BusyReport]]:
-    async def made(progress: Progress) -> KillAllReport | BusyReport:
-        if options.trial == "kill-all":
-            return await kill_all(KilledGroup(place), options.rounds, tell=progress.tell, on_round=progress.print)
-        return await busy(place, options.minutes * 60, tell=progress.tell)
-
-    return made
+async def _trial(options: argparse.Namespace, place: Path, progress: Progress) -> KillAllReport | BusyReport:
+    if options.trial == "kill-all":
+        return await kill_all(KilledGroup(place), options.rounds, tell=progress.tell, on_round=progress.print)
+    return await busy(place, options.minutes * 60, tell=progress.tell)
 
 
 def _parser() -> argparse.ArgumentParser:

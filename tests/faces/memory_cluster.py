@@ -70,14 +70,14 @@ class MemoryTopic:
     """Stored, from offset 0; on a topic that is not reliable, taken."""
     message_bytes: int = 0
     payload: str = ""
-    """Of each message."""
+    """Payload of each message."""
     producers: int = 0
     producer_names: list[str] = field(default_factory=list)
     policies: Policies = NO_POLICIES
     schema_subject: str | None = None
     subscriptions: dict[str, MemorySubscription] = field(default_factory=dict)
     pending: dict[str, MemorySubscription] = field(default_factory=dict)
-    """Those that have policies and do not exist yet."""
+    """Subscriptions that have policies and do not exist yet."""
 
     @property
     def is_reliable(self) -> bool:
@@ -189,7 +189,7 @@ class MemoryCluster:
         return limits if topic.is_reliable else replace(limits, durability=None)
 
     def digest(self) -> str:
-        """Of all of it: two of them are equal where nothing has changed."""
+        """Digest of all of it: two of them are equal where nothing has changed."""
         return fingerprint_of(asdict(self))
 
 

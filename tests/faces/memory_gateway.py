@@ -151,7 +151,7 @@ class MemoryGateway:
         self.stored_plans: dict[str, Plan] = {}
         self.audit_records: list[AuditRecord] = []
         self.other_audit_logs: dict[str, list[AuditRecord] | None] = {}
-        """Of the other brokers of the cluster, by their ids; None of one that does not run."""
+        """Audit logs of the other brokers of the cluster, by their ids; None of one that does not run."""
         self.system: dict[TopicName, list[StoredSystemRecord]] = {}
         self.failures: dict[str, DanubeError] = {}
         self.held: asyncio.Event | None = None

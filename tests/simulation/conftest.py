@@ -8,7 +8,7 @@ import pytest
 from tests.plugins.seeds import seeds_of
 
 _FAST_SEEDS = 8
-"""Of all seeds of a run, those that `make check` runs."""
+"""Seeds of a run that `make check` takes."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

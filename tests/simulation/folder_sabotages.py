@@ -1,4 +1,4 @@
-"""What is taken out of the care for damaged data folders on purpose, and by which seed the trials notice.
+"""Sabotages of the care for damaged data folders: each takes one rule out, and a seed of the trials notices.
 
 `python -m tests.simulation.folder_sabotages` looks for the first seed of each anew.
 """

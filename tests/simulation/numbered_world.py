@@ -91,9 +91,9 @@ class Producer:
     sent: int = 0
     unacknowledged: deque[tuple[int, bytes]] = field(default_factory=deque)
     offsets: dict[int, int] = field(default_factory=dict)
-    """Of the first record of each batch that was acknowledged."""
+    """Offset of the first record of each batch that was acknowledged."""
     faults: list[str] = field(default_factory=list)
-    """What should never happen."""
+    """Events that should never happen."""
     _next_on_stream: int = 0
 
     def send(self, count: int, stream: Stream) -> None:
@@ -197,7 +197,7 @@ class NumberedWorld:
         return stored
 
     def violations(self, stored: list[bytes]) -> list[str]:
-        """What is wrong with the outcome."""
+        """Violations in the outcome."""
         found = list(self.producer.faults)
         if self.producer.unacknowledged:
             found.append(f"{len(self.producer.unacknowledged)} batches are never acknowledged")

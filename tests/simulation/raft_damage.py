@@ -102,7 +102,7 @@ class RaftDamaged:
     chance: random.Random
     faults: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
-    """How it refused to start, as it should."""
+    """Errors with which it refused to start, as it should."""
     damage: RaftDamage | None = None
     _entries: dict[int, Entry] = field(default_factory=dict)
     _committed: int = 2

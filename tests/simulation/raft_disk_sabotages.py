@@ -1,4 +1,4 @@
-"""What is taken out of Raft's files on purpose, and by which seed the simulation of one member notices.
+"""Sabotages of Raft's files: each takes one rule out, and a seed of the simulation of one member notices.
 
 `python -m tests.simulation.raft_disk_sabotages` looks for the first seed of each anew.
 """
@@ -222,7 +222,7 @@ SABOTAGES = (
 
 
 def is_found(_: Sabotaged, seed: int) -> bool:
-    """Whether a seed notices the sabotage in place."""
+    """True if a seed notices the sabotage in place."""
     try:
         World(seed).run()
     except (ViolationError, IndexError, KeyError, ValueError, AssertionError):

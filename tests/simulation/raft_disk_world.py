@@ -36,7 +36,7 @@ class ViolationError(AssertionError):
 
 
 def command_at(index: int, term: int) -> bytes:
-    """What every leader of this term has at this index."""
+    """Command that every leader of this term has at this index."""
     chance = random.Random(index * 1_000_003 + term)
     if chance.random() < 0.15:
         kind, number = chance.choice(["add", "rem"]), chance.randint(1, 6)
@@ -46,7 +46,7 @@ def command_at(index: int, term: int) -> bytes:
 
 
 def members_by_hand(log: Sequence[Entry]) -> tuple[str, ...]:
-    """Who has a vote after a whole log."""
+    """Members with a vote after a whole log."""
     voters = set(FOUNDERS)
     for index, term in ((index, term) for command, index, term in log if command[:1] == overrides.MEMBERSHIP):
         chance = random.Random(index * 1_000_003 + term)
@@ -65,7 +65,7 @@ def image_of(log: Full) -> HeldSnapshot:
 
 @dataclass
 class Model:
-    """What the member has, and what a crash may leave of it."""
+    """State of the member, and all that a crash may leave of it."""
 
     log: Full = ((b"\1", 1, 0),)
     committed: int = 1
@@ -75,14 +75,14 @@ class Model:
     given: dict[int, str] = field(default_factory=dict)
     """Votes that somebody may have heard of."""
     logs: list[Full] = field(default_factory=list)
-    """What the log was since it was last known to be on the disk, then included."""
+    """Logs since one was last known to be on the disk, that one included."""
     snapshots: list[int] = field(default_factory=list)
     """The same of the image's index."""
     votes: list[tuple[int, str | None]] = field(default_factory=list)
     image_logs: dict[int, Full] = field(default_factory=dict)
 
     def settled(self) -> None:
-        """What is now is on the disk."""
+        """The present state is on the disk."""
         self.logs, self.snapshots, self.votes = [self.log], [self.snapshot_index], [(self.term, self.voted_for)]
 
     def change(self, log: Full) -> None:
@@ -276,7 +276,7 @@ class World:
             self._append()
 
     def _take_image(self) -> None:
-        """Of what is applied; then the log goes up to it."""
+        """Take a snapshot of what is applied; then the log goes up to it."""
         index = self.chance.randint(max(2, self.model.snapshot_index), max(2, self.model.committed))
         if index <= self.model.snapshot_index or index > self.model.committed:
             return

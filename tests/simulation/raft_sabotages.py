@@ -1,4 +1,4 @@
-"""What is taken out of a member of the Raft group on purpose, remedy by remedy, and which seed notices.
+"""Sabotages of a member of the Raft group: each takes one remedy out, and a seed notices.
 
 The letters are those of `docs/raft.md`. `python -m tests.simulation.raft_sabotages` looks for the first seed of each
 anew, after the simulation has changed.
@@ -111,7 +111,7 @@ SABOTAGES: Sequence[Sabotaged] = (
 
 
 def is_found(one: Sabotaged, seed: int) -> bool:
-    """Whether this seed notices; the remedy has to be out already."""
+    """True if this seed notices; the remedy has to be out already."""
     return bool(simulate(seed, one.kind).violations)
 
 

@@ -21,15 +21,15 @@ class Sabotaged:
     sabotage: Callable[[pytest.MonkeyPatch], None]
     seed: int
     kind: str = ""
-    """Of the simulation, or its course."""
+    """Kind of the simulation, or its course."""
 
 
 IsFound = Callable[[Sabotaged, int], bool]
-"""Whether the run of a seed breaks a promise, with the sabotage in place."""
+"""True if the run of a seed breaks a promise, with the sabotage in place."""
 
 
 def is_noticed(one: Sabotaged, is_found: IsFound, patch: pytest.MonkeyPatch) -> bool:
-    """Whether its seed, or one close by, notices the sabotage."""
+    """True if its seed, or one close by, notices the sabotage."""
     one.sabotage(patch)
     return any(is_found(one, seed) for seed in range(one.seed, one.seed + CLOSE_BY))
 

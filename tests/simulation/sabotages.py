@@ -1,4 +1,4 @@
-"""What is taken out of the storage on purpose, rule by rule, and by which seed the simulation notices.
+"""Sabotages of the storage: each takes one rule out, and a seed of the simulation notices.
 
 `python -m tests.simulation.sabotages` looks for the first seed of each anew, after the simulation has changed.
 """
@@ -450,7 +450,7 @@ SABOTAGES = [
 
 
 def is_found(one: Sabotaged, seed: int) -> bool:
-    """Whether the run breaks a promise with the sabotage in place."""
+    """True if the run breaks a promise with the sabotage in place."""
     return bool(KINDS[one.kind or POWER_CUTS](seed).violations)
 
 

@@ -40,7 +40,7 @@ async def take_step(world: NumberedWorld, chance: random.Random) -> None:
 
 
 async def simulate(seed: int) -> list[str]:
-    """What is wrong at the end of some lives of a broker."""
+    """Violations at the end of some lives of a broker."""
     chance = random.Random(seed)
     world = NumberedWorld(seed)
     await world.restart()

@@ -21,7 +21,7 @@ SETTINGS = StorageSettings(
 )
 TOPICS = (1, 2)
 WRITES = [Operation.APPEND, Operation.CREATE, Operation.RENAME, Operation.MAKE_FOLDER]
-"""What needs room. A sync that fails is another matter: then nobody knows what is on the disk."""
+"""Operations that need room. A sync that fails is another matter: then nobody knows what is on the disk."""
 LASTS = (1, 1_000)
 
 

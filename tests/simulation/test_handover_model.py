@@ -26,7 +26,7 @@ BUDGETS = {
     Part.FLUSH: WRITE_AND_TAKE._replace(new_files=1, cuts=1),
     Part.REMOVE_JOURNAL: WRITE_AND_TAKE._replace(takes=2, cuts=1, retires=1),
 }
-"""What has to happen for a mistake in this part to show."""
+"""Events that have to happen for a mistake in this part to show."""
 
 WITHOUT = [
     *[(Part.OWN, step) for step in (Step.WRITE, Step.SYNC, Step.LOOK)],

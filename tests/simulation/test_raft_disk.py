@@ -1,4 +1,4 @@
-"""What a member of a Raft group has on its disk is what it promised, through power cuts and failures of the disk.
+"""A member of a Raft group has on its disk all that it promised, through power cuts and failures of the disk.
 
 The worlds: `raft_disk_world.py`. Each guarantee is taken out on purpose, and a seed must show it.
 """

@@ -46,7 +46,7 @@ def test_a_blind_retry_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def noticed(run: Callable[[int], Seen], words: str, *, first: int = 0) -> bool:
-    """Whether some seed from the first on has a violation with these words."""
+    """True if some seed from the first on has a violation with these words."""
     return any(words in each for seed in range(first, first + _SABOTAGE_SEEDS) for each in run(seed).violations)
 
 

@@ -42,7 +42,7 @@ def count(patch: pytest.MonkeyPatch, seen: Counter[str], method: str, fields: tu
 
 
 def digest(seed: int) -> str:
-    """Of all that was seen in a run."""
+    """Digest of all that was seen in a run."""
     return hashlib.sha256(repr(simulate_power_cuts(seed).history).encode()).hexdigest()
 
 
