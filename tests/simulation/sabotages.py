@@ -39,6 +39,7 @@ from danube.storage.segment import block
 from danube.storage.segment.manifest import Manifest
 from danube.storage.takeover import takeover
 from danube.storage.takeover.journal_removal import JournalRemover
+from danube.storage.takeover.steps import PROTOCOL, Part, Step
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from lab.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
@@ -412,6 +413,21 @@ def make_a_removed_fence_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Fence, "is_up", is_up)
 
 
+def leave_out(step: Step) -> Callable[[pytest.MonkeyPatch], None]:
+    """Take topics over without this step."""
+
+    def take_over_without(patch: pytest.MonkeyPatch) -> None:
+        original = takeover.Takeover.__init__
+
+        def init(self: takeover.Takeover, *args: Any, **named: Any) -> None:
+            original(self, *args, **named, protocol=PROTOCOL.without(Part.TAKEOVER, step))
+
+        patch.setattr(takeover.Takeover, "__init__", init)
+
+    take_over_without.__name__ = f"take_over_without_{step.name.lower()}"
+    return take_over_without
+
+
 SABOTAGES = [
     Sabotaged("1: nothing is acknowledged before it is durable", leave_out_syncs, 0),
     Sabotaged("1: nothing is seen before it is durable", show_what_is_written, 40),
@@ -446,6 +462,17 @@ SABOTAGES = [
         "take: the manifest is the one that counts when the topic is taken", take_with_an_old_manifest, 175, SHARED
     ),
     Sabotaged("take: a fence is never made again", make_a_removed_fence_again, 63, SHARED),
+    *(
+        Sabotaged(f"take: step {step!r} of a take-over", leave_out(step), seed, SHARED)
+        for step, seed in (
+            (Step.FENCE, 1),
+            (Step.READ, 0),
+            (Step.APPEND_AGAIN, 0),
+            (Step.COPY_CURSORS, 0),
+            (Step.SYNC, 135),
+            (Step.SEAL, 0),
+        )
+    ),
 ]
 
 
