@@ -21,7 +21,7 @@ class TaskScope:
     def __init__(self, owner: str, on_failure: Callable[[BaseException], None] | None = None) -> None:
         self._owner = owner
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # a set would end them in another order each time
         self._closed = False
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -30,7 +30,7 @@ class TaskScope:
             work.close()
             raise RuntimeError(f"{self._owner} is closed: it cannot start {name}")
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}/{name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -43,7 +43,7 @@ class TaskScope:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()
