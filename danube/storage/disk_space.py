@@ -95,7 +95,7 @@ class SpaceGate:
         if self._refusal is not None:
             raise StorageUnavailableError(self._refusal)
 
-    def note(self, room: DiskRoom, unwritten_bytes: int = 0) -> None:
+    def update(self, room: DiskRoom, unwritten_bytes: int = 0) -> None:
         """Set the free space, less `unwritten_bytes` that were admitted; a change of the level is logged once."""
         self._room = room
         self.free_bytes = room.free_bytes
@@ -157,6 +157,6 @@ async def check_space(
     written_bytes = gate.admitted_bytes - backlog_bytes
     try:
         found = await runner.run(room)
-        gate.note(found, gate.admitted_bytes - written_bytes)
+        gate.update(found, gate.admitted_bytes - written_bytes)
     except OSError as error:
         _log.warning("the disk does not say how much is free: %s", error)

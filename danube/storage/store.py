@@ -96,7 +96,7 @@ class Storage:
         """Time of the next sweep of deleted topics, and of the next work after a failure."""
         self._file_begun_s = environment.clock.monotonic_s()
         """Begin of the journal's last file, as far as this start of the broker knows."""
-        self._journal.on_file_closed(self._note_new_file)
+        self._journal.on_file_closed(self._mark_file_begun)
         self._totals = FlushReport()
         self._passes = self._dropped = 0
 
@@ -336,9 +336,9 @@ class Storage:
         is_old = age_s and self._environment.clock.monotonic_s() >= self._file_begun_s + age_s
         if self.stopped is None and (is_old or self._flusher.wants_new_file()):
             await self._journal.rotate()
-            self._note_new_file()  # also where nothing was in the last one
+            self._mark_file_begun()  # also where nothing was in the last one
 
-    def _note_new_file(self) -> None:
+    def _mark_file_begun(self) -> None:
         self._file_begun_s = self._environment.clock.monotonic_s()
 
     async def _every_interval(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

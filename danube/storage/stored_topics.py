@@ -65,7 +65,7 @@ class StoredTopics:
         """Another broker changed the records of these topics, or may have."""
         self.stale.update(topic_id for topic_id in topic_ids if not self.is_dead(topic_id))
 
-    def note_committed(self, topic_id: int) -> None:
+    def mark_committed(self, topic_id: int) -> None:
         """Metadata names a new manifest of the topic; a topic that was deleted meanwhile is dropped again."""
         if self.is_dead(topic_id):
             self.histories.forget(topic_id)

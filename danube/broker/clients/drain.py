@@ -169,11 +169,6 @@ class DisconnectedClients:
         self._streams: dict[int, _DrainedStream] = {}
         """By consumer, as many as had a stream; each for DRAIN_WAIT_S at most."""
 
-    @property
-    def open_streams(self) -> int:
-        """The number of streams that are to end."""
-        return len(self._streams)
-
     def drain_producer(self, identity: int, drain: ClientDrain) -> None:
         """Drain a producer at its next health check or message."""
         self._begin((ClientKind.PRODUCER, identity), drain)

@@ -54,7 +54,7 @@ class Waiting:
     def __init__(self) -> None:
         self._since_s: dict[int, float] = {}
 
-    def note(self, closed: Sequence[ClosedFile], now_ms: int, now_s: float) -> None:
+    def update(self, closed: Sequence[ClosedFile], now_ms: int, now_s: float) -> None:
         """Set the files that are closed now."""
         self._since_s = {
             file.sequence: self._since_s.get(file.sequence, now_s - max(0, now_ms - file.newest_append_ms) / 1_000)

@@ -99,8 +99,8 @@ class SegmentFlusher:
         self._uncommitted: Sequence[ManifestVersion] = ()
         """Written while the metadata store failed: they are committed once it works, and nothing is written twice."""
         self._waiting = Waiting()
-        self._note_closed()
-        journal.on_file_closed(self._note_closed)
+        self._refresh_waiting()
+        journal.on_file_closed(self._refresh_waiting)
         self._ended_s = self._looked_s = self._clock.monotonic_s()
         """Times of the last file closed for deleted topics, and of the last check for that."""
 
@@ -156,7 +156,7 @@ class SegmentFlusher:
         due = frozenset(topic_id for topic_id in self._late if self._is_due(topic_id, self._passed_to))
         if due:
             await self._flush_topics(due, self._files_of_pass(self._held_for(due)), report)
-        self._note_late(self._late)
+        self._find_late(self._late)
 
     async def _flush_next(self, report: FlushReport) -> None:
         """Cover the next files for all others."""
@@ -165,7 +165,7 @@ class SegmentFlusher:
         wanted = self._with_tails.union(*(file.topics for file in files))
         if await self._flush_topics(wanted - self._late, files, report) and files:
             self._passed_to = files[-1].end_position
-            self._note_late(self._late | wanted)
+            self._find_late(self._late | wanted)
 
     def _files_of_pass(self, files: Sequence[ClosedFile]) -> Sequence[ClosedFile]:
         return files_of_pass(files)[:1] if self._is_room_short() else files_of_pass(files)
@@ -190,7 +190,7 @@ class SegmentFlusher:
                 held.append(file)
         return held
 
-    def _note_late(self, topic_ids: frozenset[int]) -> None:
+    def _find_late(self, topic_ids: frozenset[int]) -> None:
         """Find the late ones of these topics; each is checked in the last file that it is in."""
         left, late = set(self._behind(topic_ids, self._passed_to)), set[int]()
         for file in reversed(self._passed()):
@@ -242,7 +242,7 @@ class SegmentFlusher:
             self._topics.quarantine_topic(topic_id, changed_by_another(), self._clock.monotonic_s())
         named = [one for one in made if one.manifest.topic_id not in lost]
         for one in named:
-            self._topics.note_committed(one.manifest.topic_id)
+            self._topics.mark_committed(one.manifest.topic_id)
         report.topics += len(named)
         report.failed += len(made) - len(named)
         report.written_bytes += sum(one.written_bytes for one in named)
@@ -324,8 +324,8 @@ class SegmentFlusher:
             return True
         return self._waited_s(file) >= FLUSH_DELAY_S
 
-    def _note_closed(self) -> None:
-        self._waiting.note(self._journal.closed_files(), self._clock.now_ms(), self._clock.monotonic_s())
+    def _refresh_waiting(self) -> None:
+        self._waiting.update(self._journal.closed_files(), self._clock.now_ms(), self._clock.monotonic_s())
 
     def _waited_s(self, file: ClosedFile) -> float:
         return self._waiting.waited_s(file, self._clock.monotonic_s())

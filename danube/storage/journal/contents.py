@@ -45,7 +45,7 @@ class FileContents:
     oldest_append_ms: int = _NEVER_MS
     newest_append_ms: int = 0
 
-    def note(self, topic_id: int, append_time_ms: int, record_bytes: int) -> None:
+    def add_record(self, topic_id: int, append_time_ms: int, record_bytes: int) -> None:
         """A record of the topic is in the file."""
         self.topics.add(topic_id)
         self.bytes_of[topic_id] = self.bytes_of.get(topic_id, 0) + record_bytes
@@ -53,7 +53,7 @@ class FileContents:
             self.oldest_append_ms = min(self.oldest_append_ms, append_time_ms)
             self.newest_append_ms = max(self.newest_append_ms, append_time_ms)
 
-    def note_numbers(self, topic_id: int, stored: StoredNumbers) -> None:
+    def add_numbers(self, topic_id: int, stored: StoredNumbers) -> None:
         """A numbered batch of the topic is in the file."""
         key = topic_id, stored.batch.numbering_id
         row = self.rows.pop(key, None)
@@ -184,7 +184,7 @@ class _Decoder:
 
     def _numbers(self, contents: FileContents) -> None:
         topic_id, base_offset, *batch = _NUMBERS.unpack(self._take(_NUMBERS.size))
-        contents.note_numbers(topic_id, StoredNumbers(SequencedBatch(*batch), base_offset))
+        contents.add_numbers(topic_id, StoredNumbers(SequencedBatch(*batch), base_offset))
 
     def _column(self, code: str, length: int) -> "array[int]":
         column: array[int] = array(code)
@@ -244,7 +244,7 @@ class Recovered:
     def add_record(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
         """Add the next record of a file. Raises ValueError when it cannot follow."""
         topic_id = envelope.topic_id
-        contents.note(topic_id, envelope.append_time_ms, ENVELOPE_BYTES + envelope.body_bytes)
+        contents.add_record(topic_id, envelope.append_time_ms, ENVELOPE_BYTES + envelope.body_bytes)
         if not self._counts(topic_id, position):
             contents.unlisted.add(topic_id)
         elif envelope.kind is Kind.DATA:
@@ -298,7 +298,7 @@ class Recovered:
         if (sequenced := sequenced_batch(body)) is not None:
             stored = StoredNumbers(sequenced, base)
             self._add_numbers(topic_id, stored)
-            contents.note_numbers(topic_id, stored)
+            contents.add_numbers(topic_id, stored)
 
     def _add_contents(self, contents: FileContents, end_position: int) -> None:
         for (topic_id, subscription_id), (position, cursor) in contents.cursors.items():

@@ -149,7 +149,7 @@ class DurableTopics:
         for (topic_id, subscription_id), pending in written_round.cursors.items():
             self._apply_cursor(topic_id, subscription_id, pending, position)
             record_bytes = ENVELOPE_BYTES + encoded_bytes(pending.cursor)
-            self._contents.note(topic_id, written_round.now_ms, record_bytes)
+            self._contents.add_record(topic_id, written_round.now_ms, record_bytes)
             position += record_bytes
 
     def snapshot(self, topic_id: int) -> TopicSnapshot:
@@ -198,9 +198,9 @@ class DurableTopics:
         base, time_ms = stored.base_offset, stored.append_time_ms
         index.add(base, base + stored.count, position, len(stored.body), time_ms)
         self.cache.add(topic.topic_id, stored)
-        self._contents.note(topic.topic_id, time_ms, ENVELOPE_BYTES + len(stored.body))
+        self._contents.add_record(topic.topic_id, time_ms, ENVELOPE_BYTES + len(stored.body))
         if batch.numbers is not None:
-            self._contents.note_numbers(topic.topic_id, topic.note_numbers(batch.numbers, base))
+            self._contents.add_numbers(topic.topic_id, topic.add_numbers(batch.numbers, base))
 
     def _apply_cursor(self, topic_id: int, subscription_id: int, pending: PendingCursor, position: int) -> None:
         if pending.is_gone:

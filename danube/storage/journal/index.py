@@ -312,17 +312,11 @@ class FileTable:
         count = bisect_left(bases, base_position)
         self._table = (starts[count:], bases[count:])
 
-    def locate(self, position: int) -> tuple[int, int]:
-        """The sequence of the file that holds `position`, and the byte in it.
-
-        Raises StorageUnavailableError when the file was removed: a deleted topic may still be read.
-        """
-        starts, bases = self._table
-        number = self._number(bases, position)
-        return starts[number].sequence, position - bases[number]
-
     def split(self, positions: Sequence[int]) -> list[tuple[FileStart, range]]:
-        """The files of ascending positions, each with the numbers of its positions. Raises as `locate`."""
+        """The files of ascending positions, each with the numbers of its positions.
+
+        Raises StorageUnavailableError when a file was removed: a deleted topic may still be read.
+        """
         starts, bases = self._table
         found: list[tuple[FileStart, range]] = []
         first = 0

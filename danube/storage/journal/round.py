@@ -58,7 +58,7 @@ class TopicState:
             self.cursors = {}
         self.cursors[subscription_id] = cursor
 
-    def note_numbers(self, numbers: SequencedBatch, base_offset: int) -> StoredNumbers:
+    def add_numbers(self, numbers: SequencedBatch, base_offset: int) -> StoredNumbers:
         """Keep the numbers of a durable batch; answers them."""
         if self.producer_states is None:
             self.producer_states = StoredProducerStates()

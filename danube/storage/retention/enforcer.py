@@ -12,7 +12,7 @@ from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
 from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.quarantine import FAULTS, TopicQuarantine
-from danube.storage.retention.retention_clock import ClockJumpGuard, Marks, as_seen, is_ahead, note_seen
+from danube.storage.retention.retention_clock import ClockJumpGuard, Marks, as_seen, is_ahead, refreshed_marks
 from danube.storage.retention.rules import Retention, TrimPreview, Unsealed, segments_to_drop, trim_preview
 from danube.storage.segment.manifest import Manifest
 from danube.storage.stored_topics import StoredTopics, changed_by_another
@@ -72,7 +72,7 @@ class RetentionEnforcer:
             history = self._topics.histories.get(log.topic_id)
             if history is None:
                 continue
-            self._note_seen(history.manifest, policies(log.topic_id), now_ms)
+            self._refresh_marks(history.manifest, policies(log.topic_id), now_ms)
             trimmed = await self._trim(history, wanted(log, history))
             if trimmed is not None:
                 made.append((trimmed, log))
@@ -131,10 +131,10 @@ class RetentionEnforcer:
                 *(step_ms // 3_600_000, CLOCK_SETTLED_S // 3_600),
             )
 
-    def _note_seen(self, manifest: Manifest, policy: Retention, now_ms: int) -> None:
+    def _refresh_marks(self, manifest: Manifest, policy: Retention, now_ms: int) -> None:
         marks = self._marks.pop(manifest.topic_id, ())
         if policy.max_age_ms is not None:
-            noted = note_seen(marks, manifest, policy.max_age_ms, now_ms)
+            noted = refreshed_marks(marks, manifest, policy.max_age_ms, now_ms)
             if noted:
                 self._marks[manifest.topic_id] = noted
 

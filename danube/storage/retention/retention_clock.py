@@ -154,7 +154,7 @@ def is_ahead(append_time_ms: int, now_ms: int) -> bool:
     return append_time_ms > now_ms + _STEP_MAX_MS
 
 
-def note_seen(marks: Marks, manifest: Manifest, max_age_ms: int, now_ms: int) -> Marks:
+def refreshed_marks(marks: Marks, manifest: Manifest, max_age_ms: int, now_ms: int) -> Marks:
     """The marks of a topic with its segments of now; none where no segment is ahead of the clock.
 
     They are few: one for each part of `max_age_ms`, and of those that are older only the last.

@@ -15,7 +15,7 @@ from danube.storage.journal import Journal
 from danube.storage.journal.folder import Fence
 from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.journal_removal import named_journals
-from danube.storage.takeover.previous_epochs import Restarted, read_for_restart
+from danube.storage.takeover.previous_epochs import Restarted, is_open_in, read_for_restart
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ async def _go_on(environment: SharedEnvironment, entry: JournalEntry) -> OwnJour
         if renewed is None:
             return None
         everything = (await environment.records.all()).values()
-        mine = [record for record in everything if _is_open_in(record, entry.journal_id)]
+        mine = [record for record in everything if is_open_in(record, entry.journal_id)]
         records, found = await load_newest(environment, mine)
         restarted = await _read_older(environment, records, entry.journal_id, found)
         journal = await _open(environment, renewed, fence, restarted)
@@ -184,8 +184,3 @@ async def _read_older(
         together.parts.update(one.parts)
     found.histories[:] = [one for one in found.histories if one.record.topic_id not in found.refused]
     return together
-
-
-def _is_open_in(record: TopicStorage, journal_id: int) -> bool:
-    last = record.epochs[-1] if record.epochs else None
-    return last is not None and last.journal_id == journal_id and last.end_offset is None

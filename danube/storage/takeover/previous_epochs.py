@@ -119,7 +119,7 @@ async def read_for_restart(
 
     Raises as `read_previous_epochs`.
     """
-    mine = {record.topic_id: record for record in records if _is_in(record, journal_id)}
+    mine = {record.topic_id: record for record in records if is_open_in(record, journal_id)}
     known = {topic_id: bases.get(topic_id) or empty_base(topic_id) for topic_id in mine}
     wanted = [one for topic_id, record in mine.items() for one in wanted_epochs(record, known[topic_id])]
     older = [one for one in wanted if one.epoch.end_offset is not None]
@@ -173,6 +173,7 @@ async def _read_one(
     return epochs
 
 
-def _is_in(record: TopicStorage, journal_id: int) -> bool:
+def is_open_in(record: TopicStorage, journal_id: int) -> bool:
+    """True if the topic's newest epoch is in this journal, and has not ended."""
     last = record.epochs[-1] if record.epochs else None
     return last is not None and last.journal_id == journal_id and last.end_offset is None

@@ -82,7 +82,7 @@ def test_a_stream_stays_open_until_its_client_asks_and_ends_with_ok_a_moment_lat
     clock.advance(DRAIN_END_S - 0.01)
     assert stream.ends == []
     clock.advance(0.02)
-    assert (stream.ends, disconnected_clients.open_streams) == ([None], 0)
+    assert (stream.ends, disconnected_clients.is_draining(CONSUMER, ID)) == ([None], False)
 
 
 def test_a_stream_whose_client_never_asks_ends_with_an_error_in_the_end(
@@ -91,7 +91,7 @@ def test_a_stream_whose_client_never_asks_ends_with_an_error_in_the_end(
     stream = leaving(disconnected_clients)
     clock.advance(DRAIN_WAIT_S)
     assert [type(end) for end in stream.ends] == [TopicNotServedError]
-    assert disconnected_clients.open_streams == 0
+    assert not disconnected_clients.is_draining(CONSUMER, ID)
 
 
 def test_leftover_pollers_are_told_twice_and_then_that_nobody_knows_them(

@@ -12,7 +12,7 @@ def noted(*rows: tuple[int, int]) -> FileContents:
     """A file in which each of these topics and rows stored one batch, in this order."""
     contents = FileContents(FileStart(1, 0, 0))
     for number, (topic_id, row) in enumerate(rows):
-        contents.note_numbers(topic_id, StoredNumbers(SequencedBatch(row, number, 1, 0), number))
+        contents.add_numbers(topic_id, StoredNumbers(SequencedBatch(row, number, 1, 0), number))
     return contents
 
 

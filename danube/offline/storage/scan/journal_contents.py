@@ -188,13 +188,13 @@ class JournalContents:
         for topic_id, run in index.runs.items():
             topic = self.topics.setdefault(topic_id, JournalTopic())
             if run and self.counts(topic_id):
-                self._note_lost(topic, run.end_offset)
+                self._add_lost_end(topic, run.end_offset)
                 offsets = range(run.bases[0], run.end_offset)
                 self.findings.append(damage(file, "these messages were in it", topic_id=topic_id, offsets=offsets))
         for (topic_id, subscription_id), placed in index.contents.cursors.items():
             self.topics.setdefault(topic_id, JournalTopic()).cursors[subscription_id] = placed
 
-    def _note_lost(self, topic: JournalTopic, end_offset: int) -> None:
+    def _add_lost_end(self, topic: JournalTopic, end_offset: int) -> None:
         topic.lost_end = max(topic.lost_end, end_offset)
         topic.doubts_before = len(self.doubts)
 
@@ -203,7 +203,7 @@ class JournalContents:
         offsets = None
         if envelope.kind is Kind.DATA:
             offsets = range(envelope.base_offset, envelope.base_offset + envelope.count)
-            self._note_lost(topic, offsets.stop)
+            self._add_lost_end(topic, offsets.stop)
         what = f"the body of a {envelope.kind.name.lower()} record is not what was written"
         where = range(at, at + envelope.total_bytes)
         self.findings.append(damage(file, what, where, topic_id=envelope.topic_id, offsets=offsets))

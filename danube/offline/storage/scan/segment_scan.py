@@ -111,14 +111,14 @@ class SegmentScan:
         for batch in sound_batches(self._plain(content, intact=intact), self.topic_id):
             if not offset <= batch.base_offset or batch.end_offset > block.end_offset:
                 break
-            self._note_gap(block, offset, batch.base_offset)
+            self._find_gap(block, offset, batch.base_offset)
             yield batch
             offset = batch.end_offset
-        self._note_gap(block, offset, block.end_offset)
+        self._find_gap(block, offset, block.end_offset)
         if not intact and offset == block.end_offset and not any(one.at == block.at for one in self.findings):
             self._find(block.at, block.end, "the checksum of a block is wrong, its messages are sound")
 
-    def _note_gap(self, block: Block, first_offset: int, end_offset: int) -> None:
+    def _find_gap(self, block: Block, first_offset: int, end_offset: int) -> None:
         if first_offset < end_offset:
             self._find(block.at, block.end, "a block is not what was written", range(first_offset, end_offset))
 

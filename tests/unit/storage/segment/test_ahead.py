@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from danube.model.limits.broker import SEEN_MARKS_PER_AGE
-from danube.storage.retention.retention_clock import Marks, Seen, as_seen, note_seen
+from danube.storage.retention.retention_clock import Marks, Seen, as_seen, refreshed_marks
 from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment.manifest import Manifest
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes
@@ -26,13 +26,13 @@ def ahead(manifest: Manifest) -> Manifest:
 
 def test_of_a_topic_that_the_clock_has_reached_nothing_is_noted_and_nothing_changed() -> None:
     later_ms = FOUR.last_append_time_ms
-    assert note_seen((Seen(10, 5),), FOUR, AGE_MS, later_ms) == ()
+    assert refreshed_marks((Seen(10, 5),), FOUR, AGE_MS, later_ms) == ()
     assert as_seen(FOUR, (), later_ms) is FOUR
 
 
 def test_a_segment_from_the_future_goes_when_it_has_been_there_for_its_time() -> None:
     now_ms = NOW_MS + 10_000
-    marks = note_seen((), ahead(FOUR), AGE_MS, now_ms)
+    marks = refreshed_marks((), ahead(FOUR), AGE_MS, now_ms)
     assert marks == (Seen(40, now_ms),)
     for later_ms, dropped in ((AGE_MS, 1), (AGE_MS + 1, 3)):
         seen = as_seen(ahead(FOUR), marks, now_ms + later_ms)
@@ -60,7 +60,7 @@ def test_the_marks_of_a_topic_that_goes_on_are_few() -> None:
     marks: Marks = ()
     for turn in range(1, 1_000):
         grown = replace(ahead(FOUR), end_offset=40 + turn)
-        marks = note_seen(marks, grown, AGE_MS, NOW_MS + 1_000 * turn)
+        marks = refreshed_marks(marks, grown, AGE_MS, NOW_MS + 1_000 * turn)
         assert list(marks) == sorted(marks)
     assert 2 < len(marks) <= SEEN_MARKS_PER_AGE + 2
     assert marks[0].seen_ms <= NOW_MS + 999_000 - AGE_MS < marks[1].seen_ms

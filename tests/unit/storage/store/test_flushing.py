@@ -156,16 +156,18 @@ def test_few_bytes_of_many_topics_wait_for_more_but_not_for_ever() -> None:
 def test_a_file_waits_from_its_newest_record_on_or_from_now_if_that_is_ahead(newest_ms: int, waited_s: float) -> None:
     (file,) = [replace(one, newest_append_ms=newest_ms) for one in files([{1}])]
     waiting = Waiting()
-    waiting.note([file], 60_000, 500.0)
-    waiting.note([file, *files([{2}, {3}])[1:]], 10**15, 510.0)  # what the clock says later of the same file is nothing
+    waiting.update([file], 60_000, 500.0)
+    waiting.update(
+        [file, *files([{2}, {3}])[1:]], 10**15, 510.0
+    )  # what the clock says later of the same file is nothing
     assert waiting.waited_s(file, 520.0) == waited_s + 20.0
 
 
 def test_a_file_that_is_gone_is_not_remembered() -> None:
     (file,) = files([{1}])
     waiting = Waiting()
-    waiting.note([file], 0, 500.0)
-    waiting.note([], 0, 510.0)
+    waiting.update([file], 0, 500.0)
+    waiting.update([], 0, 510.0)
     assert waiting.waited_s(file, 520.0) == 0.0
 
 

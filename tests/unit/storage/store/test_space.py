@@ -141,7 +141,7 @@ MIB = 1 << 20
 
 def refused_by(room: DiskRoom, marks: Watermarks) -> str:
     gate = SpaceGate(marks)
-    gate.note(room)
+    gate.update(room)
     with pytest.raises(StorageUnavailableError) as caught:
         gate.check(0)
     return str(caught.value)
@@ -170,7 +170,7 @@ def test_a_warning_says_what_comes_of_it(
     caplog: pytest.LogCaptureFixture, total_mib: int, refuse_mib: int, said: str
 ) -> None:
     gate = SpaceGate(Watermarks(refuse_below_bytes=refuse_mib * MIB))
-    gate.note(DiskRoom(500 * MIB, total_mib * MIB))
+    gate.update(DiskRoom(500 * MIB, total_mib * MIB))
     assert said in caplog.text
     assert gate.refusal is None
 
