@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.result import Figure, median
 from bench.storage_load import batch_of, opened, publish
 from danube.model.limits.broker import READ_BYTES_MAX
-from danube.storage.checksum import is_intact
+from danube.runtime.checksum import is_intact
 from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError, NewerDataFolderError
 from danube.model.untrusted_json import decode_json
+from danube.runtime.checksum import crc_of
 from danube.runtime.disk import Disk, DiskLock, LocalDisk, next_step_of
 from danube.runtime.rng import Rng
-from danube.storage.checksum import extended
 
 FORMAT = 1
 IDENTITY = "broker.json"
@@ -159,7 +159,7 @@ def _check_sum(fields: Mapping[str, object]) -> None:
 
 def _checksum_of(fields: Mapping[str, object]) -> int:
     """The checksum of all fields but itself, in their order."""
-    return extended(0, json.dumps({name: value for name, value in fields.items() if name != _CHECKSUM}).encode())
+    return crc_of(json.dumps({name: value for name, value in fields.items() if name != _CHECKSUM}).encode())
 
 
 def forget_journal(disk: Disk, folder: Path) -> None:

@@ -20,8 +20,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-import google_crc32c
-
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 from danube.runtime.disk import LocalDisk
 
 NAME = "metadata.mark"
@@ -29,8 +28,7 @@ NAME = "metadata.mark"
 
 _MAGIC = b"DnMm"
 _SLOT = struct.Struct("<4sIQQ")
-_CRC = struct.Struct("<I")
-_SLOT_BYTES = _SLOT.size + _CRC.size
+_SLOT_BYTES = _SLOT.size + CRC_BYTES
 _PLACES = (0, 4096)
 
 _log = logging.getLogger(__name__)
@@ -129,8 +127,7 @@ class HighWaterMark:
 
 
 def _encode(number: int, reached: Reached) -> bytes:
-    encoded = _SLOT.pack(_MAGIC, number, reached.revision, reached.topic_id)
-    return encoded + _CRC.pack(google_crc32c.value(encoded))
+    return with_crc(_SLOT.pack(_MAGIC, number, reached.revision, reached.topic_id))
 
 
 def _decode(disk: LocalDisk, at: int) -> tuple[int, Reached] | None:
@@ -143,7 +140,7 @@ def _decode(disk: LocalDisk, at: int) -> tuple[int, Reached] | None:
         encoded = file.read(at, _SLOT_BYTES)
     finally:
         file.close()
-    if len(encoded) < _SLOT_BYTES or _CRC.unpack_from(encoded, _SLOT.size)[0] != google_crc32c.value(encoded[:-4]):
+    if len(encoded) < _SLOT_BYTES or not is_intact(encoded):
         return None
     magic, number, *reached = _SLOT.unpack_from(encoded)
     return (number, Reached(*reached)) if magic == _MAGIC else None

@@ -7,6 +7,7 @@ METADATA_WATCH_EVENTS_MAX of them; past that it drops them, emits `Resync` and b
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import chain
 
 from danube.metadata.commands import Change, prefix_bounds
 from danube.metadata.store import Changed, Entry, Resync, SnapshotEnd, WatchEvent
@@ -122,7 +123,7 @@ class HubWatch:
     def _begin(self, entries: Sequence[Entry], revision: int) -> None:
         if self._closed or self._live:
             return
-        self._snapshot = _snapshot_events(entries, revision)
+        self._snapshot = chain(map(Changed, entries), (SnapshotEnd(revision),))
         self._live = True
         self._wake.set()
 
@@ -131,8 +132,3 @@ class HubWatch:
         self._lost = True
         self._snapshot = iter(())
         self._changes.clear()
-
-
-def _snapshot_events(entries: Sequence[Entry], revision: int) -> Iterator[WatchEvent]:
-    yield from map(Changed, entries)
-    yield SnapshotEnd(revision)

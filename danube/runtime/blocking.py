@@ -39,11 +39,8 @@ class BlockingRunner(Protocol):
     def rest(self) -> None:
         """Called now and then by work that computes for long: others are let to the interpreter meanwhile."""
 
-    def close(self) -> None:
-        """Wait for what was handed over, then end."""
-
     async def aclose(self) -> None:
-        """The same, without blocking the event loop."""
+        """Wait for what was handed over, then end."""
 
 
 class BlockingThread:
@@ -95,6 +92,7 @@ class BlockingThread:
             self._queue.put(None)
 
     def close(self) -> None:
+        """As `aclose`, for owners without an event loop: it blocks."""
         self.leave()
         if self._thread is not None:
             self._thread.join()
@@ -165,9 +163,6 @@ class InlineRunner:
         return work()
 
     def rest(self) -> None:
-        return None
-
-    def close(self) -> None:
         return None
 
     async def aclose(self) -> None:

@@ -40,7 +40,7 @@ class EarlyAnswers(Planted):
         if transaction.conditions:
             return int(await self._store.transact(transaction))
         self._tasks.spawn(self._store.transact(transaction), "late")
-        return int(self._store._replica.revision) + 1
+        return int(self._store._replica.snapshot().revision) + 1
 
 
 BUGS: dict[str, type[Planted]] = {"stale": StaleReads, "early": EarlyAnswers}

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from danube.model.errors import InvalidBatchError
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor
+from danube.runtime.checksum import is_intact, with_crc
 from danube.storage.batches.batch import BatchOrigin, RecordView, check, encode_messages, encode_payloads
-from danube.storage.checksum import is_intact, with_crc
 from danube.storage.log.cursors import decode_cursor, encode_cursor
 
 U64 = st.integers(0, 2**64 - 1)

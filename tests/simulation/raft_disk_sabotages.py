@@ -39,7 +39,7 @@ def leave_out_the_checksums_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Take records and commands for what they say."""
     patch.setattr(log_format, "crc_of", lambda *_: 0)
     patch.setattr(recovery, "crc_of", lambda *_: 0)
-    patch.setattr(log_format, "has_checksum", lambda *_: True)
+    patch.setattr(log_format, "is_intact", lambda *_: True)
 
 
 def leave_out_the_sync_of_votes(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def leave_out_the_checksum_of_votes(patch: pytest.MonkeyPatch) -> None:
 
     replace_file = SimDisk.replace_file
     patch.setattr(SimDisk, "replace_file", in_place)
-    patch.setattr(small_files, "has_checksum", lambda *_: True)
+    patch.setattr(small_files, "is_intact", lambda *_: True)
 
 
 def cut_what_the_vote_names(patch: pytest.MonkeyPatch) -> None:

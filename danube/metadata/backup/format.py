@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import google_crc32c
-
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import State, StateSnapshot
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError
 from danube.model.limits.metadata import METADATA_BACKUP_BYTES_MAX, METADATA_BACKUP_ORIGIN_BYTES_MAX
 from danube.model.untrusted_json import decode_json
+from danube.runtime.checksum import CRC_BYTES, crc_of, extended, is_intact, with_crc
 
 BACKUP_VERSION = 1
 
 _FIXED = struct.Struct("<4sHHIQI")
-_CRC = struct.Struct("<I")
 _MAGIC = b"DNBB"
 
 
@@ -64,13 +62,13 @@ def encode_backup(backup: Backup, told: Callable[[int], None] = lambda _keys: No
     crc = 0
     for piece in encode_state(backup.snapshot):
         pieces.append(piece)
-        crc = google_crc32c.extend(crc, piece)
+        crc = extended(crc, piece)
         told(_KEYS_A_PIECE)
     origin = json.dumps(asdict(backup.origin), ensure_ascii=False, separators=(",", ":")).encode()
     if len(origin) > METADATA_BACKUP_ORIGIN_BYTES_MAX:
         raise InvalidRequestError(f"what a backup says of itself has {len(origin)} bytes: too many members or names")
     head = _FIXED.pack(_MAGIC, BACKUP_VERSION, 0, len(origin), sum(map(len, pieces)), crc) + origin
-    return [head, _CRC.pack(google_crc32c.value(head)), *pieces]
+    return [with_crc(head), *pieces]
 
 
 def decode_backup(content: bytes, name: str) -> Backup:
@@ -85,21 +83,19 @@ def decode_backup(content: bytes, name: str) -> Backup:
         )
     head = memoryview(content)
     try:
-        magic, version, _, origin_bytes, snapshot_bytes, snapshot_crc = _FIXED.unpack_from(head)
+        _, version, _, origin_bytes, snapshot_bytes, snapshot_crc = _FIXED.unpack_from(head)
     except struct.error:
         raise _damaged(name, len(content), "it is cut off") from None
     if version > BACKUP_VERSION:
         raise DataFolderError(f"{name} has format {version} and this Danube reads up to {BACKUP_VERSION}: upgrade it")
-    del magic
-    start = _FIXED.size + origin_bytes + _CRC.size
+    start = _FIXED.size + origin_bytes + CRC_BYTES
     if origin_bytes > METADATA_BACKUP_ORIGIN_BYTES_MAX or len(content) < start:
         raise _damaged(name, len(content), "it is cut off")
-    (head_crc,) = _CRC.unpack_from(head, start - _CRC.size)
-    if google_crc32c.value(content[: start - _CRC.size]) != head_crc:
+    if not is_intact(content[:start]):
         raise _damaged(name, 0, "its beginning is not what was written")
-    if len(content) != start + snapshot_bytes or google_crc32c.value(content[start:]) != snapshot_crc:
+    if len(content) != start + snapshot_bytes or crc_of(content[start:]) != snapshot_crc:
         raise _damaged(name, start, "the snapshot is not what was written, or cut off")
-    origin = _origin(content[_FIXED.size : start - _CRC.size], name)
+    origin = _origin(content[_FIXED.size : start - CRC_BYTES], name)
     return Backup(origin, _snapshot(head[start:], name))
 
 

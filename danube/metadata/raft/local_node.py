@@ -120,9 +120,6 @@ class LocalNode:
         if now_s >= self._ask_at_s and not self._settings.join:
             self._ask_at_s = now_s + RAFT_PROBE_S
             self._ask_seeds()
-        self._do(self._decide(), now_s)
-
-    def _decide(self) -> Decision:
         standing = Standing(
             own=self.own,
             seeds=self._settings.seeds,
@@ -132,7 +129,7 @@ class LocalNode:
             selves=frozenset(self._selves),
             invitation=self._invitation,
         )
-        return decide(standing)
+        self._do(decide(standing), now_s)
 
     def _do(self, decision: Decision, now_s: float) -> None:
         match decision:
@@ -242,14 +239,9 @@ class LocalNode:
             invitation = Invitation(cluster_id=self.cluster_id, members=snapshot.members, role=MemberRole.VOTER)
             self.transport.invite(node.address, invitation, RAFT_PROBE_TIMEOUT_S, _ignore)
         elif answer.cluster_id == self.cluster_id and member.role is MemberRole.VOTER:
-            self._report_membership(member, answer)
-
-    def _report_membership(self, member: Member, answer: Probe) -> None:
-        match takes_part(self.own.node_id, answer):
-            case True:
-                member.not_removed()
-            case False:
-                member.removed_member()
+            is_member = takes_part(self.own.node_id, answer)
+            if is_member is not None:
+                member.removed_member() if not is_member else member.not_removed()
 
 
 def _ignore(_answer: object) -> None:

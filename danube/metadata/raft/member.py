@@ -238,9 +238,12 @@ class Member:
         core = self._core
         return set(core.voters()) if core.leader() is None else core.voters() - core.connected()
 
-    def voters(self) -> frozenset[str]:
-        """Voters by the newest entries of the log."""
-        return self._voters_after(None)
+    def voters(self, index: int | None = None) -> frozenset[str]:
+        """Voters after an entry of the log; after the newest without one."""
+        snapshot = self._parts.snapshots.snapshot
+        end = None if index is None else self._after(index)
+        entries = [] if snapshot is None else self._parts.log[self._after(snapshot.index) : end]
+        return frozenset(self._parts.voters_after(snapshot.members if snapshot else (), entries))
 
     def view(self) -> MembershipStatus:
         """Status as this member knows it."""
@@ -316,18 +319,11 @@ class Member:
         self.keeper.members_applied = lambda: self._core.applied_voters
         self._core.load()
         if self._told > self._core.applied_index():
-            self._core.resume(self._told, self._voters_after(self._told))
+            self._core.resume(self._told, self.voters(self._told))
         for other in others:
             parts.transport.addNode(other)
         if not others and self._votes:
             self._core.stand_at_once()
-
-    def _voters_after(self, index: int | None) -> frozenset[str]:
-        """Voters after an entry; after the newest without one."""
-        snapshot = self._parts.snapshots.snapshot
-        end = None if index is None else self._after(index)
-        entries = [] if snapshot is None else self._parts.log[self._after(snapshot.index) : end]
-        return frozenset(self._parts.voters_after(snapshot.members if snapshot else (), entries))
 
     def _align(self) -> None:
         """Have the log begin with the two entries of the snapshot, as the core asks for: else it would clear it.

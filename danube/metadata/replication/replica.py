@@ -67,10 +67,6 @@ class Replica:
     def below(self, prefix: str) -> Sequence[Entry]:
         return list(self._state.below(prefix))
 
-    @property
-    def revision(self) -> int:
-        return self._state.revision
-
     def due(self) -> Sequence[ExpireLease]:
         """Commands to submit now; without effect on a lease that was renewed meanwhile."""
         return self._leases.due()

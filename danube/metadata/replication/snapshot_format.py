@@ -17,14 +17,13 @@ from dataclasses import astuple
 from itertools import islice
 from typing import Any, TypeVar
 
-import google_crc32c
-
 from danube.metadata.commands import Lease, outcome_fields, outcome_of
 from danube.metadata.replication.command_format import inflate, packb, unpackb
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 from danube.model.limits.metadata import METADATA_SNAPSHOT_BLOCK_BYTES_MAX
+from danube.runtime.checksum import crc_of
 
 SNAPSHOT_VERSION = 1
 
@@ -68,7 +67,7 @@ def decode_state(packed: bytes | memoryview) -> StateSnapshot:
 
 def _block(rows: Sequence[Any]) -> bytes:
     packed = zlib.compress(packb(rows), 1)
-    return _BLOCK.pack(len(packed), google_crc32c.value(packed)) + packed
+    return _BLOCK.pack(len(packed), crc_of(packed)) + packed
 
 
 def _slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -94,7 +93,7 @@ def _blocks(packed: memoryview) -> Iterator[Any]:
         if size == 0:
             break
         body = bytes(packed[position : position + size])
-        if len(body) < size or google_crc32c.value(body) != checksum:
+        if len(body) < size or crc_of(body) != checksum:
             raise ValueError(f"it is damaged or cut off at byte {position}")
         yield unpackb(inflate(body, METADATA_SNAPSHOT_BLOCK_BYTES_MAX))
         position += size

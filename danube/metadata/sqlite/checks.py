@@ -10,9 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import google_crc32c
-
 from danube.metadata.store import Entry
+from danube.runtime.checksum import crc_of
 
 COUNTERS = ("lease_id", "revision", "rows", "sum")
 """Covered by the seal, in this order."""
@@ -50,17 +49,17 @@ class Tally:
 def entry_crc(entry: Entry) -> int:
     """The checksum of a row of `entries`."""
     fixed = f"{entry.key}\0{entry.created_revision}\0{entry.revision}\0{entry.lease_id}\0"
-    return int(google_crc32c.value(fixed.encode() + entry.value))
+    return crc_of(fixed.encode() + entry.value)
 
 
 def outcome_crc(command_id: str, outcome: str) -> int:
     """The checksum of a row of `outcomes`."""
-    return int(google_crc32c.value(f"{command_id}\0{outcome}".encode()))
+    return crc_of(f"{command_id}\0{outcome}".encode())
 
 
 def seal_of(counters: Mapping[str, int]) -> int:
     """The checksum of the counters."""
-    return int(google_crc32c.value(" ".join(str(counters.get(name)) for name in COUNTERS).encode()))
+    return crc_of(" ".join(str(counters.get(name)) for name in COUNTERS).encode())
 
 
 def seal(connection: sqlite3.Connection, tally: Tally) -> None:

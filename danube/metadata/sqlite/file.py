@@ -9,7 +9,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import astuple
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Changed, Entry
 from danube.model.errors import (
     DamagedDataError,
+    DanubeError,
     DataFolderAccessError,
     DataFolderError,
     DataFolderInUseError,
@@ -393,6 +394,27 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
 
 def _damaged(path: Path, what: str) -> DamagedDataError:
     return DamagedDataError(f"{path} is damaged ({what}): restore it from a backup")
+
+
+def read_sqlite(path: Path) -> StateSnapshot:
+    """State in a file that no process may have open. Blocks.
+
+    Raises DataFolderError when it cannot be read, is damaged or of a newer format, MetadataError, OSError, and
+    SettingsError when there is no place for the copy.
+    """
+    with copied(path) as copy:
+        try:
+            file = SqliteFile.open(copy)
+        except DanubeError as error:
+            raise type(error)(str(error).replace(str(copy), str(path))) from error
+        with closing(file):
+            return file.snapshot()
+
+
+def write_sqlite(path: Path, snapshot: StateSnapshot) -> None:
+    """Make a file, which is not there yet; all of it is on the disk on return. Raises DataFolderError, OSError."""
+    with closing(SqliteFile.open(path)) as file:
+        file.fill(snapshot)
 
 
 _COMPANIONS = ("", "-wal")

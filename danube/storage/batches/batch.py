@@ -13,7 +13,7 @@ from operator import sub
 
 from danube.model.errors import InvalidBatchError
 from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
-from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 
 MAGIC = b"DnBt"
 VERSION = 1

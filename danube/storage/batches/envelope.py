@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 
 MAGIC = b"DnEv"
 VERSION = 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, sequenced_batch
-from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.journal.index import ClosedFile, FileStart, FileTable, IndexRun, TopicBase, TopicIndex
 from danube.storage.log.cursors import CursorKey, decode_cursor, encode_cursor
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError
 from danube.model.limits.broker import FENCE_BYTES_MAX
+from danube.runtime.checksum import FixedRecord
 from danube.runtime.disk import Disk, File, is_full
-from danube.storage.checksum import FixedRecord
 from danube.storage.damage import next_step, next_step_shared
 from danube.storage.journal.contents import FileIndex, decode_index, encode_index
 from danube.storage.journal.format import (

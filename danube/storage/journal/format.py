@@ -8,7 +8,7 @@ with them. The mark stands beside them, so a missing end is noticed; an old mark
 import re
 from typing import NamedTuple
 
-from danube.storage.checksum import FixedRecord
+from danube.runtime.checksum import FixedRecord
 
 VERSION = 1
 FILE_MAGIC = b"DnJf"

@@ -12,7 +12,7 @@ from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.plans.durability import Durability
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
-from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.log.protocol import Saved
 
 MAGIC = b"DnCu"

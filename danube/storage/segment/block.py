@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.model.limits.broker import KIB
+from danube.runtime.checksum import CRC_BYTES, checksum, extended, is_intact
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
 from danube.storage.batches.envelope import MAGIC as ENVELOPE_MAGIC
 from danube.storage.batches.envelope import VERSION as ENVELOPE_VERSION
-from danube.storage.checksum import CRC_BYTES, checksum, extended, is_intact
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.block_index import BlockEntry
 from danube.storage.segment.codec import BlockCodec, Codec, CodecSource

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError
-from danube.storage.checksum import CRC_BYTES, FixedRecord, checksum, is_intact
+from danube.runtime.checksum import CRC_BYTES, FixedRecord, checksum, is_intact
 from danube.storage.damage import next_step
 from danube.storage.segment.manifest import Segment
 

@@ -20,8 +20,8 @@ from danube.model.limits.broker import (
 )
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
-from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.log.cursors import decode_failed, encode_failed, failed_bytes
 from danube.storage.segment.manifest import Manifest, Segment
 

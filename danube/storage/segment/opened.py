@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import SEGMENT_INDEX_CACHE_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
-from danube.storage.checksum import checksum
+from danube.runtime.checksum import checksum
 from danube.storage.damage import next_step
 from danube.storage.segment.block_index import BlockEntry, BlockIndex, decode_index
 from danube.storage.segment.format import (

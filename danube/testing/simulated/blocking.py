@@ -40,9 +40,6 @@ class SimRunner:
     def rest(self) -> None:
         return None
 
-    def close(self) -> None:
-        return None
-
     async def aclose(self) -> None:
         await self.run(lambda: None)
 

@@ -20,9 +20,9 @@ from danube.broker.__main__ import app
 from danube.metadata.backup.backup import restored
 from danube.metadata.backup.format import Backup, decode_backup, encode_backup
 from danube.metadata.backup.raft import begin_group
-from danube.metadata.backup.sqlite import read_sqlite, write_sqlite
 from danube.metadata.records import keys
 from danube.metadata.records.restore_mark import mark_of
+from danube.metadata.sqlite.file import read_sqlite, write_sqlite
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.exit_codes import ExitCode

@@ -7,7 +7,6 @@ import pytest
 
 from danube.metadata.backup.backup import restored
 from danube.metadata.backup.raft import begin_group, own_address, read_raft
-from danube.metadata.backup.sqlite import read_sqlite, write_sqlite
 from danube.metadata.commands import Transact
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
 from danube.metadata.raft.core.node import RaftNode
@@ -16,7 +15,7 @@ from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import pack_batch
 from danube.metadata.replication.command_format import Request, encode_request
 from danube.metadata.replication.snapshot_format import encode_state
-from danube.metadata.sqlite.file import SqliteFile
+from danube.metadata.sqlite.file import SqliteFile, read_sqlite, write_sqlite
 from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry, Put, Transaction

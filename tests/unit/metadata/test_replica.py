@@ -106,7 +106,7 @@ async def test_who_submitted_a_request_hears_its_outcome_and_nobody_else() -> No
     source.apply(1, packed(put("/a")))
     assert await mine == Applied(1)
     assert not other.done()
-    assert (source.position, source.revision) == (1, 1)
+    assert (source.position, source.snapshot().revision) == (1, 1)
     await source.close()
 
 

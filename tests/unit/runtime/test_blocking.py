@@ -1,6 +1,6 @@
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -10,10 +10,10 @@ from danube.testing.patience import PATIENCE_S
 
 
 @pytest.fixture(params=[InlineRunner, lambda: BlockingThread("test")], ids=["inline", "thread"])
-def runner(request: pytest.FixtureRequest) -> Iterator[BlockingRunner]:
+async def runner(request: pytest.FixtureRequest) -> AsyncIterator[BlockingRunner]:
     runner: BlockingRunner = request.param()
     yield runner
-    runner.close()
+    await runner.aclose()
 
 
 @pytest.fixture

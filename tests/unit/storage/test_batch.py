@@ -6,6 +6,7 @@ import pytest
 
 from danube.model.errors import InvalidBatchError
 from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from danube.runtime.checksum import with_crc
 from danube.storage.batches.batch import (
     BatchHeader,
     BatchOrigin,
@@ -18,7 +19,6 @@ from danube.storage.batches.batch import (
     read_header,
     records,
 )
-from danube.storage.checksum import with_crc
 
 ORIGIN = BatchOrigin(producer_id=11, base_sequence=22, first_publish_ms=33, last_publish_ms=44)
 BODY = encode_payloads(b"shared", [b"a", b"", b"ccc"], ORIGIN)

@@ -2,6 +2,7 @@
 
 import struct
 
+from danube.runtime.checksum import with_crc
 from danube.storage.batches.envelope import (
     ENVELOPE_BYTES,
     DataFields,
@@ -13,7 +14,6 @@ from danube.storage.batches.envelope import (
     encode_other,
     is_body_of,
 )
-from danube.storage.checksum import with_crc
 
 BODY = with_crc(b"body")
 ENCODED = encode_data(3, 4, range(50, 57), 9_000, BODY)

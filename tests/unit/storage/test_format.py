@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from danube.storage.checksum import with_crc
+from danube.runtime.checksum import with_crc
 from danube.storage.journal.format import (
     HEADER_BYTES,
     FileHeader,

@@ -11,8 +11,8 @@ from danube.model.limits.broker import JOURNAL_INDEXES_WAITING_MAX
 from danube.model.message import SEQUENCED_BIT
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
+from danube.runtime.checksum import with_crc
 from danube.storage.batches.batch import BatchOrigin, encode_payloads
-from danube.storage.checksum import with_crc
 from danube.storage.journal import Journal
 from danube.storage.journal.contents import decode_index, encode_index
 from danube.storage.journal.index import Located

@@ -6,8 +6,8 @@ from danube.model.errors import LimitReachedError
 from danube.model.limits import broker as limits
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
+from danube.runtime.checksum import with_crc
 from danube.storage.batches.producer_state import StoredNumbers
-from danube.storage.checksum import with_crc
 from danube.storage.segment import manifest_format
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.manifest_format import SEGMENT_ROW_BYTES, decode_manifest, encode_manifest, newer_version

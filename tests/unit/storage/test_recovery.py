@@ -8,9 +8,9 @@ import pytest
 
 from danube.model.errors import DamagedDataError, DataFolderError, StorageError
 from danube.model.plans.durability import Durability
+from danube.runtime.checksum import with_crc
 from danube.storage.batches.batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from danube.storage.batches.envelope import ENVELOPE_BYTES
-from danube.storage.checksum import with_crc
 from danube.storage.journal.format import HEADER_BYTES, RoundHeader, decode_round_header, encode_round_header, file_name
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk

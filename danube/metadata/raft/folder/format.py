@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-import google_crc32c
-
 from danube.model.errors import DamagedDataError, DataFolderError
+from danube.runtime.checksum import crc_of, is_intact, with_crc
 
 Entry = tuple[bytes, int, int]
 """Command, index and term: as pysyncobj has them."""
@@ -95,7 +94,7 @@ def file_sequence(name: str) -> int | None:
 
 def encode_file_header(header: FileHeader) -> bytes:
     """The first bytes of a file."""
-    return with_checksum(
+    return with_crc(
         _FILE.pack(
             _MAGIC,
             VERSION,
@@ -113,7 +112,7 @@ def encode_file_header(header: FileHeader) -> bytes:
 def decode_file_header(content: bytes) -> FileHeader | None:
     """The header of a file that begins with `content`, or None when that is no sound one of this version."""
     packed = content[:FILE_HEADER_BYTES]
-    if len(packed) < FILE_HEADER_BYTES or not has_checksum(packed):
+    if len(packed) < FILE_HEADER_BYTES or not is_intact(packed):
         return None
     magic, version, voids, _, node_id, cluster_mark, sequence, first_index, file_id = _FILE.unpack_from(packed)
     if (magic, version) != (_MAGIC, VERSION):
@@ -124,7 +123,7 @@ def decode_file_header(content: bytes) -> FileHeader | None:
 def newer_version(content: bytes) -> int | None:
     """The format version of a file that a later Danube wrote, or None."""
     packed = content[:FILE_HEADER_BYTES]
-    if packed[:4] == _MAGIC and len(packed) == FILE_HEADER_BYTES and has_checksum(packed) and packed[4] > VERSION:
+    if packed[:4] == _MAGIC and len(packed) == FILE_HEADER_BYTES and is_intact(packed) and packed[4] > VERSION:
         return packed[4]
     return None
 
@@ -146,7 +145,7 @@ def encode_mark(index: int, term: int, file_id: int, position: int) -> bytes:
 def decode_record_header(content: bytes, at: int) -> RecordHeader | None:
     """The header of the record at a position of a file, or None when there is no sound one."""
     packed = content[at : at + RECORD_HEADER_BYTES]
-    if len(packed) < RECORD_HEADER_BYTES or not has_checksum(packed):
+    if len(packed) < RECORD_HEADER_BYTES or not is_intact(packed):
         return None
     magic, kind, _, file_id, index, term, position, synced_to, command_bytes, command_crc = _RECORD.unpack_from(packed)
     if magic != RECORD_MAGIC or kind not in (RecordKind.ENTRY, RecordKind.MARK) or position != at:
@@ -169,29 +168,7 @@ def _encode_record(kind: RecordKind, entry: Entry, file_id: int, position: int, 
     header = _RECORD.pack(
         RECORD_MAGIC, kind, bytes(3), file_id, index, term, position, synced_to, len(command), crc_of(command)
     )
-    return [with_checksum(header), command]
-
-
-CRC_BYTES = 4
-
-_CRC = struct.Struct("<I")
-
-
-def crc_of(content: bytes) -> int:
-    """The CRC-32C (Castagnoli) of these bytes."""
-    return int(google_crc32c.value(content))
-
-
-def with_checksum(content: bytes) -> bytes:
-    """`content` with its checksum behind it."""
-    return content + _CRC.pack(google_crc32c.value(content))
-
-
-def has_checksum(packed: bytes) -> bool:
-    """True if the last 4 bytes are the checksum of all the others."""
-    if len(packed) < CRC_BYTES:
-        return False
-    return bool(_CRC.unpack(packed[-CRC_BYTES:])[0] == google_crc32c.value(packed[:-CRC_BYTES]))
+    return [with_crc(header), command]
 
 
 NEXT_STEP = (

@@ -22,7 +22,6 @@ from danube.metadata.raft.folder.format import (
     Owner,
     RecordHeader,
     RecordKind,
-    crc_of,
     damaged,
     decode_file_header,
     decode_record_header,
@@ -36,6 +35,7 @@ from danube.metadata.raft.folder.format import (
 from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile, Vote
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import MetadataError
+from danube.runtime.checksum import crc_of
 from danube.runtime.disk import Disk, content_of
 
 

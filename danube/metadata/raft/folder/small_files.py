@@ -13,16 +13,14 @@ import struct
 from dataclasses import astuple, dataclass
 
 from danube.metadata.raft.folder.format import (
-    CRC_BYTES,
     Owner,
     damaged,
-    has_checksum,
     of_another,
     too_new,
-    with_checksum,
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_CLUSTER_ID_BYTES_MAX, RAFT_MEMBER_ID_BYTES_MAX
+from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 from danube.runtime.disk import Disk, content_of
 
 _BYTES_MAX = 4_096
@@ -40,7 +38,7 @@ def read_small(disk: Disk, name: str, start: bytes, fixed_bytes: int) -> bytes |
         return None
     with contextlib.closing(disk.open_read(name)) as file:
         packed = file.read(0, _BYTES_MAX)
-    if not has_checksum(packed) or len(packed) < fixed_bytes + CRC_BYTES or packed[:_VERSION_AT] != start[:_VERSION_AT]:
+    if not is_intact(packed) or len(packed) < fixed_bytes + CRC_BYTES or packed[:_VERSION_AT] != start[:_VERSION_AT]:
         raise damaged(name, 0, "it is not what was written")
     if packed[_VERSION_AT] != start[_VERSION_AT]:
         raise too_new(name, packed[_VERSION_AT])
@@ -67,9 +65,7 @@ def write_identity(disk: Disk, name: str, owner: Owner) -> None:
     cluster_id = owner.cluster_id.encode()
     if len(cluster_id) > RAFT_CLUSTER_ID_BYTES_MAX:
         raise InvalidRequestError(f"a cluster id has at most {RAFT_CLUSTER_ID_BYTES_MAX} bytes")
-    disk.replace_file(
-        name, with_checksum(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id)
-    )
+    disk.replace_file(name, with_crc(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id))
 
 
 _VOTE = struct.Struct("<5sBHQQQQ")
@@ -121,7 +117,7 @@ class VoteFile:
             vote.synced_index,
             vote.synced_term,
         )
-        self._disk.replace_file(self.name, with_checksum(fixed + voted_for))
+        self._disk.replace_file(self.name, with_crc(fixed + voted_for))
         self.vote = vote
 
 
@@ -156,7 +152,7 @@ class LogMark:
 
 def decode_log_mark(packed: bytes) -> LogMark | None:
     """The mark in the file `mark`, or None when that is not a valid one of this version."""
-    if len(packed) != _MARK.size + CRC_BYTES or not has_checksum(packed) or not packed.startswith(_MARK_START):
+    if len(packed) != _MARK.size + CRC_BYTES or not is_intact(packed) or not packed.startswith(_MARK_START):
         return None
     return LogMark(*_MARK.unpack_from(packed)[2:])
 
@@ -177,7 +173,7 @@ class LogMarkFile:
     def write(self, mark: LogMark) -> bool:
         """Write it, durably; answers whether that worked. After an OSError the mark before it is still true."""
         try:
-            self._disk.replace_file(self.name, with_checksum(_MARK.pack(_MARK_START, bytes(3), *astuple(mark))))
+            self._disk.replace_file(self.name, with_crc(_MARK.pack(_MARK_START, bytes(3), *astuple(mark))))
         except OSError as error:
             if not self._is_failing:
                 _log.warning("%s could not be written, so an end that is lost may not be noticed: %s", self.name, error)

@@ -7,11 +7,10 @@ import contextlib
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol
 
-import google_crc32c
-
-from danube.metadata.raft.folder.format import CRC_BYTES, Entry, damaged, has_checksum, too_new, with_checksum
+from danube.metadata.raft.folder.format import Entry, damaged, too_new
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import (
     RAFT_ENTRY_BYTES_MAX,
@@ -20,6 +19,7 @@ from danube.model.limits.metadata import (
     RAFT_SNAPSHOT_READ_BYTES,
     RAFT_VOTERS_MAX,
 )
+from danube.runtime.checksum import CRC_BYTES, extended, is_intact, with_crc
 from danube.runtime.disk import Disk
 
 VERSION = 1
@@ -128,12 +128,12 @@ def _decode(disk: Disk, name: str, size: int) -> HeldSnapshot | None:
         return None
     magic, version, _, index, term, prev_term, payload_bytes, *lengths, payload_crc = _FIXED.unpack_from(head)
     end = _FIXED.size + sum(lengths) + CRC_BYTES
-    if (magic, version) != (_MAGIC, VERSION) or len(head) < end or not has_checksum(head[:end]):
+    if (magic, version) != (_MAGIC, VERSION) or len(head) < end or not is_intact(head[:end]):
         return None
     if size != end + payload_bytes or payload_bytes > RAFT_SNAPSHOT_BYTES_MAX or not index:
         return None
     payload = FileBytes(disk, name, end, payload_bytes)
-    if _crc_of_all(_pieces(payload)) != payload_crc:
+    if reduce(extended, _pieces(payload), 0) != payload_crc:
         return None
     before, command, encoded_members = _cut(head[_FIXED.size : end - CRC_BYTES], lengths)
     try:
@@ -150,9 +150,9 @@ def _encode_head(snapshot: HeldSnapshot) -> bytes:
     before, _, prev_term = snapshot.prev
     command, index, term = snapshot.last
     lengths = len(before), len(command), len(members)
-    crc = _crc_of_all(_pieces(snapshot.payload))
+    crc = reduce(extended, _pieces(snapshot.payload), 0)
     fixed = _FIXED.pack(_MAGIC, VERSION, bytes(3), index, term, prev_term, snapshot.payload.size, *lengths, crc)
-    return with_checksum(fixed + before + command + members)
+    return with_crc(fixed + before + command + members)
 
 
 def _encode_member(member: str) -> bytes:
@@ -181,10 +181,3 @@ def _cut(content: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
 def _pieces(payload: SnapshotBytes) -> Iterator[bytes]:
     for position in range(0, payload.size, RAFT_SNAPSHOT_READ_BYTES):
         yield payload.read(position, RAFT_SNAPSHOT_READ_BYTES)
-
-
-def _crc_of_all(chunks: Iterable[bytes]) -> int:
-    crc = 0
-    for chunk in chunks:
-        crc = google_crc32c.extend(crc, chunk)
-    return crc

@@ -111,11 +111,6 @@ class LogSuppressor:
         self._last.move_to_end(key)
         return f" ({untold} more times since the last such line)" if untold else ""
 
-    def over(self, who: str) -> None:
-        """All is well with this peer: its next line is due at once."""
-        for key in [key for key in self._last if key[0] == who]:
-            del self._last[key]
-
     def _drop_old(self, now_s: float) -> None:
         """Forget what is old; what came again and was not told is kept as long once more, to be told next time."""
         kept_s = RAFT_LOG_LINE_S

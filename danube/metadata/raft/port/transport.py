@@ -113,10 +113,12 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def destroy(self) -> None:
         """Connect no more, listen no more, call nobody any more. Idempotent."""
-        self._become_silent()
-        self._links.clear()
-        self._learners.clear()
-        self._unknown_peers.clear()
+        self.setOnMessageReceivedCallback(None)
+        self.setOnNodeConnectedCallback(None)
+        self.setOnNodeDisconnectedCallback(None)
+        self.setOnReadonlyNodeConnectedCallback(None)
+        self.setOnReadonlyNodeDisconnectedCallback(None)
+        self.become(self._role)
         self._asking.clear()
         self._inquiries.close()
         self._dialer.close()
@@ -169,22 +171,27 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         """Ask whoever listens at `address` who it is. `done` is called once, later: with UnavailableError when there is
         no answer, with PeerRefusedError when one of both refused the other.
         """
-
-        def read(answer: Any) -> None:  # noqa: ANN401 - plain data, or an exception
-            done(answer if isinstance(answer, Exception) else _read(answer, address))
-
-        self._inquiries.ask(address, ["probe"], timeout_s, self._clock.monotonic_s(), read)
+        self._ask(address, ["probe"], timeout_s, partial(_read, address), done)
 
     def invite(
         self, address: str, invitation: Invitation, timeout_s: float, done: Callable[[bool | Exception], None]
     ) -> None:
         """Ask whoever listens at `address` to take part; answers whether it will. `done` is called as for `probe`."""
-
-        def read(answer: Any) -> None:  # noqa: ANN401 - plain data, or an exception
-            done(answer if isinstance(answer, Exception) else answer is True)
-
         question = ["invite", invitation.cluster_id, list(invitation.members), invitation.role.value]
-        self._inquiries.ask(address, question, timeout_s, self._clock.monotonic_s(), read)
+        self._ask(address, question, timeout_s, lambda answer: answer is True, done)
+
+    def _ask(
+        self,
+        address: str,
+        question: list[Any],
+        timeout_s: float,
+        read: Callable[[Any], Any],
+        done: Callable[[Any], None],
+    ) -> None:
+        def answered(answer: Any) -> None:  # noqa: ANN401 - plain data, or an exception
+            done(answer if isinstance(answer, Exception) else read(answer))
+
+        self._inquiries.ask(address, question, timeout_s, self._clock.monotonic_s(), answered)
 
     # Connecting.
 
@@ -355,13 +362,6 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         if again is not None:
             _log.log(level, "Raft port %s, %s: %s%s", self.address, who, told, again)
 
-    def _become_silent(self) -> None:
-        self.setOnMessageReceivedCallback(None)
-        self.setOnNodeConnectedCallback(None)
-        self.setOnNodeDisconnectedCallback(None)
-        self.setOnReadonlyNodeConnectedCallback(None)
-        self.setOnReadonlyNodeDisconnectedCallback(None)
-
 
 @dataclass(slots=True, eq=False)
 class _Link:
@@ -385,7 +385,7 @@ def _level(error: Exception) -> int:
     return logging.WARNING if isinstance(error, RefusedError) and not error.passes else logging.INFO
 
 
-def _read(answer: Any, address: str) -> Probe | Exception:  # noqa: ANN401 - plain data
+def _read(address: str, answer: Any) -> Probe | Exception:  # noqa: ANN401 - plain data
     try:
         return inquiry.read_probe(answer)
     except ValueError as error:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from danube.data_folder.findings import Finding, damage
 from danube.model.errors import DamagedDataError
+from danube.runtime.checksum import CRC_BYTES, checksum, is_intact
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
-from danube.storage.checksum import CRC_BYTES, checksum, is_intact
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from danube.storage.segment.block import MAGIC as BLOCK_MAGIC
 from danube.storage.segment.block_index import decode_index

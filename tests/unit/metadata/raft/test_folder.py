@@ -8,11 +8,11 @@ from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.folder.format import with_checksum
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.folder.small_files import decode_log_mark
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
+from danube.runtime.checksum import with_crc
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, entry, fill, keep, opened, put, snapshot_at
 
@@ -295,7 +295,7 @@ def test_a_mark_that_cannot_be_written_stops_nothing_and_is_tried_again() -> Non
 def test_a_file_of_a_later_version_is_left_to_the_later_program() -> None:
     disk = SimDisk()
     opened(disk)
-    later = with_checksum(b"DnRf\x02" + bytes(43))
+    later = with_crc(b"DnRf\x02" + bytes(43))
     with pytest.raises(DataFolderError, match="format version 2: use the Danube that wrote it"):
         opened(put({**disk.contents(), "raft/log-0000000001": later}))
 

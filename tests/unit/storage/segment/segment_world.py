@@ -8,10 +8,10 @@ import pytest
 
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
+from danube.runtime.checksum import with_crc
 from danube.runtime.disk import Disk
 from danube.storage.batches.batch import encode_payloads
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, encode_data
-from danube.storage.checksum import with_crc
 from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.codec import BlockCodec, Codec
 from danube.storage.segment.format import EncodedBatch

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from danube.storage.checksum import checksum
+from danube.runtime.checksum import checksum
 from danube.storage.segment.block_index import ENTRY_BYTES, BlockEntry, decode_index, encode_index
 from danube.storage.segment.format import FILE_HEADER_BYTES, Footer
 from danube.storage.segment.manifest import Segment

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
-from danube.storage.checksum import with_crc
+from danube.runtime.checksum import with_crc
 from danube.storage.segment import writer
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from danube.storage.segment.block import is_taken

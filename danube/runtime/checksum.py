@@ -25,6 +25,11 @@ def checksum(chunks: Iterable[bytes]) -> bytes:
     return crc.to_bytes(CRC_BYTES, "little")
 
 
+def crc_of(content: bytes) -> int:
+    """The checksum of these bytes, as a number."""
+    return int(google_crc32c.value(content))
+
+
 def extended(crc: int, chunk: bytes) -> int:
     """The checksum so far, which begins with 0, with `chunk` behind it."""
     return int(google_crc32c.extend(crc, chunk))
