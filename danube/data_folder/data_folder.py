@@ -31,16 +31,16 @@ class Identity:
 
     broker_id: int
     cluster_id: str = ""
-    """Of the metadata that knows what is in here; "" while none was told."""
+    """Cluster of the metadata that knows this folder's topics; "" while none is known."""
     is_shared: bool = False
-    """Whether that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
+    """True if that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
     restore_id: str = ""
-    """Of the last restore of that metadata that the broker started on; "" when it was never restored."""
+    """Last restore of that metadata that the broker started on; "" when it was never restored."""
     accepted_restore_id: str | None = None
-    """Of a restore that may cost messages which are in here: a person has said so (`metadata adopt`). "" is the
+    """Restore that may cost messages of this folder, accepted by a person (`metadata adopt`). "" is the
     metadata from before any restore."""
     has_journal: bool = False
-    """Whether a journal was begun in here, durably: then it never begins another in silence, should that be gone."""
+    """True if a journal was begun in here, durably: should it be gone, the broker never begins another in silence."""
 
     def encode(self) -> bytes:
         """The file."""

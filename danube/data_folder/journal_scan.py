@@ -52,7 +52,7 @@ class JournalScan(JournalWalker):
         self._strangers: dict[int, tuple[int, str]] = {}
         """In whose places another file is: its bytes, and what it is."""
         self.notes: list[Finding] = []
-        """What is harmless."""
+        """Harmless findings."""
 
     def events(self) -> Iterator[Event]:
         """The events in order. Raises OSError, and DataFolderError for a journal of a later version."""

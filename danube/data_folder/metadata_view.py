@@ -36,19 +36,19 @@ class MetadataView:
     """Topics, subscriptions and records, as far as metadata says."""
 
     place: str = METADATA
-    """Where it is kept: within the data folder, or elsewhere."""
+    """Place of the metadata: within the data folder, or elsewhere."""
     trouble: str | None = None
-    """Why it could not be read though it is in the folder; then nothing is known."""
+    """Reason why it could not be read though it is in the folder; then nothing is known."""
     unread: str | None = None
-    """Why it was not looked at: it is kept elsewhere. Then nothing is known, and nothing is wrong."""
+    """Reason why it was not read: it is kept elsewhere. Then nothing is known, and nothing is wrong."""
     reached: Reached = field(default_factory=Reached)
-    """How far it had come."""
+    """Progress of the metadata."""
     mark: RestoreMark = NEVER_RESTORED
-    """What it was restored from."""
+    """Restore that it came from."""
     cluster_id: str = ""
-    """What tells it from any other; "" when it has none yet."""
+    """Id of its cluster; "" when it has none yet."""
     note: str | None = None
-    """What else is to be said of it."""
+    """Remark on it, for people."""
     topics: dict[int, str] = field(default_factory=dict)
     """Names by topic id, of the topics that are stored."""
     subscriptions: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class MetadataView:
     deleted: dict[int, int] = field(default_factory=dict)
     """Topics that were deleted and whose files may still be there, and the last owner of each."""
     owners: Container[int] | None = None
-    """Whose topics these are; None for all."""
+    """Owners of these topics; None for all."""
 
     @property
     def is_blind(self) -> bool:
@@ -74,11 +74,11 @@ class MetadataView:
         return self.records.get(topic_id) or TopicStorage(topic_id)
 
     def name(self, topic_id: int) -> str:
-        """The name of a topic, or its id where that is unview."""
+        """The name of a topic, or its id where that is unknown."""
         return self.topics.get(topic_id) or f"(topic id {topic_id})"
 
     def subscription(self, topic_id: int, subscription_id: int) -> str:
-        """The name of a subscription, or its id where that is unview."""
+        """The name of a subscription, or its id where that is unknown."""
         return self.subscriptions.get(topic_id, {}).get(subscription_id) or f"(subscription id {subscription_id})"
 
     def counts(self, topic_id: int) -> bool:

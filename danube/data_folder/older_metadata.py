@@ -48,7 +48,7 @@ from danube.storage.tiers.tier import SegmentTier
 _log = logging.getLogger(__name__)
 
 ASIDE = "metadata-before-"
-"""How the folders begin in which a restore sets aside what was there."""
+"""Prefix of the folders in which a restore sets aside the metadata of before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class OlderMetadata:
 
     mark: RestoreMark
     rollback: Rollback | None
-    """How far it is behind what the folder has acted upon; None for metadata that was restored."""
+    """Distance to what the folder has acted upon; None for metadata that was restored."""
     beyond: NewerThanMetadata
     is_accepted: bool
-    """Whether a person has said that the broker is to start all the same."""
+    """True if a person has said that the broker is to start all the same."""
 
     @property
     def lost(self) -> Sequence[LostTopic]:

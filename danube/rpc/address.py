@@ -25,7 +25,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, an IPv6 one with or without brackets, is this machine on every resolver."""
+    """True if a host, an IPv6 one with or without brackets, is this machine on every resolver."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

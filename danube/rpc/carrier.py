@@ -30,9 +30,9 @@ class CarrierOptions:
     """The bounds of one carrier; a test may lower them."""
 
     receive_bytes_max: int = limits.RPC_RECEIVE_BYTES_MAX
-    """Of one message, at either end."""
+    """Bound of one message, at either end."""
     metadata_bytes_max: int = limits.RPC_METADATA_BYTES_MAX
-    """Of one call's metadata; each entry counts 32 bytes beside its key and value, as in HTTP/2."""
+    """Bound of one call's metadata; each entry counts 32 bytes beside its key and value, as in HTTP/2."""
     concurrent_calls_max: int = limits.RPC_CONCURRENT_CALLS_MAX
     """Under way at one server."""
     queue_bytes_max: int = limits.STREAM_QUEUE_BYTES_MAX

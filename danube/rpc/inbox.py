@@ -20,11 +20,11 @@ class Inbox:
         self._error: DanubeError | None = None
         self._changed = Wakeup()
         self.ended = False
-        """Whether nothing more will be put."""
+        """True if nothing more will be put."""
 
     @property
     def full(self) -> bool:
-        """Tell whether the transport should hold back."""
+        """True if the transport should hold back."""
         return len(self._messages) >= self._messages_max or self._bytes >= self._bytes_max
 
     def put(self, message: bytes) -> None:

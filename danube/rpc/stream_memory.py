@@ -125,9 +125,9 @@ class Outbox:
         self._owner: OutboxOwner | None = owner
         self._exhausted = False
         self.bytes = 0
-        """Of what is queued."""
+        """Bytes of what is queued."""
         self.moved_s = 0.0
-        """When the transport took something last, or the first message was put."""
+        """Time when the transport took something last, or the first message was put."""
 
     def __len__(self) -> int:
         return len(self._messages)

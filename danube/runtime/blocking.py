@@ -18,7 +18,7 @@ T = TypeVar("T")
 REST_AFTER_S = 0.000_5
 """A thread that has computed for less goes on."""
 REST_MAX_S = 0.005
-"""However long it has computed."""
+"""Longest rest, however long it has computed."""
 
 
 async def run_apart(name: str, work: Callable[[], T]) -> T:
@@ -55,7 +55,7 @@ class BlockingThread:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._rested_s = 0.0
-        """What the thread had computed when it rested last."""
+        """Time that the thread had computed when it rested last."""
 
     async def run(self, work: Callable[[], T]) -> T:
         """As the protocol; raises ShuttingDownError once closed, RuntimeError when the system has no thread to give."""

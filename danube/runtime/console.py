@@ -75,7 +75,7 @@ def discard_stdout() -> None:
 
 
 def is_terminal(*streams: Any) -> bool:  # noqa: ANN401 - text streams, as a program finds them
-    """Tell whether a person is at the other end of every one of these streams."""
+    """True if a person is at the other end of every one of these streams."""
     return all(stream.isatty() for stream in streams)
 
 

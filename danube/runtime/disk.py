@@ -16,7 +16,7 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 PARTIAL_SUFFIX = ".new"
-"""Of files that are being written and do not count yet."""
+"""Ends the names of files that are being written and do not count yet."""
 
 _REWRITE_BYTES = 1 << 20  # at a time
 _SYNCED_BYTES = 1 << 20  # of a new file at once: others' syncs wait for all that is written and not synced
@@ -28,7 +28,7 @@ _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 
 
 def is_full(error: OSError) -> bool:
-    """Tell whether a disk, or a quota on it, had no room."""
+    """True if a disk, or a quota on it, had no room."""
     return error.errno in _FULL
 
 
@@ -44,7 +44,7 @@ _NEXT_STEPS = {
 
 
 def is_environment(error: OSError) -> bool:
-    """Tell whether a path, a permission or a limit is in the way, which says nothing about the file's content."""
+    """True if a path, a permission or a limit is in the way, which says nothing about the file's content."""
     return error.errno in _NEXT_STEPS
 
 
@@ -54,7 +54,7 @@ def next_step_of(error: OSError) -> str:
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Tell whether no more files may be open: nothing was read, written or synced, and it may work a moment later."""
+    """True if no more files may be open: nothing was read, written or synced, and it may work a moment later."""
     return error.errno in _OUT_OF_DESCRIPTORS
 
 
@@ -63,7 +63,7 @@ class DiskRoom:
     """The size of a disk and its free space, roughly."""
 
     free_bytes: int
-    """What can still be written before it is full."""
+    """Bytes that can still be written before it is full."""
     total_bytes: int
     """The whole disk, with what is on it."""
 
@@ -113,7 +113,7 @@ class Disk(Protocol):
         """Open an existing file for reading. Raises FileNotFoundError."""
 
     def exists(self, name: str) -> bool:
-        """Tell whether a file or folder has this name."""
+        """True if a file or folder has this name."""
 
     def list(self, folder: str) -> list[str]:
         """The names in `folder`, sorted, without the folder's own. Raises FileNotFoundError."""
@@ -155,7 +155,7 @@ class Disk(Protocol):
         """Take the exclusive lock kept in file `name`. Raises BlockingIOError when another process holds it."""
 
     def has_links(self) -> bool:
-        """Tell whether hard links work: without them, `create_whole` cannot tell when two take a name at once.
+        """True if hard links work: without them, `create_whole` cannot tell when two take a name at once.
 
         Tried out with a file in the root. Raises OSError.
         """

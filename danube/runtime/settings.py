@@ -30,7 +30,7 @@ class Loaded(Generic[S]):
     settings: S
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
-    """What was asked for and is left out, a sentence each."""
+    """Sentences on settings that were asked for and are left out."""
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:

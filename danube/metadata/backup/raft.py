@@ -24,8 +24,8 @@ from danube.runtime.rng import Rng
 
 _FIRST_TERM = 1
 _FIRST_INDEX = 11
-"""Of the snapshot that a new group begins with. Who joins has the two entries that every log begins with and nothing
-else, so it must not find those here: it has to be given the snapshot."""
+"""Index of the snapshot that a new group begins with. A member that joins has the two entries that every log begins with,
+and nothing else, so it must not find those here: it has to be given the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,15 +61,6 @@ class LogEntry:
     requests: Sequence[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class LogSnapshot:
-    """A snapshot as it is read."""
-
-    link: int
-    """Link of the entry that it was taken after."""
-    snapshot: StateSnapshot
-
-
 def packed_bytes(request: bytes) -> int:
     """Most bytes that a request takes of an uncompressed entry."""
     return len(request) + _REQUEST_BYTES
@@ -128,8 +119,11 @@ def encode_snapshot(author: int, link: int, snapshot: StateSnapshot, piece_bytes
     return pieces
 
 
-def decode_snapshot(pieces: Sequence[bytes]) -> LogSnapshot:
-    """The snapshot that these are all pieces of; not for the event loop. Raises MetadataError."""
+def decode_snapshot(pieces: Sequence[bytes]) -> tuple[int, StateSnapshot]:
+    """The snapshot that these are all pieces of, after the link of the entry that it was taken after.
+
+    Not for the event loop. Raises MetadataError.
+    """
     packed = memoryview(b"".join(pieces))
     if len(packed) < _SNAPSHOT.size:
         raise MetadataError("a snapshot in the shared log is cut off")
@@ -138,7 +132,7 @@ def decode_snapshot(pieces: Sequence[bytes]) -> LogSnapshot:
         raise MetadataError(
             f"a snapshot in the shared log is none, or of a newer format than {SNAPSHOT_VERSION}: upgrade this broker"
         )
-    return LogSnapshot(link, decode_state(packed[_SNAPSHOT.size :]))
+    return link, decode_state(packed[_SNAPSHOT.size :])
 
 
 def _cut(parts: Iterator[bytes], size: int) -> Iterator[bytes]:

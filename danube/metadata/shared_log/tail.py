@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from danube.metadata.replication.sequencer import Follower
 from danube.metadata.shared_log.backend import LogBackend, Pause
-from danube.metadata.shared_log.entry_format import LogSnapshot, decode_entry, decode_snapshot, link_of
+from danube.metadata.shared_log.entry_format import decode_entry, decode_snapshot, link_of
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import DanubeError, MetadataError
 from danube.model.limits.metadata import METADATA_LOG_LEAPS_MAX, METADATA_LOG_RUN_MAX
@@ -134,10 +134,10 @@ class LogTail:
         snapshot = await self._backend.snapshot()
         if snapshot is None or snapshot.number <= self.position:
             return False
-        read: LogSnapshot = await self._runner.run(partial(decode_snapshot, snapshot.pieces))
+        link, state = await self._runner.run(partial(decode_snapshot, snapshot.pieces))
         if snapshot.number > self.position:
-            self._follower.reset(snapshot.number, read.snapshot)
-            self.position, self.link = snapshot.number, read.link
+            self._follower.reset(snapshot.number, state)
+            self.position, self.link = snapshot.number, link
         return True
 
     def _decode(self, number: int, entry: bytes) -> Sequence[bytes]:

@@ -1,1 +1,1 @@
-"""Grpc."""
+"""Calls over gRPC."""

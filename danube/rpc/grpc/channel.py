@@ -21,7 +21,7 @@ _StreamCall: TypeAlias = aio.UnaryStreamCall[bytes, bytes] | aio.StreamStreamCal
 _REFUSAL_WAIT_S = 0.005
 """grpc.aio tells of a refusal twice: as empty headers and, a moment later, as the status."""
 _STATUS_WAIT_S = 5.0
-"""Where a message cannot be sent, the reason follows within a moment; longer than this is not waited for it."""
+"""Wait for the reason why a message could not be sent, which follows within a moment."""
 
 
 class GrpcChannel:

@@ -24,9 +24,9 @@ Context: TypeAlias = aio.ServicerContext[bytes, bytes]
 HALF_CLOSE_WAIT_S = 0.02
 """To grpc.aio a peer that left looks like one that half-closed, until a moment later."""
 AbortError = aio.AbortError
-"""What gRPC raises through whoever ended a call badly."""
+"""Error that gRPC raises through a handler that ended its call with a failure."""
 EOF: object = cast("Any", aio).EOF
-"""What grpc.aio reads after the last message; its type stubs leave it out."""
+"""Value that grpc.aio reads after the last message; its type stubs leave it out."""
 _CODES = {cast("tuple[int, str]", code.value)[0]: code for code in grpc.StatusCode}
 
 
@@ -40,7 +40,7 @@ class ServerSide:
     memory: StreamMemory
     """Shared with the carrier's other servers."""
     secure: bool
-    """Whether peers may have shown a certificate."""
+    """True if peers may have shown a certificate."""
     active: int = 0
     """Calls and streams whose handlers may still be told of something."""
     changed: Wakeup = field(default_factory=Wakeup)

@@ -1,1 +1,1 @@
-"""Memory."""
+"""Calls within one process."""

@@ -41,7 +41,7 @@ class MemoryStream(AnsweringStream):
 
     @property
     def holds_requests(self) -> bool:
-        """Tell whether the server holds as many requests as it may."""
+        """True if the server holds as many requests as it may."""
         return len(self._requests) >= self._options.inbound_messages_max
 
     def at_end(self, callback: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
         self.node_id, self.host, self.port = int(number), host.strip("[]"), int(port)
 
     def __hash__(self) -> int:
-        """Of the number alone: the same in every process, so sets of nodes have the same order in each."""
+        """Hash of the number alone: the same in every process, so sets of nodes have the same order in each."""
         return hash(self.node_id)
 
     @classmethod

@@ -53,7 +53,7 @@ class Scan:
     is_marked: bool = False
     """True if the last sound record is a mark."""
     claimed_beyond: int | None = None
-    """Where, behind what is not sound, a record says that more was synced: then it is damage, and no torn end."""
+    """Position behind the unsound bytes of a record that says that more was synced: it is damage then, no torn end."""
 
     @property
     def is_whole(self) -> bool:

@@ -39,7 +39,7 @@ class Probe:
     address: str
     role: MemberRole
     more: Mapping[str, Any]
-    """Whatever else it said; plain data."""
+    """All other fields of its answer; plain data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
