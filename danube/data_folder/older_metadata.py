@@ -20,7 +20,7 @@ from danube.data_folder.journal_scan import JournalScan
 from danube.data_folder.metadata_view import MetadataView, read_metadata_view, view_of
 from danube.metadata.backup.raft import read_raft
 from danube.metadata.high_water import HighWaterMark, Reached, Rollback, rollback_of
-from danube.metadata.raft.folder.folder import FOLDER as RAFT
+from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, read_mark, skip_topic_ids

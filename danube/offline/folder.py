@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from danube.data_folder.data_folder import IDENTITY, JOURNAL, LOCK, METADATA, Identity, read_identity
-from danube.metadata.raft.folder.folder import FOLDER as RAFT
+from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.model.errors import (
     DamagedDataError,
     DataFolderAccessError,

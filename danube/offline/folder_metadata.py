@@ -18,7 +18,7 @@ from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.backup.raft import read_raft
 from danube.metadata.high_water import NAME as MARK
 from danube.metadata.high_water import HighWaterMark
-from danube.metadata.raft.folder.folder import FOLDER as RAFT
+from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.metadata.records.storage import TopicStorage
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError, DataFolderError

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.folder.folder import FOLDER, RaftFolder
-from danube.metadata.raft.folder.format import NEXT_STEP, Entry, file_sequence
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.folder.format import FOLDER, NEXT_STEP, Entry, file_sequence
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S

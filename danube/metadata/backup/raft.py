@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import NO_OP, REGULAR
-from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, RaftFolder, newest_snapshot
-from danube.metadata.raft.folder.format import Entry, damaged
+from danube.metadata.raft.folder.folder import RaftFolder, newest_snapshot
+from danube.metadata.raft.folder.format import FOLDER, Entry, damaged
 from danube.metadata.raft.folder.recovery import LogRecovery, aligned, check_together, members_after
-from danube.metadata.raft.folder.small_files import read_identity, read_vote
+from danube.metadata.raft.folder.small_files import IDENTITY, VOTE, read_identity, read_vote
 from danube.metadata.raft.member import unpack_batch
 from danube.metadata.replication.command_format import decode_request
 from danube.metadata.replication.snapshot_format import decode_state
@@ -24,8 +24,8 @@ from danube.runtime.rng import Rng
 
 _FIRST_TERM = 1
 _FIRST_INDEX = 11
-"""Index of the snapshot that a new group begins with. A member that joins has the two entries that every log begins with,
-and nothing else, so it must not find those here: it has to be given the snapshot."""
+"""Index of the snapshot that a new group begins with. A member that joins has the two entries that every log begins
+with, and nothing else, so it must not find those here: it has to be given the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ def read_raft(disk: Disk) -> RaftState:
 
     Raises DamagedDataError, DataFolderError also for a member that belongs to no cluster yet, MetadataError, OSError.
     """
-    owner = read_identity(disk, IDENTITY)
-    vote = read_vote(disk, VOTE)
+    owner = read_identity(disk)
+    vote = read_vote(disk)
     if owner is None or vote is None:
         raise damaged(VOTE if vote is None else IDENTITY, 0, "the file is missing")
     snapshot = newest_snapshot(disk)
-    found = LogRecovery(disk, FOLDER, owner).run()
-    check_together(found, snapshot, vote[1], FOLDER)
+    found = LogRecovery(disk, owner).run()
+    check_together(found, snapshot, vote[1])
     if snapshot is None:
         raise DataFolderError(f"{FOLDER}/ is of a broker that belongs to no cluster yet: there is nothing in it")
     behind = [entry for entry in aligned(found, snapshot) or () if entry[1] > snapshot.index]

@@ -8,18 +8,22 @@ import re
 import threading
 
 from danube.metadata.raft.folder.durable_log import RaftLog
-from danube.metadata.raft.folder.format import Owner, damaged, file_sequence
+from danube.metadata.raft.folder.format import FOLDER, Owner, damaged, file_sequence
 from danube.metadata.raft.folder.log_files import LogFiles
 from danube.metadata.raft.folder.recovery import LogRecovery, aligned, check_together
-from danube.metadata.raft.folder.small_files import Vote, VoteFile, read_identity, read_vote, write_identity
+from danube.metadata.raft.folder.small_files import (
+    IDENTITY,
+    VOTE,
+    Vote,
+    VoteFile,
+    read_identity,
+    read_vote,
+    write_identity,
+)
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, load_snapshot
 from danube.model.errors import DataFolderError, InvalidRequestError, PreconditionFailedError
 from danube.runtime.disk import PARTIAL_SUFFIX, Disk
 from danube.runtime.rng import Rng, SystemRng
-
-FOLDER = "raft"
-IDENTITY = f"{FOLDER}/identity"
-VOTE = f"{FOLDER}/vote"
 
 _IMAGE = re.compile(r"image-(\d{20})")
 
@@ -72,7 +76,7 @@ class RaftFolder:
                 f"{FOLDER}/ in its data folder to have it begin anew"
             )
         owner = Owner(self.node_id, cluster_id)
-        write_identity(self._disk, IDENTITY, owner)
+        write_identity(self._disk, owner)
         self._files.owner = owner
 
     def begin(self, cluster_id: str, snapshot: HeldSnapshot) -> None:
@@ -123,8 +127,8 @@ def _open(disk: Disk, rng: Rng) -> RaftFolder:
     for name in disk.list(FOLDER):
         if name.endswith(PARTIAL_SUFFIX):
             disk.remove(f"{FOLDER}/{name}")
-    owner = read_identity(disk, IDENTITY) or _begin(disk, rng)
-    votes = VoteFile(disk, VOTE, owner.node_id)
+    owner = read_identity(disk) or _begin(disk, rng)
+    votes = VoteFile(disk, owner.node_id)
     if not votes.load():
         raise damaged(VOTE, 0, "the file is missing")
     snapshot = newest_snapshot(disk)
@@ -136,24 +140,24 @@ def _open(disk: Disk, rng: Rng) -> RaftFolder:
 
 def _begin(disk: Disk, rng: Rng) -> Owner:
     """Make a new member. The vote is there before the identity is, so one without the other was lost."""
-    found = read_vote(disk, VOTE)
+    found = read_vote(disk)
     has_voted = found is not None and found[1] != Vote()
     if has_voted or _snapshot_indexes(disk) or any(file_sequence(name) is not None for name in disk.list(FOLDER)):
         raise damaged(IDENTITY, 0, "the file is missing")
     owner = Owner(rng.new_id())
-    VoteFile(disk, VOTE, owner.node_id).write(Vote())
-    write_identity(disk, IDENTITY, owner)
+    VoteFile(disk, owner.node_id).write(Vote())
+    write_identity(disk, owner)
     return owner
 
 
 def _open_log(
     disk: Disk, rng: Rng, owner: Owner, votes: VoteFile, snapshot: HeldSnapshot | None
 ) -> tuple[LogFiles, RaftLog]:
-    recovery = LogRecovery(disk, FOLDER, owner)
+    recovery = LogRecovery(disk, owner)
     found = recovery.run()
-    check_together(found, snapshot, votes.vote, FOLDER)
+    check_together(found, snapshot, votes.vote)
     recovery.settle()
-    files = LogFiles(disk, FOLDER, owner, rng, found)
+    files = LogFiles(disk, owner, rng, found)
     files.mark_beside()
     entries = aligned(found, snapshot)
     if snapshot is None or entries is not None:

@@ -17,6 +17,9 @@ from danube.runtime.checksum import crc_of, is_intact, with_crc
 Entry = tuple[bytes, int, int]
 """Command, index and term: as pysyncobj has them."""
 
+FOLDER = "raft"
+"""Folder of a member, within its data folder."""
+
 VERSION = 1
 FILE_HEADER_BYTES = 52
 RECORD_HEADER_BYTES = 52
@@ -81,9 +84,9 @@ class RecordHeader:
         return self.position + RECORD_HEADER_BYTES + self.command_bytes
 
 
-def file_name(sequence: int) -> str:
-    """The name of a file of the log within its folder."""
-    return f"log-{sequence:010d}"
+def log_path(sequence: int) -> str:
+    """The name of a file of the log."""
+    return f"{FOLDER}/log-{sequence:010d}"
 
 
 def file_sequence(name: str) -> int | None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, newest_snapshot
-from danube.metadata.raft.folder.format import damaged, decode_file_header, file_sequence
+from danube.metadata.raft.folder.folder import newest_snapshot
+from danube.metadata.raft.folder.format import FOLDER, damaged, decode_file_header, file_sequence
 from danube.metadata.raft.folder.recovery import (
     LogRecovery,
     RecoveredLog,
@@ -15,7 +15,7 @@ from danube.metadata.raft.folder.recovery import (
     members_after,
     scan_file,
 )
-from danube.metadata.raft.folder.small_files import MARK_NAME, Vote, read_identity, read_vote
+from danube.metadata.raft.folder.small_files import IDENTITY, MARK, VOTE, Vote, read_identity, read_vote
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import DanubeError
 from danube.runtime.disk import PARTIAL_SUFFIX, Disk, content_of, file_size, is_environment
@@ -60,19 +60,19 @@ def inspect_folder(disk: Disk) -> RaftReport:
     """Read everything in `raft/`. Raises FileNotFoundError when there is no such folder."""
     report = RaftReport()
     report.files = [_file(disk, name) for name in disk.list(FOLDER)]
-    owner = _tried(report, lambda: read_identity(disk, IDENTITY))
+    owner = _tried(report, lambda: read_identity(disk))
     if owner is not None:
         report.node_id, report.cluster_id = owner.node_id, owner.cluster_id
-    read = _tried(report, lambda: read_vote(disk, VOTE))
+    read = _tried(report, lambda: read_vote(disk))
     vote = Vote() if read is None else read[1]
     report.term, report.voted_for = vote.term, vote.voted_for
     snapshot = _tried(report, lambda: newest_snapshot(disk))
     found = RecoveredLog()
     if owner is not None:  # it has to be known for that
-        found = _tried(report, LogRecovery(disk, FOLDER, owner).run) or found
+        found = _tried(report, LogRecovery(disk, owner).run) or found
     _find_missing_files(report)
     if not report.findings:
-        _tried(report, lambda: check_together(found, snapshot, vote, FOLDER))
+        _tried(report, lambda: check_together(found, snapshot, vote))
     _report_log(report, found, snapshot)
     return report
 
@@ -122,7 +122,7 @@ def _file(disk: Disk, name: str) -> RaftFile:
 _KNOWN = {
     IDENTITY: "who this member is",
     VOTE: "its term and its vote",
-    f"{FOLDER}/{MARK_NAME}": "how far its log is synced",
+    MARK: "how far its log is synced",
 }
 
 

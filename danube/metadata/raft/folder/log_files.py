@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
+    FOLDER,
     Entry,
     FileHeader,
     Owner,
     encode_file_header,
     encode_mark,
     encode_records,
-    file_name,
+    log_path,
 )
 from danube.metadata.raft.folder.recovery import RecoveredLog
 from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile
@@ -26,13 +27,12 @@ from danube.runtime.rng import Rng
 class LogFiles:
     """The files of one log, after they were recovered and settled. Raises OSError; then it must not be used again."""
 
-    def __init__(self, disk: Disk, folder: str, owner: Owner, rng: Rng, found: RecoveredLog) -> None:
+    def __init__(self, disk: Disk, owner: Owner, rng: Rng, found: RecoveredLog) -> None:
         self._disk = disk
-        self._folder = folder
         self.owner = owner
         """Owner that new files name."""
         self._rng = rng
-        self._mark_file, self._beside = LogMarkFile(disk, folder), found.mark
+        self._mark_file, self._beside = LogMarkFile(disk), found.mark
         self._headers = list(found.headers)
         self._file: File | None = None
         self._end = 0
@@ -47,7 +47,7 @@ class LogFiles:
     def _open_newest(self, found: RecoveredLog) -> None:
         last = found.last
         assert last is not None  # noqa: S101 - asked by the caller
-        self._file = self._disk.open_append(self._path(last.header))
+        self._file = self._disk.open_append(log_path(last.header.sequence))
         self._end, self.is_marked = last.end, last.is_marked or not last.entries
         self._last = found.entries[-1][1:] if found.entries else (0, 0)
 
@@ -59,11 +59,11 @@ class LogFiles:
     def begin(self, first_index: int, *, voids: bool) -> None:
         """Go on in a new file: what older ones hold counts up to `first_index`, or not at all. Durable on return."""
         header = self._next_header(first_index, voids=voids)
-        file = self._disk.create(self._path(header))
+        file = self._disk.create(log_path(header.sequence))
         try:
             file.append([encode_file_header(header)])
             file.sync()
-            self._disk.sync_folder(self._folder)
+            self._disk.sync_folder(FOLDER)
         except OSError:
             file.close()
             raise
@@ -106,7 +106,7 @@ class LogFiles:
     def remove_before(self, index: int) -> None:
         """Remove the oldest files as far as they hold nothing from `index` on."""
         while len(self._headers) > 1 and self._counts_until(0) <= index:
-            self._disk.remove(self._path(self._headers[0]))
+            self._disk.remove(log_path(self._headers[0].sequence))
             del self._headers[0]
 
     def close(self) -> None:
@@ -127,6 +127,3 @@ class LogFiles:
     def _newest(self) -> File:
         assert self._file is not None  # noqa: S101 - begun by the log before it writes
         return self._file
-
-    def _path(self, header: FileHeader) -> str:
-        return f"{self._folder}/{file_name(header.sequence)}"

@@ -16,6 +16,7 @@ from danube.metadata.raft.core.encoding import EncodingError, loads
 from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
+    FOLDER,
     RECORD_HEADER_BYTES,
     Entry,
     FileHeader,
@@ -25,8 +26,8 @@ from danube.metadata.raft.folder.format import (
     damaged,
     decode_file_header,
     decode_record_header,
-    file_name,
     file_sequence,
+    log_path,
     newer_version,
     of_another,
     record_headers,
@@ -132,9 +133,8 @@ class RecoveredLog:
 class LogRecovery:
     """One reading of the log in a folder. All of it blocks, and raises OSError besides what it says."""
 
-    def __init__(self, disk: Disk, folder: str, owner: Owner) -> None:
+    def __init__(self, disk: Disk, owner: Owner) -> None:
         self._disk = disk
-        self._folder = folder
         self._owner = owner
         self._found = RecoveredLog()
 
@@ -150,18 +150,16 @@ class LogRecovery:
         """Make durable what was found, and remove what is left over: before anything is shown to anybody."""
         last = self._found.last
         if last is not None and last.is_whole:
-            self._disk.rewrite(self._path(last.header.sequence), last.claimed)  # a sync of it may have failed
+            self._disk.rewrite(log_path(last.header.sequence), last.claimed)  # a sync of it may have failed
         elif last is not None:
             self._put_anew(last)
         for sequence in (*self._found.leftovers, *([self._found.begun] if self._found.begun else ())):
-            self._disk.remove(self._path(sequence))
-        self._disk.sync_folder(self._folder)
+            self._disk.remove(log_path(sequence))
+        self._disk.sync_folder(FOLDER)
 
     def _sequences(self) -> list[int]:
         """The files that count: the newest ones, without a gap."""
-        found = sorted(
-            sequence for name in self._disk.list(self._folder) if (sequence := file_sequence(name)) is not None
-        )
+        found = sorted(sequence for name in self._disk.list(FOLDER) if (sequence := file_sequence(name)) is not None)
         if found and self._is_begun_only(found[-1]):
             self._found.begun = found.pop()
         run = found[-1:]
@@ -176,24 +174,24 @@ class LogRecovery:
         return len(content) <= FILE_HEADER_BYTES and not decode_file_header(content) and not newer_version(content)
 
     def _content(self, sequence: int) -> bytes:
-        return content_of(self._disk, self._path(sequence))
+        return content_of(self._disk, log_path(sequence))
 
     def _read_file(self, sequence: int, *, is_last: bool) -> None:
         content = self._content(sequence)
         scan = scan_file(self._header(sequence, content), content)
         if not scan.is_whole and (not is_last or scan.claimed_beyond is not None):
             known = f"byte {scan.claimed_beyond} says that it was synced" if is_last else "there is a newer file"
-            raise damaged(self._path(sequence), scan.end, f"a record is not what was written, and {known}")
+            raise damaged(log_path(sequence), scan.end, f"a record is not what was written, and {known}")
         self._add(scan)
         self._found.last = scan
 
     def _check_end(self) -> None:
         """Raise DamagedDataError when the log ends before the position up to which it was synced."""
-        last, mark = self._found.last, LogMarkFile(self._disk, self._folder).read()
+        last, mark = self._found.last, LogMarkFile(self._disk).read()
         if mark is None or mark.node_id != self._owner.node_id:
             return
         self._found.mark = mark
-        name, known = self._path(mark.sequence), f"and it was synced up to byte {mark.synced_to}"
+        name, known = log_path(mark.sequence), f"and it was synced up to byte {mark.synced_to}"
         if last is None or last.header.sequence < mark.sequence:
             raise damaged(name, 0, f"the file is missing, or its header is, {known}")
         if last.header.sequence > mark.sequence:
@@ -204,7 +202,7 @@ class LogRecovery:
             raise damaged(name, last.end, f"a record is missing or is not what was written, {known}")
 
     def _header(self, sequence: int, content: bytes) -> FileHeader:
-        name = self._path(sequence)
+        name = log_path(sequence)
         version = newer_version(content)
         if version is not None:
             raise too_new(name, version)
@@ -224,37 +222,34 @@ class LogRecovery:
             found.entries, found.first_index = [], header.first_index
         if header.first_index > found.next_index:
             missing = f"entries {found.next_index} to {header.first_index - 1} are missing"
-            raise damaged(self._path(header.sequence), 0, missing)
+            raise damaged(log_path(header.sequence), 0, missing)
         del found.entries[header.first_index - found.first_index :]
         if scan.entries and found.entries and scan.entries[0][2] < found.entries[-1][2]:
-            raise damaged(self._path(header.sequence), FILE_HEADER_BYTES, "its terms go back")
+            raise damaged(log_path(header.sequence), FILE_HEADER_BYTES, "its terms go back")
         found.entries += scan.entries
         found.headers.append(header)
 
     def _put_anew(self, last: Scan) -> None:
         """The newest file up to its last sound record."""
-        name = self._path(last.header.sequence)
+        name = log_path(last.header.sequence)
         _log.warning("%s: leaving out %d bytes that were never synced", name, last.size - last.end)
         self._disk.replace_file(name, self._content(last.header.sequence)[: last.end])
         self._found.last = replace(last, size=last.end)
 
-    def _path(self, sequence: int) -> str:
-        return f"{self._folder}/{file_name(sequence)}"
 
-
-def check_together(found: RecoveredLog, snapshot: HeldSnapshot | None, vote: Vote, folder: str) -> None:
+def check_together(found: RecoveredLog, snapshot: HeldSnapshot | None, vote: Vote) -> None:
     """Raise DamagedDataError when something is missing that was there: no crash leaves files like this."""
     covered = snapshot.index if snapshot is not None else 0
     if snapshot is None and any(header.voids for header in found.headers):
-        raise damaged(f"{folder}/image-*", 0, "the snapshot that the log begins with is missing")
+        raise damaged(f"{FOLDER}/image-*", 0, "the snapshot that the log begins with is missing")
     if found.headers and found.first_index > max(covered, 1):
         missing = f"entries {covered + 1} to {found.first_index - 1} are missing, and no snapshot has them"
-        raise damaged(f"{folder}/log-*", 0, missing)
+        raise damaged(f"{FOLDER}/log-*", 0, missing)
     if vote.synced_index > covered and found.term_of(vote.synced_index) != vote.synced_term:
-        raise damaged(f"{folder}/log-*", 0, f"entry {vote.synced_index} was synced and is not there any more")
+        raise damaged(f"{FOLDER}/log-*", 0, f"entry {vote.synced_index} was synced and is not there any more")
     newest = max((snapshot.term if snapshot is not None else 0, *(term for _, _, term in found.entries[-1:])))
     if vote.term < newest:
-        raise damaged(f"{folder}/vote", 0, f"it says term {vote.term}, and the log is in term {newest} already")
+        raise damaged(f"{FOLDER}/vote", 0, f"it says term {vote.term}, and the log is in term {newest} already")
 
 
 def aligned(found: RecoveredLog, snapshot: HeldSnapshot | None) -> list[Entry] | None:

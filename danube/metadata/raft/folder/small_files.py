@@ -13,6 +13,7 @@ import struct
 from dataclasses import astuple, dataclass
 
 from danube.metadata.raft.folder.format import (
+    FOLDER,
     Owner,
     damaged,
     of_another,
@@ -25,6 +26,11 @@ from danube.runtime.disk import Disk, content_of
 
 _BYTES_MAX = 4_096
 _VERSION_AT = 4
+
+
+IDENTITY = f"{FOLDER}/identity"
+VOTE = f"{FOLDER}/vote"
+MARK = f"{FOLDER}/mark"
 
 
 def read_small(disk: Disk, name: str, start: bytes, fixed_bytes: int) -> bytes | None:
@@ -49,23 +55,25 @@ _IDENTITY = struct.Struct("<5sBHQ")
 _IDENTITY_START = b"DnRn\x01"
 
 
-def read_identity(disk: Disk, name: str) -> Owner | None:
+def read_identity(disk: Disk) -> Owner | None:
     """Owner of the folder; None when it has none yet. Raises DamagedDataError, DataFolderError."""
-    packed = read_small(disk, name, _IDENTITY_START, _IDENTITY.size)
+    packed = read_small(disk, IDENTITY, _IDENTITY_START, _IDENTITY.size)
     if packed is None:
         return None
     _, _, length, node_id = _IDENTITY.unpack_from(packed)
     if len(packed) != _IDENTITY.size + length or not node_id:
-        raise damaged(name, 0, "its fields do not fit each other")
+        raise damaged(IDENTITY, 0, "its fields do not fit each other")
     return Owner(node_id, packed[_IDENTITY.size :].decode())
 
 
-def write_identity(disk: Disk, name: str, owner: Owner) -> None:
+def write_identity(disk: Disk, owner: Owner) -> None:
     """Write it, durably. Raises InvalidRequestError for a cluster id that is too long, OSError."""
     cluster_id = owner.cluster_id.encode()
     if len(cluster_id) > RAFT_CLUSTER_ID_BYTES_MAX:
         raise InvalidRequestError(f"a cluster id has at most {RAFT_CLUSTER_ID_BYTES_MAX} bytes")
-    disk.replace_file(name, with_crc(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id))
+    disk.replace_file(
+        IDENTITY, with_crc(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id)
+    )
 
 
 _VOTE = struct.Struct("<5sBHQQQQ")
@@ -84,10 +92,9 @@ class Vote:
 
 
 class VoteFile:
-    """The file `name` of the member `node_id`. All of it blocks."""
+    """The file `vote` of the member `node_id`. All of it blocks."""
 
-    def __init__(self, disk: Disk, name: str, node_id: int) -> None:
-        self.name = name
+    def __init__(self, disk: Disk, node_id: int) -> None:
         self.vote = Vote()
         """Vote as it is on the disk."""
         self._disk = disk
@@ -95,12 +102,12 @@ class VoteFile:
 
     def load(self) -> bool:
         """Read it; answers whether it is there. Raises DamagedDataError, DataFolderError, OSError."""
-        found = read_vote(self._disk, self.name)
+        found = read_vote(self._disk)
         if found is None:
             return False
         node_id, self.vote = found
         if node_id != self._node_id:
-            raise of_another(self.name, node_id, self._node_id)
+            raise of_another(VOTE, node_id, self._node_id)
         return True
 
     def write(self, vote: Vote) -> None:
@@ -117,22 +124,20 @@ class VoteFile:
             vote.synced_index,
             vote.synced_term,
         )
-        self._disk.replace_file(self.name, with_crc(fixed + voted_for))
+        self._disk.replace_file(VOTE, with_crc(fixed + voted_for))
         self.vote = vote
 
 
-def read_vote(disk: Disk, name: str) -> tuple[int, Vote] | None:
-    """Node id and vote in a file; None when it is missing. Raises DamagedDataError, DataFolderError, OSError."""
-    packed = read_small(disk, name, _VOTE_START, _VOTE.size)
+def read_vote(disk: Disk) -> tuple[int, Vote] | None:
+    """Node id and vote in the file; None when it is missing. Raises DamagedDataError, DataFolderError, OSError."""
+    packed = read_small(disk, VOTE, _VOTE_START, _VOTE.size)
     if packed is None:
         return None
     _, is_given, length, node_id, term, synced_index, synced_term = _VOTE.unpack_from(packed)
     if len(packed) != _VOTE.size + length:
-        raise damaged(name, 0, "its fields do not fit each other")
+        raise damaged(VOTE, 0, "its fields do not fit each other")
     return node_id, Vote(term, packed[_VOTE.size :].decode() if is_given else None, synced_index, synced_term)
 
-
-MARK_NAME = "mark"
 
 _log = logging.getLogger(__name__)
 
@@ -158,25 +163,24 @@ def decode_log_mark(packed: bytes) -> LogMark | None:
 
 
 class LogMarkFile:
-    """The file `mark` in the folder of one log. All of it blocks."""
+    """The file `mark`, beside the log. All of it blocks."""
 
-    def __init__(self, disk: Disk, folder: str) -> None:
-        self.name = f"{folder}/{MARK_NAME}"
+    def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._is_failing = False
         """True if the last mark could not be written: said once, not at every try."""
 
     def read(self) -> LogMark | None:
         """The mark; None for one that is missing, or damaged: the log is none the worse for it. Raises OSError."""
-        return decode_log_mark(content_of(self._disk, self.name)) if self._disk.exists(self.name) else None
+        return decode_log_mark(content_of(self._disk, MARK)) if self._disk.exists(MARK) else None
 
     def write(self, mark: LogMark) -> bool:
         """Write it, durably; answers whether that worked. After an OSError the mark before it is still true."""
         try:
-            self._disk.replace_file(self.name, with_crc(_MARK.pack(_MARK_START, bytes(3), *astuple(mark))))
+            self._disk.replace_file(MARK, with_crc(_MARK.pack(_MARK_START, bytes(3), *astuple(mark))))
         except OSError as error:
             if not self._is_failing:
-                _log.warning("%s could not be written, so an end that is lost may not be noticed: %s", self.name, error)
+                _log.warning("%s could not be written, so an end that is lost may not be noticed: %s", MARK, error)
             self._is_failing = True
             return False
         self._is_failing = False

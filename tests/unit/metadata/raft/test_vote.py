@@ -68,8 +68,8 @@ def test_a_vote_that_cannot_be_written_ends_the_log() -> None:
 @pytest.mark.parametrize("vote", [Vote(), Vote(3, ""), Vote(2**63, "17@[::1]:1", 2**62, 2**61), Vote(5, "é")])
 def test_what_is_written_is_read(vote: Vote) -> None:
     disk = put({})
-    VoteFile(disk, NAME, 9).write(vote)
-    assert read_vote(disk, NAME) == (9, vote)
+    VoteFile(disk, 9).write(vote)
+    assert read_vote(disk) == (9, vote)
 
 
 def test_every_flipped_byte_and_every_missing_end_of_a_vote_is_refused() -> None:
@@ -105,7 +105,7 @@ def test_a_vote_that_is_older_than_the_log_is_refused() -> None:
 def test_the_vote_of_another_member_is_refused() -> None:
     disk = SimDisk()
     opened(disk)
-    VoteFile(disk, NAME, 9).write(Vote())
+    VoteFile(disk, 9).write(Vote())
     with pytest.raises(DataFolderError, match="belongs to member 9"):
         opened(disk)
 
