@@ -4,7 +4,7 @@ Its lists have entries twice, it answers OK for topics that are not there and NO
 finds topics by the beginning of their namespace's name. What is sure is mended; what is not is passed on as it is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NoReturn
 
 from danube.admin.grpc_gateway.calls import AdminCalls
@@ -25,7 +25,6 @@ from danube.model.errors import (
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.plans.plan import (
     Arguments,
-    Decision,
     Impact,
     Plan,
     PlanApplication,
@@ -34,7 +33,6 @@ from danube.model.plans.plan import (
     fingerprint_of,
 )
 from danube.model.policies import SubscriptionName
-from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
 from danube.model.text import count_text
 from danube.model.topic import TopicName
 
@@ -103,18 +101,11 @@ class OriginalPlansAndAudit:
         self._calls = calls
         self._state = state
         self._answers = OriginalAnswers(calls)
+        self.plan, self.plans, self.decide_plan = state.plan, state.plans, state.decide
+        self.record, self.audit = state.record, state.audit
 
     async def create_plan(self, request: PlanRequest) -> Plan:
         return await self._state.create(request, await self._impact(request.operation, request.arguments))
-
-    async def plan(self, plan_id: str) -> Plan:
-        return await self._state.plan(plan_id)
-
-    async def plans(self) -> Sequence[Plan]:
-        return await self._state.plans()
-
-    async def decide_plan(self, decision: Decision) -> Plan:
-        return await self._state.decide(decision)
 
     async def apply_plan(self, application: PlanApplication) -> Plan:
         plan = await self._state.plan(application.plan_id)
@@ -126,12 +117,6 @@ class OriginalPlansAndAudit:
         except DanubeError as error:
             raise type(error)(f"{error}; plan {plan.plan_id} is spent: look, and ask for a new one") from error
         return applied
-
-    async def record(self, entry: AuditEntry) -> AuditReceipt:
-        return await self._state.record(entry)
-
-    async def audit(self, start: int, limit: int) -> AuditPage:
-        return await self._state.audit(start, limit)
 
     async def _impact(self, operation: str, arguments: Arguments) -> Impact:
         match operation:
