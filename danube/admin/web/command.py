@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -57,17 +57,7 @@ ServeMcp = Callable[[Connect, Target, Path | None], Coroutine[Any, Any, None]]
 """Serves an assistant on standard input and output, until it closes its end; the file is the original's configuration.
 """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """The sum of the flags."""
-
-    mode: Mode
-    web: Target
-    mcp: Target
-    exposure: Exposure
-    ready: ReadyFile
-    mcp_config: Path | None
+Beside = Callable[[], Coroutine[Any, Any, None]]
 
 
 def add_commands(app: typer.Typer, connect: Connect, serve_mcp: ServeMcp | None = None) -> None:
@@ -161,20 +151,29 @@ class _Serve:
         def served(ready: ReadyFile) -> ExitCode:
             warn_of_idle_flags(dict(zip(_NO_MEANING, idle, strict=True)))
             environ = with_tls(os.environ, tls)
-            wanted = _Wanted(
-                mode=mode,
-                web=resolve_target(replace(flags, access=flags.access or AccessLevel.READ), environ),
-                mcp=resolve_target(flags, environ),
-                exposure=Exposure(
-                    listen_addr=listen_addr, public_url=public_url, tokens=read_tokens(token_file, os.environ)
-                ),
-                ready=ready,
-                mcp_config=config,
+            web = resolve_target(replace(flags, access=flags.access or AccessLevel.READ), environ)
+            assisted = resolve_target(flags, environ)
+            exposure = Exposure(
+                listen_addr=listen_addr, public_url=public_url, tokens=read_tokens(token_file, os.environ)
             )
-            awaited(_work_of(self._connect, self._serve_mcp, wanted))
+            assistant = self._assistant(mode, assisted, config)
+            if mode is Mode.MCP and assistant is not None:
+                awaited(assistant())
+            else:
+                awaited(_serving(self._connect, web, exposure, ready, assistant))
             return ExitCode.OK
 
         raise typer.Exit(ended(work, PROGRAM))
+
+    def _assistant(self, mode: Mode, target: Target, config: Path | None) -> Beside | None:
+        """The assistant's side; None where the mode has none. Raises SettingsError where it cannot be served."""
+        if mode is Mode.UI:
+            return None
+        if self._serve_mcp is None:
+            raise SettingsError(
+                f"--mode {mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"
+            )
+        return partial(self._serve_mcp, self._connect, target, config)
 
 
 def with_tls(environ: Mapping[str, str], given: Sequence[str | None]) -> Mapping[str, str]:
@@ -207,32 +206,22 @@ def warn_of_idle_flags(given: Mapping[str, object]) -> None:
             say(f"--{name.replace('_', '-')} has no meaning here: {_NO_MEANING[name]}", PROGRAM)
 
 
-def _work_of(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> Coroutine[Any, Any, None]:
-    """The work to do, with all that it needs imported. Raises SettingsError."""
-    if wanted.mode is not Mode.UI and serve_mcp is None:
-        raise SettingsError(
-            f"--mode {wanted.mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"
-        )
-    if wanted.mode is Mode.MCP and serve_mcp is not None:
-        return serve_mcp(connect, wanted.mcp, wanted.mcp_config)
-    check_exposure(wanted.exposure, wanted.web.guard.level)
-    for warning in warnings_of(wanted.exposure):
+def _serving(
+    connect: Connect, target: Target, exposure: Exposure, ready: ReadyFile, beside: Beside | None
+) -> Coroutine[Any, Any, None]:
+    """The web server, with all that it needs imported. Raises SettingsError."""
+    check_exposure(exposure, target.guard.level)
+    for warning in warnings_of(exposure):
         say(warning, PROGRAM)
-    return _serving(connect, serve_mcp if wanted.mode is Mode.ALL else None, wanted)
-
-
-def _serving(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> Coroutine[Any, Any, None]:
     try:
         from danube.admin.web.serving import serve_until_told  # noqa: PLC0415 - the extra is loaded when used
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"the web server needs the package {error.name}: install it with pip install 'danube-messaging[web]'"
         ) from None
-    level = wanted.web.guard.level
 
     def tell(url: str) -> None:
-        shown = wanted.exposure.public_url or url
-        say(f"serving {wanted.web.endpoint} on {shown} with access {level}; Ctrl-C stops it", PROGRAM)
+        shown = exposure.public_url or url
+        say(f"serving {target.endpoint} on {shown} with access {target.guard.level}; Ctrl-C stops it", PROGRAM)
 
-    beside = partial(serve_mcp, connect, wanted.mcp, wanted.mcp_config) if serve_mcp is not None else None
-    return serve_until_told(connect, wanted.web, wanted.exposure, tell=tell, ready=wanted.ready, beside=beside)
+    return serve_until_told(connect, target, exposure, tell=tell, ready=ready, beside=beside)
