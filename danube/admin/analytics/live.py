@@ -175,7 +175,7 @@ def _present(
     last = max(before, key=lambda one: (one.at_ms, one.sequence), default=None)
     known = last is not None and last.topic_id == str(topic.topic_id) and last.at_ms >= subscription.created_ms
     state = subscription.reliable
-    standing = Observation(
+    present = Observation(
         at_ms=now_ms,
         broker_id=topic.broker_id,
         start_id=last.start_id if last is not None and known else "now",
@@ -188,9 +188,9 @@ def _present(
         nacked=subscription.nacked,
     )
     if state is None:
-        return standing
+        return present
     return replace(
-        standing,
+        present,
         start_offset=topic.start_offset,
         head=topic.end_offset,
         position=state.position,

@@ -14,7 +14,7 @@ from danube.admin.cli import plan_flow
 from danube.admin.cli.call import Shell, show, stdout_screen, watch
 from danube.admin.cli.commands import contexts
 from danube.admin.cli.commands.explain import explanation, overview
-from danube.admin.cli.commands.original import ALIASES, Alias, aliased
+from danube.admin.cli.commands.original import ALIASES, Alias
 from danube.admin.cli.completion import completer
 from danube.admin.cli.output.draw import drawn
 from danube.admin.cli.output.help_text import EXIT_CODES, epilog_of, help_of, verbs_text
@@ -23,7 +23,7 @@ from danube.admin.cli.parameters import parameters_of, parsed
 from danube.admin.cli.plan_flow import PlanWords
 from danube.admin.cli.root import add_root
 from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, output_options_of
-from danube.admin.operations import REGISTRY
+from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Connect, Target
 from danube.model.exit_codes import ExitCode
@@ -132,7 +132,7 @@ def _operation_command(operation: AnyOperation, connect: Connect) -> Callable[..
 
 
 def _alias_command(alias: Alias, connect: Connect) -> Callable[..., ExitCode]:
-    operation = aliased(alias)
+    operation = BY_NAME[alias.operation]
 
     def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - as above
         output, target = output_options_of(context), _target(context)

@@ -40,7 +40,7 @@ def carry_out(shell: Shell, operation: AnyOperation, params: Params, words: Plan
         return show(shell, operation, planned)
     if planned.status is PlanStatus.READY and _has_consent(shell, operation, params, planned.plan):
         return show(shell, operation, shell.call(operation, params, plan_id=planned.plan.plan_id))
-    if _can_be_asked(shell):
+    if not shell.target.assume_yes and _can_ask():
         shell.say("nothing has changed")
     else:
         show(shell, operation, planned)
@@ -78,10 +78,6 @@ def _planned(shell: Shell, operation: AnyOperation, params: Params, *, dry_run: 
     if not isinstance(result, PlannedResult):
         raise TypeError(f"{operation.name} answers no plan")
     return result
-
-
-def _can_be_asked(shell: Shell) -> bool:
-    return not shell.target.assume_yes and _can_ask()
 
 
 def _has_consent(shell: Shell, operation: AnyOperation, params: Params, plan: PlanView) -> bool:

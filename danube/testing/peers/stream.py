@@ -32,11 +32,17 @@ def payload_batch(
     return encode_payloads(encode.send_message(shared), payloads, origin or BatchOrigin())
 
 
-class PublishLine:
-    """One Publish stream."""
-
+class _Line:
     def __init__(self, stream: ClientStream) -> None:
         self.stream = stream
+
+    def close(self) -> None:
+        """Drop the stream."""
+        self.stream.cancel()
+
+
+class PublishLine(_Line):
+    """One Publish stream."""
 
     async def open(
         self, topic: TopicName, producer: str = "producer", strategy: DispatchStrategy = DispatchStrategy.RELIABLE
@@ -74,16 +80,9 @@ class PublishLine:
                 offsets += answer.base_offsets
         return offsets
 
-    def close(self) -> None:
-        """Drop the stream."""
-        self.stream.cancel()
 
-
-class FetchLine:
+class FetchLine(_Line):
     """One Fetch stream."""
-
-    def __init__(self, stream: ClientStream) -> None:
-        self.stream = stream
 
     async def next(self) -> list[FetchedBatch]:
         """The next answer; empty at the end. Raises the DanubeError with which the broker ended."""
@@ -96,10 +95,6 @@ class FetchLine:
         while batches := await self.next():
             found += batches
         return found
-
-    def close(self) -> None:
-        """Drop the stream."""
-        self.stream.cancel()
 
 
 class StreamPeer:

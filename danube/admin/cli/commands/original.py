@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-from danube.admin.operations import BY_NAME
-from danube.admin.operations.operation import AnyOperation
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
@@ -45,8 +42,3 @@ ALIASES = (
         only=("name",),
     ),
 )
-
-
-def aliased(alias: Alias) -> AnyOperation:
-    """The operation behind it."""
-    return BY_NAME[alias.operation]

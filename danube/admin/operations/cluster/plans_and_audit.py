@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -112,14 +113,6 @@ async def _plans(call: Call, params: ListPlansParams) -> PlanList:
     return PlanList(total=len(wanted), next_cursor=cursor, plans=page)
 
 
-async def _approve(call: Call, params: PlanParams) -> PlanView:
-    return await _decide(call, params, approve=True)
-
-
-async def _reject(call: Call, params: PlanParams) -> PlanView:
-    return await _decide(call, params, approve=False)
-
-
 async def _decide(call: Call, params: PlanParams, *, approve: bool) -> PlanView:
     decision = Decision(plan_id=params.plan_id, approve=approve, caller=call.caller)
     return plan_view(await call.gateway.decide_plan(decision), call.clock.now_ms())
@@ -223,7 +216,7 @@ APPROVE_PLAN = Operation(
     effect=Effect.DESTROY,
     params=PlanParams,
     result=PlanView,
-    run=_approve,
+    run=partial(_decide, approve=True),
     positional=("plan_id",),
     is_tool=False,
     needs_person=True,
@@ -237,7 +230,7 @@ REJECT_PLAN = Operation(
     effect=Effect.WRITE,
     params=PlanParams,
     result=PlanView,
-    run=_reject,
+    run=partial(_decide, approve=False),
     positional=("plan_id",),
     is_tool=False,
     access=AccessLevel.WRITE,
