@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,9 @@ from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
 from danube.storage.damage import with_data_folder
 
+if TYPE_CHECKING:
+    from danube.broker.app import Broker
+
 _log = logging.getLogger("danube.broker")
 
 _EPILOG = """Examples:
@@ -39,6 +42,9 @@ _EPILOG = """Examples:
   (on h1, one of three)
 
   danube-broker --meta-store-type etcd   (brokers that share an etcd on 127.0.0.1:2379)
+
+  danube-broker --meta-store-type etcd --storage-mode shared_fs --storage-folder /mnt/danube
+  (the others serve the topics of a broker that dies)
 
   danube-broker storage verify --data-dir /var/lib/danube   (while the broker does not run)
 
@@ -97,6 +103,8 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         str | None, _option("Raft: addresses of all brokers that form the cluster, with commas between.")
     ] = None,
     join: Annotated[bool, typer.Option("--join", help="Raft: wait to be added to a cluster that is there.")] = False,
+    storage_mode: Annotated[str | None, _option("local, or shared_fs: one folder for all brokers.  [local]")] = None,
+    storage_folder: Annotated[Path | None, _option("The shared folder of shared_fs.")] = None,
     edge_config: Annotated[str | None, _option(_LATER, hidden=True)] = None,
     edge_token: Annotated[str | None, _option(_LATER, hidden=True)] = None,
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
@@ -122,6 +130,8 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         "meta_store.raft_addr": raft_addr,
         "meta_store.seed_nodes": seed_nodes.split(",") if seed_nodes else None,
         "meta_store.join": join or None,
+        "storage.mode": storage_mode,
+        "storage.folder": storage_folder,
     }
     try:
         with ReadyFile(ready_file if context.invoked_subcommand is None else None) as ready:
@@ -179,16 +189,28 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
 
     on_end(end)
     from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
+
+    is_fenced = True
+    while is_fenced and not stop.is_set():
+        starting = asyncio.current_task()
+        try:
+            broker = await Broker.start(settings)
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            _log.info("stopped before it served: what it waited for did not come")
+            return
+        starting = None
+        await _run_until_end(broker, settings, ready, stop)
+        is_fenced = broker.fenced.is_set()
+        if is_fenced:
+            _log.warning("others have taken over the topics of this broker: it starts again, without them")
+
+
+async def _run_until_end(broker: "Broker", settings: BrokerSettings, ready: ReadyFile, stop: asyncio.Event) -> None:
+    """Serve until the end is asked for, or the broker cannot go on. Raises DataFolderInUseError when it is replaced."""
     from danube.broker.config.values import advertised_urls  # noqa: PLC0415 - as above
 
-    try:
-        broker = await Broker.start(settings)
-    except asyncio.CancelledError:
-        if not stop.is_set():
-            raise
-        _log.info("stopped before it served: what it waited for did not come")
-        return
-    starting = None
     settle_memory()
     try:
         _log.info(
@@ -202,7 +224,7 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
             settings.data_dir.absolute(),
         )
         ready.write({**asdict(broker.addresses), "pid": os.getpid()})
-        await _first(stop, broker.replaced)
+        await _first(stop, broker.replaced, broker.fenced)
         ready.remove()  # a reader of it finds no broker that drains
         _log.info("draining")
     finally:

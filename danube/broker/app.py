@@ -1,22 +1,24 @@
 """`Broker`: one running broker, from its settings to its end."""
 
-import asyncio
 from contextlib import AsyncExitStack
 
-from danube.broker.assembly import assemble
+from danube.broker.assembly import Assembled, assemble
 from danube.broker.config.settings import BrokerSettings
-from danube.broker.environment import Addresses, Environment
-from danube.broker.topics.moves import Moves
+from danube.broker.environment import Environment
 
 
 class Broker:
     """One running broker: made by `start`, ended by `stop`."""
 
-    def __init__(self, addresses: Addresses, moves: Moves, running: AsyncExitStack, replaced: asyncio.Event) -> None:
-        self.addresses = addresses
-        self.replaced = replaced
+    def __init__(self, parts: Assembled, running: AsyncExitStack) -> None:
+        self.addresses = parts.addresses
+        self.replaced = parts.replaced
         """Set when another process has taken this broker's place in the cluster: this one is to be stopped."""
-        self.moves = moves
+        self.fenced = parts.fenced
+        """Set when others have taken over all topics of this broker: it is to be stopped and started again."""
+        self.cluster = parts.cluster
+        """Its membership in a cluster; None for one that stands alone."""
+        self.moves = parts.moves
         """Unloads topics, and opens them again."""
         self._running = running
 
@@ -30,7 +32,7 @@ class Broker:
         """
         async with AsyncExitStack() as running:
             parts = await assemble(settings, environment or Environment(), running)
-            return cls(parts.addresses, parts.moves, running.pop_all(), parts.replaced)
+            return cls(parts, running.pop_all())
 
     async def stop(self) -> None:
         """Drain and close: no call is taken any more, what was accepted is durable, cursors are saved. Idempotent."""

@@ -7,12 +7,16 @@ earlier parts, and one line in `assemble`.
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from danube import __version__
 from danube.broker.clients.consumers import Consumers
 from danube.broker.clients.drain import DisconnectedClients, going_down
 from danube.broker.clients.producers import Producers
+from danube.broker.cluster.log_copy import LogCopies
 from danube.broker.cluster.metadata import Metadata, join_cluster, mark_opened, open_metadata
+from danube.broker.cluster.owner import TopicOwner
 from danube.broker.config.settings import BrokerSettings, Mode
 from danube.broker.config.values import (
     advertised_urls,
@@ -25,15 +29,18 @@ from danube.broker.config.values import (
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
+from danube.broker.control.carrying import Carrying
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
+from danube.broker.control.moves import MoveControl
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.control.peeking import Peeking
 from danube.broker.control.plans.deletions import deletions
 from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.control.plans.lifecycle import PlanControl
 from danube.broker.control.plans.members import member_changes
+from danube.broker.control.plans.moves import moves as planned_moves
 from danube.broker.control.plans.positions import position_changes
 from danube.broker.control.plans.retention import RetentionControl
 from danube.broker.control.policies import PolicyControl
@@ -54,14 +61,22 @@ from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.broker.topics.producer_access import ProducerAccesses
 from danube.data_folder.data_folder import open_data_folder
+from danube.metadata.records.journals import JournalRecords
+from danube.metadata.records.storage import owner_of
+from danube.model.errors import DataFolderError
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.rpc.carrier import Carrier, CarrierOptions, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
+from danube.runtime.disk import LocalDisk
 from danube.runtime.tasks import TaskScope
 from danube.storage.environment import StorageEnvironment
+from danube.storage.journal.folder import FOLDER
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
+
+if TYPE_CHECKING:
+    from danube.broker.cluster.member import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +87,26 @@ class Assembled:
     moves: Moves
     replaced: asyncio.Event
     """Set when another process has taken this broker's place in the cluster."""
+    fenced: asyncio.Event
+    """Set when others have taken over all topics of this broker."""
+    cluster: "Cluster | None"
 
 
 async def assemble(settings: BrokerSettings, environment: Environment, running: AsyncExitStack) -> Assembled:
     """Build and start all parts; closing `running` stops them. Raises as `Broker.start`."""
-    how_stored, replaced = storage_settings(settings), asyncio.Event()
+    how_stored, replaced, fenced = storage_settings(settings), asyncio.Event(), asyncio.Event()
     given = await _open_folder(settings, environment, running)
     metadata = await open_metadata(given)
     storage = await _open_storage(given, metadata, how_stored)
     running.push_async_callback(given.tasks.close)
-    context = await _open_topics(given, metadata, storage)
+    owner = TopicOwner(storage, metadata.stored, given.folder.broker_id, is_alone=metadata.cluster is None)
+    context = await _open_topics(given, metadata, storage, owner)
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name
-    addresses = await _listen(given, context, storage)
+    carrier = environment.carrier or GrpcCarrier(
+        given.clock, CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
+    )
+    addresses = await _listen(given, context, storage, carrier)
     running.callback(_announce_end, context)
     await _start_sweeps(given, context, storage)
     storage.start()
@@ -92,8 +114,10 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     context.control.brokers.announce(urls)
     if metadata.cluster is not None:
         await join_cluster(given, metadata.cluster, urls, storage, replaced.set)
+        copies = LogCopies(carrier, storage, metadata.stored, metadata.cluster, clock=given.clock)
+        _start_placement(given, metadata, context, owner, copies=copies, fenced=fenced)
     await _start_telemetry(given, context, storage)
-    return Assembled(addresses, context.moves, replaced)
+    return Assembled(addresses, context.moves, replaced, fenced, metadata.cluster)
 
 
 async def _open_folder(settings: BrokerSettings, environment: Environment, running: AsyncExitStack) -> Dependencies:
@@ -116,11 +140,14 @@ async def _open_folder(settings: BrokerSettings, environment: Environment, runni
 
 
 async def _open_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> Storage:
-    folder = given.folder
+    folder, shared_folder = given.folder, given.settings.storage.folder
+    if shared_folder is not None:
+        return await _open_shared_storage(given, metadata, settings, shared_folder)
+    owners = await metadata.stored.all()
     names = {
         record.topic_id: record.name
         for record in await metadata.records.topics()
-        if metadata.cluster is None or record.owner == folder.broker_id
+        if metadata.cluster is None or owner_of(owners.get(record.topic_id), record.broker) == folder.broker_id
     }
     environment = StorageEnvironment(
         disk=folder.disk,
@@ -141,7 +168,67 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
     return storage
 
 
-async def _open_topics(given: Dependencies, metadata: Metadata, storage: Storage) -> ServiceContext:
+async def _open_shared_storage(
+    given: Dependencies, metadata: Metadata, settings: StorageSettings, folder: Path
+) -> Storage:
+    from danube.storage.takeover.own_journal import SharedEnvironment  # noqa: PLC0415 - for this mode alone
+    from danube.storage.takeover.shared_storage import SharedStorage  # noqa: PLC0415 - as above
+
+    if await given.writer.run(lambda: given.folder.disk.exists(FOLDER)):
+        raise DataFolderError(
+            f"{given.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
+        )
+    storage = await SharedStorage.open_shared(
+        SharedEnvironment(
+            disk=given.environment.shared_disk or LocalDisk(folder),
+            clock=given.clock,
+            rng=given.rng,
+            records=metadata.stored,
+            journals=JournalRecords(metadata.store, given.rng),
+            runner=given.writer,
+            read_runner=given.reader,
+            flush_runner=given.flusher,
+            broker_id=given.folder.broker_id,
+            settings=settings,
+            cluster_id=metadata.cluster_id,
+        )
+    )
+    given.running.push_async_callback(storage.close)
+    await mark_opened(given, metadata)
+    return storage
+
+
+def _start_placement(
+    given: Dependencies,
+    metadata: Metadata,
+    context: ServiceContext,
+    owner: TopicOwner,
+    *,
+    copies: LogCopies,
+    fenced: asyncio.Event,
+) -> None:
+    from danube.broker.cluster.leading import Leading  # noqa: PLC0415 - a standalone broker starts without it
+    from danube.broker.cluster.placement import Placement  # noqa: PLC0415 - as above
+
+    cluster = metadata.cluster
+    assert cluster is not None  # noqa: S101 - its caller has looked
+    placement = Placement(
+        cluster,
+        context.topics,
+        context.moves,
+        owner,
+        carrying=context.control.carrying,
+        copies=copies,
+        clock=given.clock,
+        on_fenced=fenced.set,
+    )
+    given.running.push_async_callback(placement.close)
+    placement.start()
+    Leading(cluster, metadata.records, given.clock).start(given.tasks)
+    given.running.push_async_callback(placement.leave)
+
+
+async def _open_topics(given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner) -> ServiceContext:
     settings, clock, records = given.settings, given.clock, metadata.records
     topics = Topics(
         records=records,
@@ -150,8 +237,9 @@ async def _open_topics(given: Dependencies, metadata: Metadata, storage: Storage
         tasks=given.tasks,
         dispatch=dispatch_settings(settings),
         policies=default_policies(settings),
+        owner=owner,
         own_policies=own_policies(settings),
-        remote=metadata.cluster.topics if metadata.cluster else None,
+        cluster=metadata.cluster.topics if metadata.cluster else None,
     )
     topics.dead_letters = DeadLetters(topics, given.tasks, auto_create_topics=settings.auto_create_topics).send
     disconnected_clients = DisconnectedClients(clock)
@@ -212,17 +300,21 @@ def _control(
     durability = DurabilityControl(
         topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
     )
+    move_control = MoveControl(metadata.cluster, topics, records, metadata.store, rng)
     operations = {
         **deletions(topic_control, subscriptions, namespaces),
         **position_changes(positions),
         **RetentionControl(topics, storage, records).operations(),
         **durability.operations(),
         **member_changes(cluster, metadata.store, rng),
+        **planned_moves(move_control),
     }
     return Control(
         brokers=brokers,
+        carrying=Carrying(topics, moves, storage, clock),
         cluster=cluster,
         namespaces=namespaces,
+        moves=move_control,
         topics=topic_control,
         subscriptions=subscriptions,
         descriptions=Descriptions(topics, brokers),
@@ -235,10 +327,8 @@ def _control(
     )
 
 
-async def _listen(given: Dependencies, context: ServiceContext, storage: Storage) -> Addresses:
+async def _listen(given: Dependencies, context: ServiceContext, storage: Storage, carrier: Carrier) -> Addresses:
     settings = given.settings
-    options = CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
-    carrier = given.environment.carrier or GrpcCarrier(given.clock, options)
     broker = await _serve(given, carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
     admin = await _serve(given, carrier, settings.admin_addr, admin_services(context))

@@ -13,6 +13,7 @@ from danube.model.limits.broker import SWEEP_INTERVAL_S
 from danube.rpc.carrier import Carrier
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock, sleep_for
+from danube.runtime.disk import Disk
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
@@ -40,6 +41,8 @@ class Environment:
     process: Process = field(default_factory=OwnProcess)
     meta_store: MetaStore | None = None
     """Shared by several brokers of one process; as the settings say when not given. It is not closed here."""
+    shared_disk: Disk | None = None
+    """The shared folder of `storage.mode` shared_fs; as the settings say when not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from danube.client.connection.address import host_and_port
 from danube.client.connection.connection import Connection
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.client.consume.fetch import fetch_batches, fetch_messages, topic_bounds
@@ -19,6 +18,7 @@ from danube.model.calls.stream import Bounds, Fetch, FetchedBatch, FetchFrom, Fe
 from danube.model.errors import SettingsError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
+from danube.rpc.address import host_and_port
 from danube.rpc.carrier import Carrier
 from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.clock import Clock, SystemClock

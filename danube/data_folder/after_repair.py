@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from danube.data_folder.data_folder import REPAIRED, DataFolder
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage, decode_topic
-from danube.metadata.records.storage import StorageRecords
+from danube.metadata.records.storage import StorageRecords, owner_of
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DataFolderError, NewerDataFolderError
 from danube.model.text import count_text
@@ -60,7 +60,7 @@ async def apply_repair(store: MetadataStore, folder: DataFolder, rng: Rng, runne
     records = StorageRecords(store, rng)
     recorded, known = await runner.run(lambda: recorded_repair(folder.disk)), await records.all()
     topics = [decode_topic(entry) for entry in await store.list(keys.TOPICS)]
-    own = {topic.topic_id for topic in topics if topic.owner == folder.broker_id}
+    own = {one.topic_id for one in topics if owner_of(known.get(one.topic_id), one.broker) == folder.broker_id}
     changes = [
         (record, version)
         for topic_id, version in recorded.items()

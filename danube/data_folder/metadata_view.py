@@ -22,6 +22,7 @@ from danube.metadata.records.record_format import (
     decode_topic_storage,
 )
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
+from danube.metadata.records.storage import owner_of
 from danube.metadata.sqlite.file import SqliteFile, copied
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError, DataFolderAccessError
@@ -96,15 +97,11 @@ class MetadataView:
 
 def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> MetadataView:
     """The view of the stored topics of these owners that entries give; None for all. Raises MetadataError."""
-    view, ids, subscriptions = MetadataView(owners=owners), {}, []
+    view, topics, subscriptions = MetadataView(owners=owners), [], []
     for entry in entries:
         family = next((one for one in _FAMILIES if entry.key.startswith(f"{one}/")), "")
         if family == keys.TOPICS:
-            topic = decode_topic(entry)
-            if owners is None or topic.owner in owners:
-                ids[topic.name] = topic.topic_id
-                if topic.strategy is DispatchStrategy.RELIABLE:
-                    view.topics[topic.topic_id] = str(topic.name)
+            topics.append(decode_topic(entry))
         elif family == keys.SUBSCRIPTIONS:
             subscriptions.append(decode_subscription(entry))
         elif family == keys.STORED_TOPICS:
@@ -112,6 +109,12 @@ def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> M
             view.records[record.topic_id] = record
         elif family == keys.DELETED_TOPICS:
             view.deleted[keys.parse_deleted_topic(entry.key)] = decode_tombstone(entry)
+    ids = {}
+    for topic in topics:
+        if owners is None or owner_of(view.records.get(topic.topic_id), topic.broker) in owners:
+            ids[topic.name] = topic.topic_id
+            if topic.strategy is DispatchStrategy.RELIABLE:
+                view.topics[topic.topic_id] = str(topic.name)
     for one in subscriptions:
         if one.topic in ids:
             view.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 from danube.metadata.records.storage import TopicStorage
@@ -12,6 +13,7 @@ from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
 from danube.runtime.tasks import TaskScope
+from danube.storage.carry import LogCarry
 from danube.storage.disk_space import SpaceGate, SpaceLevel, check_space
 from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.deletion import TopicDeleter, sweep_orphans
@@ -19,7 +21,7 @@ from danube.storage.flush.manifest_builder import ManifestBuilder
 from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
 from danube.storage.flush.segment_flusher import FlushReport, NamedTopics, SegmentFlusher
-from danube.storage.flush.topic_histories import TopicHistories
+from danube.storage.flush.topic_histories import TopicHistories, TopicHistory
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import FOLDER
 from danube.storage.log.read_throttle import ColdReadThrottle
@@ -91,6 +93,9 @@ class Storage:
         self._topic_deleter = TopicDeleter(environment, reader, self._drop)
         self._turn = asyncio.Lock()
         """One at a time builds manifest versions: a flush, retention, a sweep."""
+        self.carry = LogCarry(
+            environment, journal, topics, self._flusher, turn=self._turn, reader=reader, drop=self._drop
+        )
         self._tasks = TaskScope("storage")
         self._sweep_s = self._retry_s = 0.0
         """Time of the next sweep of deleted topics, and of the next work after a failure."""
@@ -188,6 +193,21 @@ class Storage:
             self._topics.names[topic_id] = name
         log = self._logs[topic_id] = TieredLog(topic, self._journal, self._cold, uses_reserve=uses_reserve)
         return log
+
+    def epoch(self, topic_id: int) -> int:
+        """Epoch under which this broker owns a topic. Raises the fault of its manifest."""
+        if topic_id in self._topics.refused:
+            raise self._topics.refused[topic_id]
+        history = self._topics.histories.get(topic_id)
+        return history.record.epoch if history is not None else 0
+
+    def enter(self, record: TopicStorage) -> None:
+        """Learn the record of a topic that this broker owns, before it is opened."""
+        history = self._topics.histories.get(record.topic_id)
+        if history is not None:
+            self._topics.histories.put(replace(history, record=record))
+        elif record.topic_id not in self._topics.refused:
+            self._topics.histories.put(TopicHistory(record, Manifest(topic_id=record.topic_id, version=0)))
 
     def forget(self, topic_id: int) -> None:
         """Drop a deleted topic, whose id is never used again, from memory. A sweep removes its files."""

@@ -6,6 +6,7 @@ from functools import partial
 from operator import attrgetter
 
 from danube.model.calls.admin import (
+    ActivateBroker,
     AddNode,
     BrokerInfo,
     CreatePartitionedTopic,
@@ -14,6 +15,8 @@ from danube.model.calls.admin import (
     RaftStatus,
     TopicDetails,
     TopicInfo,
+    UnloadBroker,
+    UnloadedBroker,
     Unsubscribe,
 )
 from danube.model.errors import InvalidRequestError
@@ -189,6 +192,9 @@ def _check_node(number: int) -> None:
 
 
 BROKER = single(pb.BrokerRequest, "broker_id", str, Rule(check=_check_broker_id))
+UNLOAD_BROKER = record(UnloadBroker, pb.UnloadBrokerRequest, broker_id=Rule(check=_check_broker_id))
+BROKER_UNLOADED = record(UnloadedBroker, pb.UnloadBrokerResponse)
+ACTIVATE_BROKER = record(ActivateBroker, pb.ActivateBrokerRequest, broker_id=Rule(check=_check_broker_id))
 BROKER_INFO = record(
     BrokerInfo,
     pb.BrokerInfo,

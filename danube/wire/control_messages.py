@@ -15,6 +15,7 @@ from danube.model.calls.admin import (
     TopicsPage,
     TopicStorageDescription,
 )
+from danube.model.calls.carry import CarryOffer, PrepareCarry, ReadSegment, SegmentPiece
 from danube.model.calls.positions import (
     AddPartitions,
     Connection,
@@ -161,3 +162,10 @@ CONNECTIONS: Codec[tuple[tuple[Connection, ...], int]] = row(
 """The connections that are shown, and how many there are."""
 DISCONNECT_CLIENT = record(DisconnectClient, pb.DisconnectClientRequest)
 DISCONNECTED = Unread(pb.DisconnectClientResponse)
+
+# Carrying logs between brokers
+
+PREPARE_CARRY = record(PrepareCarry, pb.PrepareCarryRequest)
+CARRY_OFFER = record(CarryOffer, pb.PrepareCarryResponse)
+READ_SEGMENT = record(ReadSegment, pb.ReadSegmentRequest)
+SEGMENT_PIECE = record(SegmentPiece, pb.ReadSegmentResponse)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from danube.broker.cluster.metadata_store import open_meta_store
+from danube.broker.cluster.owner import TopicOwner
 from danube.broker.config.metadata_store import MetaStoreSettings
 from danube.data_folder.data_folder import JOURNAL, DataFolder, open_data_folder
 from danube.metadata.records.catalog import Records, TopicRecord
@@ -96,6 +97,7 @@ class _Life:
 
     storage: Storage
     records: Records
+    owner: TopicOwner
     machine: _Machine
     stored: Stored
     logs: dict[TopicName, tuple[TopicRecord, TieredLog]] = field(default_factory=dict)
@@ -106,7 +108,10 @@ class _Life:
 
     async def open_topics(self) -> None:
         for name in self.stored.topics:
-            self._open(await self.records.begin_epoch(name))
+            record = await self.records.topic(name)
+            assert record is not None  # noqa: S101 - this life made it
+            await self.owner.own([record])
+            self._open(record)
 
     async def pass_time(self, seconds: float) -> None:
         """Have what is due be done, on the thread too."""
@@ -125,6 +130,7 @@ class _Life:
             return
         record = await self.records.create_topic(free[0], DispatchStrategy.RELIABLE, self.machine.clock.now_ms())
         self.stored.topics[free[0]] = StoredTopic()
+        await self.owner.own_new([record])
         self._open(record)
 
     async def _subscribe(self, name: TopicName) -> RangeSet:
@@ -133,7 +139,7 @@ class _Life:
         return RangeSet()
 
     def _open(self, record: TopicRecord) -> None:
-        self.logs[record.name] = record, self.storage.topic(record.topic_id, record.epoch)
+        self.logs[record.name] = record, self.storage.topic(record.topic_id, self.storage.epoch(record.topic_id))
 
     async def _append(self) -> None:
         for name in self._some():
@@ -207,12 +213,13 @@ async def _open(folder: DataFolder, stored: Stored, machine: _Machine, parts: As
     opened = await open_meta_store(MetaStoreSettings.model_validate({}), folder, clock, rng, runner)
     parts.push_async_callback(opened.store.close)
     cluster_id, records = await own_cluster_id(opened.store, rng), Records(opened.store, rng)
+    owners = StorageRecords(opened.store, rng)
     await records.ensure_namespace("default")
     environment = StorageEnvironment(
         disk=folder.disk,
         clock=clock,
         rng=rng,
-        records=StorageRecords(opened.store, rng),
+        records=owners,
         runner=runner,
         read_runner=runner,
         flush_runner=runner,
@@ -225,4 +232,5 @@ async def _open(folder: DataFolder, stored: Stored, machine: _Machine, parts: As
     if opened.alone is not None:
         await opened.alone.write_mark()
     await runner.run(lambda: folder.adopt(cluster_id, is_shared=False, has_journal=True))
-    return _Life(storage, records, machine, stored)
+    owner = TopicOwner(storage, owners, folder.broker_id, is_alone=True)
+    return _Life(storage, records, owner, machine, stored)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records.storage import StorageRecords, add_storage_record, add_tombstone
+from danube.metadata.records.storage import StorageRecords, add_ownership, add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import DanubeError, OffsetTrimmedError
 from danube.model.subscription import Cursor
@@ -325,7 +325,7 @@ class SharedRun(ABC):
     async def create_topic(self, topic_id: int) -> None:
         """As the broker's control does when a topic is created."""
         builder = TransactionBuilder(self.store)
-        add_storage_record(builder, topic_id)
+        add_ownership(builder, topic_id)
         await self.store.transact(builder.transaction(f"create {topic_id}"))
 
     async def delete_topic(self, topic_id: int) -> None:

@@ -102,7 +102,7 @@ from pathlib import Path
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.metadata.records.journals import JournalRecords
 from danube.metadata.sqlite.store import SqliteStore
-from danube.metadata.records.storage import StorageRecords, add_storage_record
+from danube.metadata.records.storage import StorageRecords, add_ownership
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingThread
@@ -180,7 +180,7 @@ async def main():
     if not await records.all():
         builder = TransactionBuilder(store)
         for topic in range(topics):
-            add_storage_record(builder, topic)
+            add_ownership(builder, topic)
         await store.transact(builder.transaction("create"))
     await storage.acquire(range(topics))
     logs = {topic: storage.topic(topic) for topic in sorted(storage.owned)}

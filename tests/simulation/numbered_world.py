@@ -238,7 +238,7 @@ class NumberedWorld:
             )
         except (DanubeError, MachineOffError, TimeoutError):
             return  # as long as the fault lasts
-        record = TopicRecord(name=NAME, topic_id=1, epoch=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
+        record = TopicRecord(name=NAME, topic_id=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
         storage.start()
         self._storage, self._topic = storage, ReliableTopic(record, storage.topic(1, 1))
 

@@ -45,6 +45,8 @@ class Cause(Enum):
     """An administrator disconnected this one client; it may reconnect."""
     IN_DOUBT = "in doubt"
     """The outcome of a deletion is unknown: the topic refuses publishes and is read on."""
+    CUT_OFF = "cut off"
+    """The broker has lost its lease: others may serve its topics, and it takes no messages until it has one again."""
     GOING_DOWN = "going down"
     """The broker shuts down, and its topics wait for it or for another one."""
 
@@ -70,6 +72,10 @@ class ClientDrain:
                 return UnavailableError(
                     f"{self.what} may have been deleted, the metadata did not say: delete it again, or have its broker"
                     " started again to see whether it is still there"
+                )
+            case Cause.CUT_OFF:
+                return UnavailableError(
+                    f"{self.what} is cut off from the cluster, and others may serve its topics: look it up again"
                 )
             case Cause.GOING_DOWN:
                 return going_down()

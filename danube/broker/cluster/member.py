@@ -1,21 +1,23 @@
-"""This broker as a member of its cluster: lease, registry of brokers, election, and the topics of other brokers."""
+"""This broker as a member of its cluster: lease, registry of brokers, election, and the topics of all brokers."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from danube.broker.cluster.remote_topics import RemoteTopics
+from danube.broker.cluster.cluster_topics import ClusterTopics
 from danube.metadata.cluster.election import Election
 from danube.metadata.cluster.lease_keeper import LeaseKeeper
 from danube.metadata.cluster.membership import Membership
 from danube.metadata.cluster.registry import BrokerRegistry
 from danube.metadata.records import keys
-from danube.metadata.records.cluster import BrokerRegistration
+from danube.metadata.records.cluster import BrokerDrain, BrokerRegistration, encode_drain
 from danube.metadata.records.record_format import NamespaceRecord, decode_namespace
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.watch_cache import WatchCache
-from danube.model.limits.metadata import CLUSTER_LEAVE_TIMEOUT_S
+from danube.model.errors import VersionConflictError
+from danube.model.limits.metadata import CLUSTER_LEAVE_TIMEOUT_S, LEAVING_MOVES_MAX
+from danube.model.ownership import StorageMode
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 from danube.storage.store import Storage
@@ -24,27 +26,43 @@ from danube.storage.store import Storage
 class Cluster:
     """The parts of a broker that a broker which stands alone does not have."""
 
-    def __init__(self, store: MetadataStore, membership: Membership | None, broker_id: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        membership: Membership | None,
+        broker_id: int,
+        clock: Clock,
+        *,
+        mode: StorageMode,
+        lease_ttl_s: float,
+    ) -> None:
+        self._store = store
         self.membership = membership
         """Of the brokers that keep the metadata; None where a service outside does."""
         self._broker_id = broker_id
         self._tasks = TaskScope("cluster")
         self._lease_tasks = TaskScope("lease")
         self._data_path: Callable[[], bool] = lambda: True
-        self.keeper = LeaseKeeper(store, clock, progresses=self._progresses)
+        self.keeper = LeaseKeeper(store, clock, ttl_s=lease_ttl_s, progresses=self._progresses)
         self.registry = BrokerRegistry(store, self.keeper, clock)
         self.election = Election(store, self.keeper, clock, broker_id)
-        self.topics = RemoteTopics(broker_id, self.registry.find)
-        self._topics = WatchCache(store, keys.TOPICS, clock, self.topics.follow)
+        self.topics = ClusterTopics(broker_id, lambda: self.registry.brokers, mode)
+        self._followed = [
+            WatchCache(store, keys.STORED_TOPICS, clock, self.topics.follow_owner),
+            WatchCache(store, keys.DRAINED_BROKERS, clock, self.topics.follow_drain),
+            WatchCache(store, keys.TOPICS, clock, self.topics.follow_topic),
+        ]
         self._namespaces = WatchCache(store, keys.NAMESPACES, clock, self._follow_namespace)
         self._on_namespace: Callable[[NamespaceRecord], None] = lambda _record: None
 
     async def open(self) -> None:
         """Follow the others; returns when the running brokers and their topics are known. They do not see this one."""
-        self._tasks.spawn(self._topics.run(), "watch the topics")
+        for cache in self._followed:
+            self._tasks.spawn(cache.run(), "watch the topics")
         self.registry.start(self._tasks)
         self.election.start(self._tasks)
-        await self._topics.ready()
+        for cache in self._followed:
+            await cache.ready()
         await self.registry.ready()
 
     def follow_namespaces(self, follow: Callable[[NamespaceRecord], None]) -> None:
@@ -65,6 +83,15 @@ class Cluster:
         status = self.membership.status() if self.membership else None
         await self.registry.announce(replace(registration, node_id=status.node_id if status else 0))
         self.election.campaign()
+
+    async def announce_leave(self) -> None:
+        """Have the leader assign this broker's topics to others, as long as its lease lasts. Raises MetadataError."""
+        drain = BrokerDrain(
+            broker_id=self._broker_id, parallel_moves=LEAVING_MOVES_MAX, carries_logs=False, reason="it stops"
+        )
+        key = keys.drained_broker(self._broker_id)
+        with suppress(VersionConflictError):  # it is drained already
+            await self._store.compare_and_set(key, encode_drain(drain), revision=0, lease_id=self.keeper.lease_id)
 
     async def leave(self) -> None:
         """Release the lease, so the others notice at once. They are still followed. Idempotent."""

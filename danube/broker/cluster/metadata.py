@@ -13,12 +13,14 @@ from danube.broker.control.namespaces import BUILT_IN_NAMESPACES
 from danube.broker.environment import Dependencies
 from danube.data_folder.data_folder import REPAIRED
 from danube.metadata.records.catalog import Records
-from danube.metadata.records.cluster import BrokerRegistration, own_cluster_id
+from danube.metadata.records.cluster import BrokerRegistration, agree_on_storage_mode, own_cluster_id
 from danube.metadata.records.plans import PlanRecords
 from danube.metadata.records.producers import ProducerEpochs
 from danube.metadata.records.restore_mark import read_mark
-from danube.metadata.records.storage import StorageRecords
+from danube.metadata.records.storage import StorageRecords, migrate_owners
 from danube.metadata.store import MetadataStore
+from danube.model.errors import SettingsError
+from danube.model.ownership import StorageMode
 
 if TYPE_CHECKING:
     from danube.broker.cluster.member import Cluster
@@ -64,14 +66,24 @@ async def open_metadata(given: Dependencies) -> Metadata:
         from danube.data_folder.after_repair import apply_repair  # noqa: PLC0415 - once after a repair
 
         await apply_repair(store, folder, rng, writer)
-    records = Records(store, rng, owner=folder.broker_id)
+    storage = given.settings.storage
+    if is_shared and (mode := await agree_on_storage_mode(store, storage.mode)) is not storage.mode:
+        raise SettingsError(
+            f"the brokers of this cluster keep messages in mode {mode}, and this one is set to {storage.mode}: set"
+            " storage.mode to the same; topics cannot be carried from one mode to the other"
+        )
+    shares_logs = storage.mode is StorageMode.SHARED_FS
+    stored = StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared and not shares_logs else None)
+    records = Records(store, rng, broker_id=folder.broker_id, shares_logs=shares_logs)
+    if is_shared:
+        await migrate_owners(stored, await records.topics(), folder.broker_id)
     for namespace in (*BUILT_IN_NAMESPACES, *given.settings.bootstrap_namespaces):
         await records.ensure_namespace(namespace)
     return Metadata(
         records=records,
         plans=PlanRecords(store, rng),
         epochs=ProducerEpochs(store, rng),
-        stored=StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared else None),
+        stored=stored,
         store=store,
         cluster=await _open_cluster(given, opened) if is_shared else None,
         kind=opened.kind,
@@ -88,12 +100,13 @@ async def mark_opened(given: Dependencies, metadata: Metadata) -> None:
     checked again after its repair.
     """
     folder, cluster_id, is_shared = given.folder, metadata.cluster_id, metadata.cluster is not None
+    has_journal = given.settings.storage.mode is StorageMode.LOCAL
     is_noted = metadata.restore_id == folder.identity.restore_id and folder.identity.accepted_restore_id is None
     restore_id = None if is_noted else metadata.restore_id
     if metadata.alone is not None:  # first: a restore that is not recorded is accepted once more, which does no harm
         await metadata.alone.write_mark()
     await given.writer.run(
-        lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=True)
+        lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=has_journal)
     )
 
 
@@ -153,7 +166,14 @@ async def _migrate_to_cluster(given: Dependencies, store: MetadataStore, restore
 async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":
     from danube.broker.cluster.member import Cluster  # noqa: PLC0415 - a standalone broker starts without it
 
-    cluster = Cluster(opened.store, opened.membership, given.folder.broker_id, given.clock)
+    cluster = Cluster(
+        opened.store,
+        opened.membership,
+        given.folder.broker_id,
+        given.clock,
+        mode=given.settings.storage.mode,
+        lease_ttl_s=given.settings.lease_ttl_s,
+    )
     given.running.push_async_callback(cluster.close)
     await cluster.open()
     return cluster

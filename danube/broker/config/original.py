@@ -14,7 +14,6 @@ from danube.model.policies import POLICY_NAMES
 _LATER = {
     "auth": "authentication",
     "admin_tls": "TLS on the admin port",
-    "storage.mode": "another mode than `local`",
     "storage.durable": "storage that several brokers share",
     "storage.object_store": "storage that several brokers share",
     "storage.write_buffer": "a write buffer in front of the disk",
@@ -53,6 +52,9 @@ _KEYS = {
 }
 _KEYS |= {f"policies.{name}": name for name in POLICY_NAMES}
 
+_SHARED_FOLDER = {"storage.durable.root", "storage.root"}
+"""Names of the folder of `shared_fs`."""
+
 _Scaled = tuple[str, Callable[[float], float]]
 _SCALED: dict[str, _Scaled] = {
     "storage.wal.rotation.max_hours": ("journal_file_age_s", lambda hours: hours * 3_600),
@@ -77,8 +79,16 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
     """
     translated: dict[str, Any] = {}
     warnings: list[str] = []
+    storage = content.get("storage")
+    mode = storage.get("mode") if isinstance(storage, dict) else None
     for key, value in _leaves(content):
-        if key in _SCALED:
+        if key == "storage.folder":
+            translated[key] = value
+        elif key == "storage.mode":
+            translated[key] = _storage_mode(value, file_name)
+        elif mode == "shared_fs" and key in _SHARED_FOLDER:
+            translated["storage.folder"] = value
+        elif key in _SCALED:
             name, scale = _SCALED[key]
             translated[name] = scale(_number(key, value, file_name))
         elif key in _KEYS:
@@ -95,13 +105,22 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
     return translated, warnings
 
 
+def _storage_mode(value: Any, file_name: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    if value == "object_store":
+        raise SettingsError(
+            f"{file_name}: storage.mode object_store needs object storage, which this version does not have yet: use"
+            " local or shared_fs"
+        )
+    return value
+
+
 def _is_needless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
     """True if the key changes nothing, or is translated with others."""
     if key == "broker.host" or key in _SATISFIED:
         return True
     if key.startswith("broker.ports."):
         return True
-    if (key, value) in (("auth.mode", "none"), ("storage.mode", "local")):  # values may be lists: no set
+    if (key, value) == ("auth.mode", "none"):  # values may be lists: no set
         return True
     if key == "meta_store.seed_nodes" and not value:
         return True

@@ -14,6 +14,8 @@ from danube.broker.config.original import translate_original
 from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
+from danube.model.limits.metadata import BROKER_LEASE_TTL_S
+from danube.model.ownership import StorageMode
 from danube.model.plans.durability import Durability
 from danube.model.topic import check_name_part
 from danube.runtime.log import LogFormat
@@ -50,6 +52,25 @@ Namespace = Annotated[str, AfterValidator(_namespace)]
 TelemetryInterval = Annotated[float, AfterValidator(_interval), Field(ge=0, le=3_600)]
 
 
+class StoragePlaceSettings(BaseModel):
+    """Place of messages."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: StorageMode = Field(
+        StorageMode.LOCAL,
+        description="local: in data_dir. shared_fs: in a folder that all brokers of the cluster share, so that the"
+        " others serve the topics of a broker that dies.",
+    )
+    folder: Path | None = Field(None, description="The shared folder of `shared_fs`, mounted on every broker.")
+
+    @model_validator(mode="after")
+    def _check_folder(self) -> Self:
+        if (self.mode is StorageMode.SHARED_FS) != (self.folder is not None):
+            raise ValueError("storage.folder goes with the storage.mode shared_fs: give both, or neither")
+        return self
+
+
 class BrokerSettings(BaseModel):
     """Settings of one broker process."""
 
@@ -60,6 +81,13 @@ class BrokerSettings(BaseModel):
         description="standalone: one broker, nothing else needed. cluster: one of several; as meta_store.type says.",
     )
     meta_store: MetaStoreSettings = MetaStoreSettings.model_validate({})
+    storage: StoragePlaceSettings = StoragePlaceSettings.model_validate({})
+    lease_ttl_s: float = Field(
+        BROKER_LEASE_TTL_S,
+        ge=1,
+        le=60,
+        description="Seconds after which the other brokers of a cluster take a broker that is not heard of for dead.",
+    )
     data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
     broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")
     admin_addr: Address = Field("127.0.0.1:50051", description="host:port for administration; port 0 picks one.")
@@ -221,6 +249,8 @@ class BrokerSettings(BaseModel):
             raise ValueError(
                 f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {self.meta_store.type}"
             )
+        if self.mode is Mode.STANDALONE and self.storage.mode is StorageMode.SHARED_FS:
+            raise ValueError("the storage.mode shared_fs is for brokers of a cluster: set meta_store.type as well")
         return self
 
 

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
+from danube.broker.control.carrying import Carrying
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
+from danube.broker.control.moves import MoveControl
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.control.peeking import Peeking
 from danube.broker.control.plans.lifecycle import PlanControl
@@ -21,8 +23,10 @@ class Control:
     """The operations of an administrator on one broker."""
 
     brokers: BrokerControl
+    carrying: Carrying
     cluster: ClusterControl
     namespaces: NamespaceControl
+    moves: MoveControl
     topics: TopicControl
     subscriptions: SubscriptionControl
     descriptions: Descriptions

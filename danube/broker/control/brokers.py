@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from danube.broker.cluster.assignment import leaves
 from danube.broker.topics.local_topics import Topics
 from danube.model.calls.admin import (
     UNREACHABLE,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _ROLE_ALONE, _ROLE_LEADER, _ROLE_FOLLOWER = "None", "Cluster_Leader", "Cluster_Follower"
 """Roles in the original's words: standalone, and leader or follower in a cluster."""
-_STATUS = "active"
+_STATUS, DRAINING, DRAINED = "active", "draining", "drained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +103,11 @@ class BrokerControl:
         of the Raft group is not connected. Costs a step for each topic of the cluster.
         """
         topics = sum(_is_counted(topic.name) for topic in self._topics)
-        own = BrokerState(broker_id=self.own_id, status=_STATUS, topics=topics)
+        own = BrokerState(broker_id=self.own_id, status=self._running_status(self._identity.broker_id), topics=topics)
         if self._cluster is None:
             return (own,)
         cluster, now_ms = self._cluster, self._clock.now_ms()
-        owned = Counter(record.owner for record in cluster.topics if _is_counted(str(record.name)))
+        owned = Counter(one.owner for one in cluster.topics.ownerships() if not one.is_pinned)
         running, gone = cluster.registry.brokers, cluster.registry.gone
         recent = [one for one, each in gone.items() if now_ms - each.last_seen_ms < CLUSTER_GONE_SHOWN_S * 1_000]
         members = cluster.membership.status().members if cluster.membership else ()
@@ -118,12 +119,20 @@ class BrokerControl:
             is_active = broker_id in running and running[broker_id].node_id not in away
             return BrokerState(
                 broker_id=str(broker_id),
-                status=_STATUS if is_active else UNREACHABLE,
+                status=self._running_status(broker_id) if is_active else UNREACHABLE,
                 topics=owned[broker_id],
                 last_seen_ms=gone[broker_id].last_seen_ms if broker_id in gone else None,
             )
 
         return tuple(map(state, sorted({*running, *recent, *owned, self._identity.broker_id})))
+
+    def _running_status(self, broker_id: int) -> str:
+        """Active, or draining and drained."""
+        drain = self._cluster.topics.drain_of(broker_id) if self._cluster else None
+        if self._cluster is None or drain is None:
+            return _STATUS
+        topics, mode = self._cluster.topics.ownerships(), self._cluster.topics.mode
+        return DRAINING if any(leaves(topic, drain, mode) for topic in topics) else DRAINED
 
     def leader(self) -> str | None:
         """The id of the leading broker; None for a standalone broker, and during an election."""
@@ -166,7 +175,7 @@ class BrokerControl:
             broker_id=self.own_id,
             broker_url=self._urls.broker,
             role=self._role(self._identity.broker_id),
-            status=_STATUS,
+            status=self._running_status(self._identity.broker_id),
             admin_url=self._urls.admin,
             metrics_url=self._urls.metrics,
         )

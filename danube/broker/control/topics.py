@@ -8,12 +8,12 @@ from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.telemetry.system_topics import refuse_at_once, refuse_creating
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
-from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import ExtraWrites, TopicRecord
 from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
 from danube.model.errors import PreconditionFailedError, TopicNotFoundError
 from danube.model.records.audit import AUDIT_TOPIC
-from danube.model.topic import TopicName
+from danube.model.topic import DispatchStrategy, TopicName
 
 
 class TopicControl:
@@ -47,16 +47,17 @@ class TopicControl:
         _refuse_schema(wanted.schema_subject)
         await self._topics.create_partitioned(wanted.base, wanted.partitions, wanted.strategy, wanted.schema_subject)
 
-    def deletable(self, name: TopicName) -> list[AnyTopic]:
-        """The topics that `delete` would delete now. Raises as `delete`."""
-        found = self._topics.behind(name)
-        if name.base is not None and self._topics.find(str(name)) is not None:
+    def deletable(self, name: TopicName) -> tuple[list[AnyTopic], list[TopicRecord]]:
+        """The topics that `delete` would delete now: those of this broker, and those of others. Raises as it does."""
+        records = self._topics.records_behind(name)
+        if name.base is not None and records[0].name == name:
             raise PreconditionFailedError(
                 f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
             )
-        if name.is_of(AUDIT_TOPIC) and isinstance(found[0], ReliableTopic):
+        if name.is_of(AUDIT_TOPIC) and records[0].strategy is DispatchStrategy.RELIABLE:
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")
-        return found
+        found = [topic for one in records if (topic := self._topics.find(str(one.name))) is not None]
+        return found, [one for one in records if self._topics.find(str(one.name)) is None]
 
     async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> None:
         """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
@@ -105,7 +106,8 @@ class TopicControl:
         """The id of the broker that serves a topic."""
         if self._topics.find_remote(record.name) is None:
             return self._brokers.own_id
-        return str(record.owner) if record.owner else None
+        owner = self._topics.owner_of(record)
+        return str(owner) if owner else None
 
 
 def served_topic(topics: Topics, name: TopicName) -> AnyTopic:

@@ -71,7 +71,7 @@ class DeadLetters:
         if topic is None:
             if not self._auto_create:
                 raise TopicNotFoundError(f"there is no topic {name} and this broker does not create topics: create it")
-            topic = await self._topics.find_or_create(TopicName.parse(name), DispatchStrategy.RELIABLE)
+            topic = await self._topics.find_or_create(TopicName.parse(name), DispatchStrategy.RELIABLE, is_here=True)
         if not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(f"{name} is not reliable and would not keep it: name another topic")
         return topic

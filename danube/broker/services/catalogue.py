@@ -101,8 +101,13 @@ ADMIN_CALLS: Calls = {
         "ListNamespaces": _NAMESPACES.later(
             READ, admin.EMPTY, lambda c: lambda _: c.namespaces.names(), admin.NAMESPACES
         ),
-        "UnloadBroker": _BROKER.refused(MOVE, _NOWHERE_TO_MOVE),
-        "ActivateBroker": _BROKER.refused(WRITE, _NEVER_DRAINED),
+        "UnloadBroker": in_cluster(
+            _BROKER.later(MOVE, admin.UNLOAD_BROKER, lambda c: c.moves.unload_broker, admin.BROKER_UNLOADED),
+            _NOWHERE_TO_MOVE,
+        ),
+        "ActivateBroker": in_cluster(
+            _BROKER.later(WRITE, admin.ACTIVATE_BROKER, lambda c: c.moves.activate_broker, admin.DONE), _NEVER_DRAINED
+        ),
         "GetClusterBalance": _CLUSTER.refused(READ, _NOTHING_TO_BALANCE),
         "TriggerRebalance": _CLUSTER.refused(MOVE, _NOTHING_TO_BALANCE),
     },
@@ -132,7 +137,9 @@ ADMIN_CALLS: Calls = {
         "ListBrokerTopics": _BROKER_TOPICS.now(READ, admin.BROKER, lambda c: c.topics.on_broker, admin.TOPICS),
         "DescribeTopic": _TOPIC.later(READ, admin.TOPIC, lambda c: c.topics.describe, admin.TOPIC_DETAILS),
         "ListSubscriptions": _TOPIC.later(READ, admin.TOPIC, lambda c: c.subscriptions.names, admin.SUBSCRIPTIONS),
-        "UnloadTopic": _TOPIC.refused(MOVE, _STANDS_ALONE),
+        "UnloadTopic": in_cluster(
+            _TOPIC.later(MOVE, admin.TOPIC, lambda c: c.moves.unload_topic, admin.DONE), _STANDS_ALONE
+        ),
         "SetSubscriptionFailurePolicy": _TOPIC.later(
             WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE
         ),
@@ -161,6 +168,10 @@ ADMIN_CALLS: Calls = {
         "TransferLeadership": _CLUSTER.later(
             WRITE, control.TRANSFER_LEADERSHIP, lambda c: c.cluster.transfer, control.LEADERSHIP_TRANSFERRED
         ),
+    },
+    "danube.control.Carry": {
+        "Prepare": _TOPIC.later(MOVE, control.PREPARE_CARRY, lambda c: c.carrying.prepare, control.CARRY_OFFER),
+        "ReadSegment": _TOPIC.later(READ, control.READ_SEGMENT, lambda c: c.carrying.read, control.SEGMENT_PIECE),
     },
     "danube.control.Policies": {
         "GetNamespacePolicies": _NAMESPACE.later(

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from danube.broker.clients.drain import Cause, ClientDrain
-from danube.broker.cluster.remote_topics import RemoteTopics
+from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.cluster.owner import TopicOwner
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.events import DeadLetter, Event
 from danube.broker.policy.subscription_policies import Inheritance, inheritance
@@ -57,9 +58,10 @@ class Topics:
         clock: Clock,
         tasks: TaskScope,
         dispatch: DispatchSettings,
+        owner: TopicOwner,
         policies: Policies = NO_POLICIES,
         own_policies: Mapping[str, Policies] | None = None,
-        remote: RemoteTopics | None = None,
+        cluster: ClusterTopics | None = None,
     ) -> None:
         """`policies` apply where neither a topic nor its namespace sets anything.
 
@@ -72,7 +74,8 @@ class Topics:
         self._own_policies = own_policies or {}
         self._namespace_policies: dict[str, Policies] = {}
         """Of the namespaces that set any."""
-        self._remote = RemoteTopics() if remote is None else remote
+        self._cluster = ClusterTopics() if cluster is None else cluster
+        self._owner = owner
         self._records = records
         self._storage = storage
         self._clock = clock
@@ -93,9 +96,8 @@ class Topics:
         """Open all topics of this broker that the metadata has, with their subscriptions."""
         for namespace in await self._records.namespaces():
             self._remember_policies(namespace)
-        for record in await self._records.topics():
-            if not self._remote.is_remote(record):
-                self._open(record)
+        for record in await self._owner.owned(await self._records.topics()):
+            self._open(record)
         for subscription in await self._records.all_subscriptions():
             topic = self.find(str(subscription.topic))
             if topic is not None:
@@ -118,23 +120,32 @@ class Topics:
     @property
     def is_of_cluster(self) -> bool:
         """True if other brokers may serve topics that are not seen here yet."""
-        return self._remote.is_cluster
+        return self._cluster.is_cluster
 
     def records(self) -> Iterator[TopicRecord]:
         """The topics of the whole cluster."""
         yield from (topic.record for topic in self)
-        yield from (record for record in self._remote if str(record.name) not in self._topics)
+        yield from (record for record in self._cluster if str(record.name) not in self._topics)
 
     def find_remote(self, name: TopicName) -> TopicRecord | None:
-        """The topic of this name; None if no other broker serves it."""
-        return None if str(name) in self._topics else self._remote.find(str(name))
+        """The topic of this name; None if this broker serves it, or there is none."""
+        return None if str(name) in self._topics else self._cluster.find(str(name))
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
         """The other broker that serves a topic; None for a topic of this one.
 
-        Raises TopicNotServedError while that broker does not run.
+        Raises TopicNotServedError while no broker does.
         """
-        return self._remote.server_of(record) if self._remote.is_remote(record) else None
+        return None if str(record.name) in self._topics else self._cluster.server_of(record)
+
+    def owner_of(self, record: TopicRecord) -> int:
+        """The broker that owns a topic of the cluster, whether it runs or not; 0 while none does."""
+        return self._cluster.ownership(record).owner
+
+    def is_leaving(self, record: TopicRecord) -> bool:
+        """True for a topic of this broker that is assigned to another one."""
+        known = self._cluster.find(str(record.name))
+        return known is not None and known.topic_id == record.topic_id and known.broker != self._cluster.own_id
 
     async def remote_subscriptions(self, name: TopicName) -> list[str]:
         """The names of the subscriptions of a topic that another broker serves, sorted."""
@@ -146,19 +157,19 @@ class Topics:
 
     def refuse_remote(self, name: TopicName) -> None:
         """Raise TopicNotServedError for a topic that another broker serves, or that was unloaded here."""
+        record = self.find_remote(name)
+        if record is not None:
+            raise self._cluster.refusal(record)
         if str(name) in self._unloaded:
             raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
-        record = self._remote.find(str(name))
-        if record is not None and str(name) not in self._topics:
-            raise self._remote.refusal(record)
 
     def matching(self, name: TopicName) -> list[TopicName]:
         """The topic itself if it exists, else the partitions of this base name; topics of other brokers too. Sorted."""
-        if str(name) in self._topics or str(name) in self._unloaded or self._remote.find(str(name)):
+        if str(name) in self._topics or str(name) in self._unloaded or self._cluster.find(str(name)):
             return [name]
         partitions = {topic.record.name for topic in self if topic.record.name.base == name}
         partitions |= {each for each in self._unloaded.values() if each.base == name}
-        partitions |= set(self._remote.partitions_of(name))
+        partitions |= set(self._cluster.partitions_of(name))
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
 
     async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
@@ -169,26 +180,43 @@ class Topics:
         record = await self._records.topic(name, linearizable=True)
         return [record] if record else await self._records.partitions_of(name)
 
-    async def create(self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None) -> AnyTopic:
-        """Create a topic and serve it.
+    async def create(
+        self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None, *, is_here: bool = False
+    ) -> None:
+        """Create a topic, and serve it if it is assigned to this broker, as it is with `is_here`.
 
         Raises:
             NamespaceNotFoundError.
             TopicExistsError: also when a partitioned topic has the same base name.
             LimitReachedError: this broker serves its maximum of topics.
+            MetadataError, StorageUnavailableError: also when it was created, and this broker could not open it.
         """
         async with self._changing, self._inheritance(name.base) as inherited:
             self._refuse_beyond_limit(1)
+            chosen = None if is_here else self._cluster.choose(1)
             async with self._serving_existing(name):
                 record = await self._records.create_topic(
-                    name, strategy, self._clock.now_ms(), schema_subject=schema_subject, inherit=inherited.of
+                    name,
+                    strategy,
+                    self._clock.now_ms(),
+                    schema_subject=schema_subject,
+                    inherit=inherited.of,
+                    broker=chosen[0] if chosen else None,
                 )
-            return await self._open_new(record)
+            await self._open_new([record])
 
-    async def find_or_create(self, name: TopicName, strategy: DispatchStrategy) -> AnyTopic:
-        """The topic of this name, created if it does not exist; concurrent callers all get it. Raises as `create`."""
+    async def find_or_create(self, name: TopicName, strategy: DispatchStrategy, *, is_here: bool = False) -> AnyTopic:
+        """The topic of this name, created if it does not exist; concurrent callers all get it.
+
+        Raises TopicNotServedError for a topic that another broker serves, and as `create`.
+        """
         try:
-            return await self.create(name, strategy, None)
+            await self.create(name, strategy, None, is_here=is_here)
+            topic = self.find(str(name))
+            if topic is not None:
+                return topic
+            await self._refuse_new_remote(name)
+            return self.get(name)
         except TopicExistsError:
             self.refuse_remote(name)
             topic = self.find(str(name))
@@ -202,7 +230,7 @@ class Topics:
 
         In a cluster each broker has its own partition of it. Raises as `create`.
         """
-        if not self._remote.is_cluster:
+        if not self._cluster.is_cluster:
             return self.find(str(name)) or await self.find_or_create(name, DispatchStrategy.RELIABLE)
         own = [topic for topic in self if topic.record.name.is_of(name)]
         if own:
@@ -210,15 +238,17 @@ class Topics:
         taken = {partition.partition_index for partition in self.matching(name)}
         for index in range(PARTITIONS_MAX):
             if index not in taken:
+                partition = name.partition(index)
                 with suppress(TopicExistsError):  # another broker was faster
-                    return await self.create(name.partition(index), DispatchStrategy.RELIABLE, None)
+                    await self.create(partition, DispatchStrategy.RELIABLE, None, is_here=True)
+                    return self.get(partition)
         raise LimitReachedError(f"{name} has {PARTITIONS_MAX} partitions, and none of this broker: delete some")
 
     async def _refuse_new_remote(self, name: TopicName) -> None:
         """Raise TopicNotServedError for a topic of another broker that is too new to be seen here."""
         record = await self._records.topic(name, linearizable=True)
-        if record is not None and self._remote.is_remote(record):
-            raise self._remote.refusal(record)
+        if record is not None and self._cluster.is_cluster and self.find(str(name)) is None:
+            raise self._cluster.refusal(record)
 
     async def create_partitioned(
         self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
@@ -234,9 +264,9 @@ class Topics:
                     self._clock.now_ms(),
                     schema_subject=schema_subject,
                     inherit=inherited.of,
+                    brokers=self._cluster.choose(partitions),
                 )
-            for record in records:
-                await self._open_new(record)
+            await self._open_new(records)
 
     async def add_partitions(self, base: TopicName, count: int) -> None:
         """Add partitions to a partitioned topic, with its subscriptions: all of them or none.
@@ -245,11 +275,11 @@ class Topics:
         """
         async with self._changing, self._inheritance(base) as inherited:
             self._refuse_beyond_limit(count)
-            for each in self.matching(base):
-                self.refuse_remote(each)
+            brokers = self._cluster.choose(count)
             now_ms = self._clock.now_ms()
-            for record in await self._records.add_partitions(base, count, now_ms, inherit=inherited.of):
-                await self._open_new(record)
+            await self._open_new(
+                await self._records.add_partitions(base, count, now_ms, inherit=inherited.of, brokers=brokers)
+            )
 
     def limits_of(self, namespace: str) -> Limits:
         """The limits of a topic of this namespace that sets nothing itself."""
@@ -286,15 +316,12 @@ class Topics:
     ) -> None:
         """Change the limits of a topic, or of all partitions of a base name, at once. As `change_namespace_policies`.
 
-        Raises TopicNotFoundError, and what `extra_writes` raises.
+        Other brokers apply them to theirs a moment later. Raises TopicNotFoundError, and what `extra_writes` raises.
         """
         async with self._changing:
-            topics = self.behind(name)
-            names = [topic.record.name for topic in topics]
-            records = await self._records.change_topic_policies(names, change, extra_writes=extra_writes)
-            for topic, record in zip(topics, records, strict=True):
-                topic.record = replace(topic.record, policies=record.policies)
-                self._apply_limits(topic)
+            names = [record.name for record in self.records_behind(name)]
+            for record in await self._records.change_topic_policies(names, change, extra_writes=extra_writes):
+                self.follow_topic(record)
 
     def follow_namespace(self, record: NamespaceRecord) -> None:
         """Apply a namespace's limits, which another broker may have changed, to its topics."""
@@ -316,26 +343,33 @@ class Topics:
             raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
         return [self.get(each) for each in names]
 
+    def records_behind(self, name: TopicName) -> list[TopicRecord]:
+        """As `behind`, whichever brokers serve them. Raises TopicNotServedError for one that was unloaded alone."""
+        return [self.find_remote(each) or self.get(each).record for each in self.matching(name) or [name]]
+
     def in_namespace(self, namespace: str) -> list[AnyTopic]:
         """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for name in (*self._unloaded.values(), *(record.name for record in self._remote)):
-            if name.namespace == namespace:
+        for name in (*self._unloaded.values(), *(record.name for record in self._cluster)):
+            if name.namespace == namespace and str(name) not in self._topics:
                 self.refuse_remote(name)
         found = (topic for topic in self if topic.record.name.namespace == namespace)
         return sorted(found, key=lambda topic: topic.record.name)
 
     async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> Sequence[AnyTopic]:
-        """Delete a topic, or all partitions of a base name, all or none; answers the deleted topics.
+        """Delete a topic, or all partitions of a base name, all or none; answers those that this broker served.
 
         No topic, and no subscription of these, is created or deleted meanwhile; `extra_writes` go with it. The
-        caller drains their clients. Raises TopicNotFoundError, TopicNotServedError, and what `extra_writes` raises.
+        caller drains their clients; other brokers drain theirs once they see it.
+
+        Raises TopicNotFoundError, TopicNotServedError, and what `extra_writes` raises.
         """
         async with self._changing, AsyncExitStack() as held:
-            deleted = self.behind(name)
+            records = self.records_behind(name)
+            deleted = [topic for one in records if (topic := self.find(str(one.name))) is not None]
             for topic in deleted:
                 await held.enter_async_context(topic.changing)
             try:
-                await self._records.delete_topics([topic.record for topic in deleted], extra_writes=extra_writes)
+                await self._records.delete_topics(records, extra_writes=extra_writes)
             except UnknownOutcomeError:  # messages acknowledged from now on might be lost at the next start
                 for topic in deleted:
                     topic.refuse_publishes(ClientDrain(Cause.IN_DOUBT, f"topic {topic.name}"))
@@ -346,7 +380,8 @@ class Topics:
     async def forget_deleted(self, name: TopicName) -> Sequence[AnyTopic]:
         """Close served topics of this name that the metadata does not have any more."""
         async with self._changing, AsyncExitStack() as held:
-            for topic in (found := self.behind(name)):
+            found = [topic for each in self.matching(name) or [name] if (topic := self.find(str(each))) is not None]
+            for topic in found:
                 await held.enter_async_context(topic.changing)
             known = {one.topic_id for one in await self.of_cluster(name)}
             self._close_deleted(deleted := [topic for topic in found if topic.record.topic_id not in known])
@@ -376,18 +411,55 @@ class Topics:
                 await topic.save_cursors()
             return topic
 
-    async def open_again(self, name: TopicName) -> AnyTopic:
-        """Serve an unloaded topic under a new epoch, from metadata and journal.
+    async def own(self, name: TopicName) -> TopicRecord:
+        """Own a topic that no broker serves, under a new epoch; answers its record.
 
-        Raises TopicExistsError for a served topic, TopicNotFoundError for a deleted one.
+        Raises TopicExistsError for one that is served, TopicNotFoundError for a deleted one, and as `TopicOwner.own`.
+        """
+        if str(name) in self._topics:
+            raise TopicExistsError(f"{name} is served here already: unload it first")
+        record = await self._records.topic(name)
+        if record is None or record.topic_id not in await self._owner.own([record]):
+            raise TopicNotFoundError(f"topic {name} does not exist (any more): list the topics to see what is there")
+        return record
+
+    async def open_owned(self, record: TopicRecord) -> AnyTopic:
+        """Serve a topic that this broker owns, as metadata and journal have it. Raises TopicExistsError, MetadataError.
+
+        A topic that is another one's by then is answered, too: it is closed again as such.
         """
         async with self._changing:
-            if str(name) in self._topics:
-                raise TopicExistsError(f"{name} is served here already: unload it first")
-            record = await self._records.begin_epoch(name)
-            subscriptions = await self._records.subscriptions_of(name)
-            self._unloaded.pop(str(name), None)
+            if str(record.name) in self._topics:
+                raise TopicExistsError(f"{record.name} is served here already: unload it first")
+            subscriptions = await self._records.subscriptions_of(record.name)
+            self._unloaded.pop(str(record.name), None)
             return self._open_whole(record, subscriptions)
+
+    async def close_lost(self, name: TopicName, drain: ClientDrain) -> AnyTopic | None:
+        """Serve a topic no more that is another broker's; answers it, closed. Nothing is flushed."""
+        async with self._changing:
+            topic = self._topics.pop(str(name), None)
+            if topic is not None:
+                topic.close(drain)
+                self._unloaded[topic.name] = name
+            return topic
+
+    @property
+    def unloaded(self) -> list[TopicName]:
+        """Topics that were unloaded here, and that this broker has not seen at another one."""
+        return list(self._unloaded.values())
+
+    def forget_unloaded(self, name: TopicName) -> None:
+        """Another broker serves an unloaded topic, or it is deleted."""
+        self._unloaded.pop(str(name), None)
+
+    def follow_topic(self, record: TopicRecord) -> None:
+        """Apply a topic's policies, which another broker may have changed."""
+        topic = self._topics.get(str(record.name))
+        if topic is None or topic.record.topic_id != record.topic_id or topic.record.policies == record.policies:
+            return
+        topic.record = replace(topic.record, policies=record.policies)
+        self._apply_limits(topic)
 
     def open_subscription(self, topic: AnyTopic, record: SubscriptionRecord) -> AnySubscription:
         """Serve a subscription from its cursor."""
@@ -424,14 +496,17 @@ class Topics:
         self._topics[topic.name] = topic
         return topic
 
-    async def _open_new(self, record: TopicRecord) -> AnyTopic:
-        is_partition = record.name.base is not None
-        return self._open_whole(record, await self._records.subscriptions_of(record.name) if is_partition else ())
+    async def _open_new(self, records: Sequence[TopicRecord]) -> None:
+        """Open those of new topics that are this broker's."""
+        for record in await self._owner.own_new(records):
+            is_partition = record.name.base is not None
+            self._open_whole(record, await self._records.subscriptions_of(record.name) if is_partition else ())
 
     def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
         names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []
         siblings = [topic for name in names if (topic := self.find(name)) is not None]
-        remote = sorted(self._remote.partitions_of(base)) if base is not None else []
+        everywhere = sorted(self._cluster.partitions_of(base)) if base is not None else []
+        remote = [name for name in everywhere if self.find(str(name)) is None]
         return inheritance(siblings, remote, self._records, self.find)
 
     def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:
@@ -447,10 +522,10 @@ class Topics:
         try:
             yield
         except TopicExistsError:
-            for record in await self.of_cluster(name):
-                is_away = self.is_unloaded(record.name) or self._remote.is_remote(record)
-                if self.find(str(record.name)) is None and not is_away:
-                    self._open_whole(record, await self._records.subscriptions_of(record.name))
+            if not self._cluster.is_cluster:  # there the placement opens it
+                for record in await self._owner.owned(await self.of_cluster(name)):
+                    if self.find(str(record.name)) is None and not self.is_unloaded(record.name):
+                        self._open_whole(record, await self._records.subscriptions_of(record.name))
             raise
 
     def _close_deleted(self, deleted: Iterable[AnyTopic]) -> None:
@@ -463,7 +538,8 @@ class Topics:
         try:
             # What makes room is done by administrators, and is in the audit log first.
             is_audit = record.name.is_of(AUDIT_TOPIC)
-            return self._storage.topic(record.topic_id, record.epoch, name=record.name, uses_reserve=is_audit)
+            epoch = self._storage.epoch(record.topic_id)
+            return self._storage.topic(record.topic_id, epoch, name=record.name, uses_reserve=is_audit)
         except DanubeError as error:
             _log.error("%s is not served, all other topics are: %s", record.name, error)
             reason = f"what is stored of {record.name} cannot be read; the broker's log says why"

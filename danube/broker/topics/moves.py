@@ -11,6 +11,7 @@ from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.clients.producers import Producers
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import AnyTopic
+from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import PreconditionFailedError
 from danube.model.limits.broker import MOVE_WAIT_S
 from danube.model.topic import TopicName
@@ -85,6 +86,23 @@ class Moves:
 
         Raises TopicExistsError for a served topic, TopicNotFoundError for a deleted one.
         """
-        topic = await self._topics.open_again(name)
-        self.reopened(name)
+        await self.open_owned(await self._topics.own(name))
+
+    async def open_owned(self, record: TopicRecord) -> None:
+        """Serve a topic that this broker owns; its former producers and consumers may continue.
+
+        Raises TopicExistsError, MetadataError.
+        """
+        topic = await self._topics.open_owned(record)
+        self.reopened(record.name)
         await self._consumers.load_topic(topic)
+
+    async def close_lost(self, name: TopicName) -> None:
+        """Serve a topic no more that another broker owns by now, and drain its clients."""
+        topic = await self._topics.close_lost(name, ClientDrain(Cause.MOVED, f"topic {name}"))
+        if topic is not None:
+            self.drain_clients([topic], Cause.MOVED)
+
+    async def close_deleted(self, name: TopicName) -> None:
+        """Serve a topic no more that metadata does not have any more, and drain its clients."""
+        self.drain_clients(await self._topics.forget_deleted(name), Cause.DELETED)

@@ -1,9 +1,6 @@
 """Addresses of brokers."""
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
-
-from danube.model.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +18,3 @@ class BrokerAddress:
     def direct(cls, url: str) -> "BrokerAddress":
         """The broker that answers at `url`."""
         return cls(url, url)
-
-
-def host_and_port(url: str) -> str:
-    """The `host:port` of `http://host:port`, `https://host:port` or `host:port`. Raises SettingsError."""
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        complete = bool(parts.scheme in {"http", "https"} and parts.hostname and parts.port)
-    except ValueError:
-        complete = False
-    if not complete:
-        raise SettingsError(f"service URL {url[:80]!r} is not an address: write it as http://host:port, port included")
-    return parts.netloc

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress, host_and_port
+from danube.client.connection.address import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.settings import TokenSupplier
 from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
@@ -20,6 +20,7 @@ from danube.model.limits.broker import (
     CONNECT_TIMEOUT_S,
 )
 from danube.model.topic import TopicName
+from danube.rpc.address import host_and_port
 from danube.rpc.carrier import Carrier, Channel, ClientStream
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng

@@ -78,10 +78,10 @@ async def _as_partition(store: MetadataStore, topic: TopicName) -> list[Write]:
 
 async def _owned(store: MetadataStore, broker_id: int) -> list[Write]:
     """Topics and tombstones that say of no broker that it is theirs, with this one."""
-    topics = [entry for entry in await store.list(keys.TOPICS, linearizable=True) if not decode_topic(entry).owner]
+    topics = [entry for entry in await store.list(keys.TOPICS, linearizable=True) if not decode_topic(entry).broker]
     gone = [entry for entry in await store.list(keys.DELETED_TOPICS) if not decode_tombstone(entry)]
     return [
-        *(Put(entry.key, encode_topic(replace(decode_topic(entry), owner=broker_id))) for entry in topics),
+        *(Put(entry.key, encode_topic(replace(decode_topic(entry), broker=broker_id))) for entry in topics),
         *(Put(entry.key, encode_tombstone(broker_id)) for entry in gone),
     ]
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from danube.metadata.records import keys
 from danube.metadata.records.new_topics import (
-    FIRST_EPOCH,
     Inherit,
     join_base,
     leave_base,
@@ -28,12 +27,13 @@ from danube.metadata.records.record_format import (
     decode_partitioned,
     decode_subscription,
     decode_topic,
+    decode_topic_storage,
     encode_consumer,
     encode_namespace,
     encode_subscription,
     encode_topic,
 )
-from danube.metadata.records.storage import add_tombstone
+from danube.metadata.records.storage import add_tombstone, owner_of
 from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import (
@@ -44,7 +44,6 @@ from danube.model.errors import (
     PreconditionFailedError,
     SubscriptionNotFoundError,
     TopicNotFoundError,
-    TopicNotServedError,
 )
 from danube.model.limits.broker import PARTITIONS_MAX
 from danube.model.limits.metadata import PENDING_POLICIES_PER_TOPIC_MAX
@@ -80,10 +79,16 @@ class Records:
     Changes that keep losing against others raise VersionConflictError in the end; calling again is safe.
     """
 
-    def __init__(self, store: MetadataStore, rng: Rng | None = None, *, owner: int = 0) -> None:
-        """`owner` is the broker that serves the topics created here."""
+    def __init__(
+        self, store: MetadataStore, rng: Rng | None = None, *, broker_id: int = 0, shares_logs: bool = False
+    ) -> None:
+        """`broker_id` is the broker that creates: topics assigned to it are its own at once.
+
+        Not where the brokers share their logs: there a reliable topic is owned once its journal has it.
+        """
         self._store = store
-        self._owner = owner
+        self._broker_id = broker_id
+        self._shares_logs = shares_logs
         self._rng = rng or SystemRng()
         self._topics_lock = (
             asyncio.Lock()
@@ -178,13 +183,19 @@ class Records:
         *,
         schema_subject: str | None = None,
         inherit: Inherit = nothing_inherited,
+        broker: int | None = None,
     ) -> TopicRecord:
         """Create a plain topic or one partition, with an id that no topic ever had, and what it inherits.
+
+        It is assigned to `broker`, to this one where none is given.
 
         Raises NamespaceNotFoundError, TopicExistsError (also when a plain topic and partitions would share a base name)
         and LimitReachedError when the base has PARTITIONS_MAX partitions, or too much is inherited.
         """
-        records = await self._create_topics([name], strategy, now_ms, schema_subject, inherit)
+        brokers = None if broker is None else [broker]
+        records = await self._create_topics(
+            [name], strategy, now_ms, schema_subject=schema_subject, inherit=inherit, brokers=brokers
+        )
         return records[0]
 
     async def create_partitioned_topic(
@@ -196,12 +207,18 @@ class Records:
         *,
         schema_subject: str | None = None,
         inherit: Inherit = nothing_inherited,
+        brokers: Sequence[int] | None = None,
     ) -> list[TopicRecord]:
-        """Create partitions 0 to `partitions` - 1 of `base`: all of them or none. Raises as `create_topic`."""
+        """Create partitions 0 to `partitions` - 1 of `base`: all of them or none. Raises as `create_topic`.
+
+        `brokers` are those that the partitions are assigned to, in this order; this one where none are given.
+        """
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise InvalidRequestError(f"{base} cannot have {partitions} partitions: ask for 1 to {PARTITIONS_MAX}")
         names = [base.partition(index) for index in range(partitions)]
-        return await self._create_topics(names, strategy, now_ms, schema_subject, inherit)
+        return await self._create_topics(
+            names, strategy, now_ms, schema_subject=schema_subject, inherit=inherit, brokers=brokers
+        )
 
     async def topic(self, name: TopicName, *, linearizable: bool = False) -> TopicRecord | None:
         """The topic, or None; `linearizable` as for the store's reads."""
@@ -222,9 +239,17 @@ class Records:
         return [record for record in found if record]
 
     async def add_partitions(
-        self, base: TopicName, count: int, now_ms: int, *, inherit: Inherit = nothing_inherited
+        self,
+        base: TopicName,
+        count: int,
+        now_ms: int,
+        *,
+        inherit: Inherit = nothing_inherited,
+        brokers: Sequence[int] | None = None,
     ) -> list[TopicRecord]:
         """Create `count` more partitions of `base`, like the last one it has, with what they inherit: all or nothing.
+
+        `brokers` as in `create_partitioned_topic`.
 
         Raises TopicNotFoundError for what is no partitioned topic, and LimitReachedError as `create_topic`.
         """
@@ -234,14 +259,10 @@ class Records:
             if not indexes:
                 raise TopicNotFoundError(f"{base} has no partitions: create it with some, a plain topic stays plain")
             like = await self._read_topic(builder, base.partition(max(indexes)))
-            if like.owner not in {0, self._owner}:
-                raise TopicNotServedError(f"{like.name} is served by another broker, {like.owner}: ask that one")
             first = max(indexes) + 1
             names = [base.partition(index) for index in range(first, first + count)]
             await join_base(builder, names)
-            return await put_topics(
-                builder, names, replace(like, owner=self._owner), now_ms, inherit=inherit, rng=self._rng
-            )
+            return await self._put_topics(builder, names, like, now_ms, inherit=inherit, brokers=brokers)
 
         async with self._topics_lock:
             return await self._change(change)
@@ -262,14 +283,24 @@ class Records:
 
         return await self._change(write)
 
-    async def begin_epoch(self, name: TopicName) -> TopicRecord:
-        """Have the topic's next epoch begin, for who serves it from now on. Raises TopicNotFoundError."""
+    async def assign(
+        self, wanted: Sequence[tuple[TopicRecord, int]], *, extra_writes: ExtraWrites | None = None
+    ) -> int:
+        """Assign these very topics to other brokers; answers how many.
 
-        async def change(builder: TransactionBuilder) -> TopicRecord:
-            record = await self._read_topic(builder, name)
-            record = replace(record, epoch=record.epoch + 1)
-            builder.put(keys.topic(name), encode_topic(record))
-            return record
+        Those that are gone, or were assigned otherwise meanwhile, stay as they are.
+        """
+
+        async def change(builder: TransactionBuilder) -> int:
+            assigned = 0
+            for record, broker in wanted:
+                entry = await builder.read(keys.topic(record.name))
+                newest = decode_topic(entry) if entry else None
+                if newest is not None and (newest.topic_id, newest.broker) == (record.topic_id, record.broker):
+                    builder.put(keys.topic(record.name), encode_topic(replace(newest, broker=broker)))
+                    assigned += 1
+            await _add_extra_writes(extra_writes, builder)
+            return assigned
 
         return await self._change(change)
 
@@ -288,12 +319,15 @@ class Records:
 
         async def change(builder: TransactionBuilder) -> None:
             for record in records:
-                await self._read_topic(builder, record.name, record.topic_id)
+                newest = await self._read_topic(builder, record.name, record.topic_id)
+                entry = await builder.read(keys.stored_topic(record.topic_id))
                 builder.delete(keys.topic(record.name))
                 builder.delete_below(keys.subscriptions_of(record.name))
                 builder.delete_below(keys.consumers_of_topic(record.name))
                 builder.delete(keys.producer_epoch(record.name))
-                add_tombstone(builder, record.topic_id, record.owner)
+                add_tombstone(
+                    builder, record.topic_id, owner_of(decode_topic_storage(entry) if entry else None, newest.broker)
+                )
             await leave_base(builder, [record.name for record in records])
             await _add_extra_writes(extra_writes, builder)
 
@@ -415,17 +449,36 @@ class Records:
         names: Sequence[TopicName],
         strategy: DispatchStrategy,
         now_ms: int,
+        *,
         schema_subject: str | None,
         inherit: Inherit,
+        brokers: Sequence[int] | None,
     ) -> list[TopicRecord]:
         async def change(builder: TransactionBuilder) -> list[TopicRecord]:
             await self._require_namespace(builder, names[0].namespace)
             await join_base(builder, names)
-            like = TopicRecord(names[0], 0, strategy, FIRST_EPOCH, now_ms, schema_subject, owner=self._owner)
-            return await put_topics(builder, names, like, now_ms, inherit=inherit, rng=self._rng)
+            like = TopicRecord(names[0], 0, strategy, now_ms, schema_subject)
+            return await self._put_topics(builder, names, like, now_ms, inherit=inherit, brokers=brokers)
 
         async with self._topics_lock:
             return await self._change(change)
+
+    async def _put_topics(
+        self,
+        builder: TransactionBuilder,
+        names: Sequence[TopicName],
+        like: TopicRecord,
+        now_ms: int,
+        *,
+        inherit: Inherit,
+        brokers: Sequence[int] | None,
+    ) -> list[TopicRecord]:
+        is_owned_later = self._shares_logs and like.strategy is DispatchStrategy.RELIABLE
+        own_id = 0 if is_owned_later else self._broker_id
+        places = [self._broker_id] * len(names) if brokers is None else brokers
+        return await put_topics(
+            builder, names, like, now_ms, inherit=inherit, rng=self._rng, brokers=places, own_id=own_id
+        )
 
     async def _change_subscription(
         self,

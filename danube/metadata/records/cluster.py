@@ -7,6 +7,7 @@ from danube.metadata.records import keys
 from danube.metadata.records.codec import record_codec
 from danube.metadata.store import Entry, MetadataStore
 from danube.model.errors import MetadataError, VersionConflictError
+from danube.model.ownership import StorageMode
 from danube.runtime.rng import Rng
 
 
@@ -28,6 +29,31 @@ class BrokerRegistration:
     """Node id of its Raft member; 0 where there is none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDrain:
+    """A broker that topics leave, and that gets no new ones."""
+
+    broker_id: int
+    parallel_moves: int = 1
+    """Topics that leave at a time."""
+    include: tuple[str, ...] = ()
+    """Namespaces whose topics leave; empty for all."""
+    exclude: tuple[str, ...] = ()
+    """Namespaces whose topics stay."""
+    carries_logs: bool = True
+    """False: topics stay whose logs would have to be carried to another disk."""
+    reason: str = ""
+
+    def covers(self, namespace: str) -> bool:
+        """True if topics of a namespace are to leave."""
+        return namespace not in self.exclude and (not self.include or namespace in self.include)
+
+
+@dataclass(frozen=True, slots=True)
+class _StorageMode:
+    mode: StorageMode
+
+
 @dataclass(frozen=True, slots=True)
 class _Leader:
     broker_id: int
@@ -46,8 +72,27 @@ encode_registration, decode_registration = record_codec(
     optional=("node_id",),
     names={"version": "danube"},
 )
+encode_drain, decode_drain = record_codec(
+    BrokerDrain, ("broker_id",), lambda entry: (keys.parse_drained_broker(entry.key),)
+)
+_encode_mode, _decode_mode = record_codec(_StorageMode)
 _encode_leader, _decode_leader = record_codec(_Leader)
 _encode_cluster_id, _decode_cluster_id = record_codec(_ClusterId)
+
+
+def decode_storage_mode(entry: Entry) -> StorageMode:
+    """Where the brokers keep messages. Raises MetadataError."""
+    return _decode_mode(entry).mode
+
+
+async def agree_on_storage_mode(store: MetadataStore, mode: StorageMode) -> StorageMode:
+    """The mode of the cluster: that of its first broker. Raises MetadataError."""
+    entry = await store.get(keys.STORAGE_MODE, linearizable=True)
+    if entry is None:
+        with suppress(VersionConflictError):  # another broker was faster
+            await store.compare_and_set(keys.STORAGE_MODE, _encode_mode(_StorageMode(mode)), revision=0)
+        entry = await store.get(keys.STORAGE_MODE, linearizable=True)
+    return decode_storage_mode(entry) if entry is not None else mode
 
 
 def encode_leader(broker_id: int) -> bytes:

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from danube.metadata.records import keys
-from danube.metadata.records.cluster import decode_cluster_id, decode_leader, decode_registration
+from danube.metadata.records.cluster import (
+    decode_cluster_id,
+    decode_drain,
+    decode_leader,
+    decode_registration,
+    decode_storage_mode,
+)
 from danube.metadata.records.journals import decode_journal
 from danube.metadata.records.record_format import (
     decode_consumer,
@@ -44,6 +50,8 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.CLUSTER_ID: decode_cluster_id,
     keys.RESTORED: decode_mark,
     keys.LEADER: decode_leader,
+    keys.STORAGE_MODE: decode_storage_mode,
+    keys.DRAINED_BROKERS: decode_drain,
 }
 """Decoders of each family's values. A key of no family here is shown and not judged."""
 
@@ -91,6 +99,7 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     keys.DELETED_TOPICS: keys.parse_deleted_topic,
     keys.STORED_JOURNALS: keys.parse_stored_journal,
     keys.REGISTERED: keys.parse_registered_broker,
+    keys.DRAINED_BROKERS: keys.parse_drained_broker,
 }
 
 

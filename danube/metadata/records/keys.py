@@ -11,15 +11,17 @@ its own, so that listing topics walks no subscriptions:
     /counters/{name}
     /plans/{plan}
     /producers/{namespace}/{topic}                           the newest epoch of its exclusive producers
-    /storage/topics/{topic_id}                               where the topic's messages are
+    /storage/topics/{topic_id}                               the topic's owner, and where its messages are
     /storage/deleted/{topic_id}                              a deleted topic whose files may still be there
     /storage/journals/{journal_id}                           a journal of a shared folder that topics may begin in
     /cluster/id                                              what tells this metadata from that of any other cluster
     /cluster/restored                                        the backup that this metadata was restored from
     /cluster/leader                                          the broker that decides for all, while its lease lasts
     /cluster/register/{broker_id}                            a broker that runs, while its lease lasts
+    /cluster/storage                                         where the brokers keep messages: the mode of all of them
+    /brokers/{broker_id}                                     a broker that topics leave, and that gets no new ones
 
-The roots `/brokers`, `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
+The roots `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
 
 import re
@@ -45,6 +47,8 @@ CLUSTER_ID = f"{CLUSTER}/id"
 RESTORED = f"{CLUSTER}/restored"
 LEADER = f"{CLUSTER}/leader"
 REGISTERED = f"{CLUSTER}/register"
+STORAGE_MODE = f"{CLUSTER}/storage"
+DRAINED_BROKERS = "/brokers"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
@@ -103,6 +107,7 @@ stored_topic, parse_stored_topic = _numbered(STORED_TOPICS)
 deleted_topic, parse_deleted_topic = _numbered(DELETED_TOPICS)
 stored_journal, parse_stored_journal = _numbered(STORED_JOURNALS)
 registered_broker, parse_registered_broker = _numbered(REGISTERED)
+drained_broker, parse_drained_broker = _numbered(DRAINED_BROKERS)
 topic = _of_topic(TOPICS)
 partitioned = _of_topic(PARTITIONED)
 producer_epoch = _of_topic(PRODUCERS)

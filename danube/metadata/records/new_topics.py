@@ -14,6 +14,7 @@ from danube.metadata.records.record_format import (
     encode_subscription,
     encode_topic,
 )
+from danube.metadata.records.storage import add_ownership
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import LimitReachedError, TopicExistsError
 from danube.model.limits.broker import PARTITIONS_MAX
@@ -21,8 +22,6 @@ from danube.model.limits.metadata import INHERITED_SUBSCRIPTIONS_MAX
 from danube.model.policies import PendingPolicies
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import Rng
-
-FIRST_EPOCH = 1
 
 Inherit = Callable[[TopicName], Sequence[SubscriptionRecord]]
 """The subscriptions that a new partition of this name begins with, at its first offset, with ids of their own."""
@@ -41,8 +40,12 @@ async def put_topics(
     *,
     inherit: Inherit,
     rng: Rng,
+    brokers: Sequence[int],
+    own_id: int,
 ) -> list[TopicRecord]:
     """Write new topics of these names, with what each inherits, and the rest as in `like`.
+
+    Each is assigned to one of `brokers`, in this order; those of `own_id` (0 for none) are its own at once.
 
     Raises TopicExistsError, and LimitReachedError where all of them together inherit too much.
     """
@@ -50,10 +53,11 @@ async def put_topics(
     jump = 0 if like.strategy is DispatchStrategy.RELIABLE else None
     records: list[TopicRecord] = []
     inherited: list[SubscriptionRecord] = []
-    for topic_id, name in enumerate(names, start=last + 1):
+    for topic_id, name, broker in zip(range(last + 1, last + 1 + len(names)), names, brokers, strict=True):
         await require_free(builder, name)
         pending = tuple(one for one in like.pending if _dead_letter_topic(one) != name)
-        record = replace(like, name=name, topic_id=topic_id, epoch=FIRST_EPOCH, created_ms=now_ms, pending=pending)
+        record = replace(like, name=name, topic_id=topic_id, broker=broker, created_ms=now_ms, pending=pending)
+        add_ownership(builder, topic_id, owner=broker if broker == own_id else 0)
         for one in inherit(name):
             record = record.with_pending(PendingPolicies(one.name))
             inherited.append(replace(one, subscription_id=rng.new_id(), created_ms=now_ms, jump=jump))

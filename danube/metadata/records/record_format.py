@@ -28,12 +28,10 @@ class TopicRecord:
     topic_id: int
     """Never given out again, not even to a topic of the same name."""
     strategy: DispatchStrategy
-    epoch: int
-    """Counts owners: whoever opens the topic's log does so under an epoch that no one had before."""
     created_ms: int
     schema_subject: str | None = None
-    owner: int = 0
-    """The broker that serves it; 0 in records from before there were clusters: whoever has the record serves it."""
+    broker: int = 0
+    """The broker that is to serve it; 0 in records from before there were clusters. `TopicStorage` has its owner."""
     pending: tuple[PendingPolicies, ...] = ()
     """Policies of subscriptions that do not exist yet, sorted by their names."""
     policies: Policies = NO_POLICIES
@@ -104,15 +102,23 @@ class EpochRange:
 
 @dataclass(frozen=True, slots=True)
 class TopicStorage:
-    """Location of one topic's messages."""
+    """Ownership of one topic: the broker that has it, and the location of its messages."""
 
     topic_id: int
     manifest_version: int = 0
     """Version of the newest manifest; 0 while there is none."""
     epochs: tuple[EpochRange, ...] = ()
-    """Epochs with records in a journal only; each continues where the one before it ended."""
+    """In a shared folder, epochs with records in a journal only; each continues where the one before it ended."""
     revision: int = 0
     """Revision for compare-and-set; 0 while the record was never written."""
+    owner: int = 0
+    """The broker that serves the topic, or served it last; 0 for none: it is new, or was released."""
+    epoch: int = 0
+    """Counts owners; 0 while the topic never had one."""
+
+    def owned_by(self, broker_id: int) -> "TopicStorage":
+        """The record once a broker owns the topic, under an epoch that no one had before."""
+        return replace(self, owner=broker_id, epoch=self.epoch + 1)
 
     def validate(self) -> None:
         """Raise ValueError unless the numbers can be and the epochs are an unbroken run."""
@@ -151,6 +157,7 @@ encode_topic, decode_topic = record_codec(
     lambda entry: (keys.parse_topic(entry.key),),
     complete=(FailurePolicy,),
     written=("schema_subject",),
+    names={"broker": "owner"},
 )
 encode_subscription, decode_subscription = record_codec(
     SubscriptionRecord,
@@ -170,7 +177,7 @@ encode_topic_storage, decode_topic_storage = record_codec(
     ("topic_id", "revision"),
     lambda entry: (keys.parse_stored_topic(entry.key), entry.revision),
     complete=(TopicStorage, EpochRange),
-    optional=("position",),
+    optional=("position", "owner", "epoch"),
     names={"manifest_version": "generation"},
     check=TopicStorage.validate,
 )

@@ -1,20 +1,20 @@
-"""Storage records of topics: newest manifests, epochs, and tombstones of deleted topics.
+"""Ownership of topics: the broker that has each, its manifest and epochs, and tombstones of deleted topics.
 
-A record changes by compare-and-set only: of two brokers that take a topic over, or two flushes of it, one loses. A
-topic without a record has no manifest and no epoch.
+A record changes by compare-and-set only: of two brokers that take a topic over, or two flushes of it, one loses.
 
-In a shared folder each topic has a record from its creation on; without one no broker begins with it. A deleted topic
-has no record, and a tombstone until its files are gone. While the tombstone is there no broker can write a record for
-it.
+Each topic has a record from its creation on (`is_legacy` tells those of before); without one no broker begins with it.
+A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there no broker can
+write a record for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from danube.metadata.records import keys
 from danube.metadata.records.journals import JournalEntry
 from danube.metadata.records.record_format import (
     EpochRange,
+    TopicRecord,
     TopicStorage,
     decode_tombstone,
     decode_topic_storage,
@@ -28,7 +28,16 @@ from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import Rng
 
-__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "add_storage_record", "add_tombstone"]
+__all__ = [
+    "EpochRange",
+    "StorageRecords",
+    "TopicStorage",
+    "add_ownership",
+    "add_tombstone",
+    "is_legacy",
+    "migrate_owners",
+    "owner_of",
+]
 
 
 class StorageRecords:
@@ -89,10 +98,11 @@ class StorageRecords:
         manifest_version: int | None = None,
         *,
         journal: JournalEntry | None = None,
+        owner: int | None = None,
     ) -> TopicStorage:
         """Replace the epochs of a topic, and with `manifest_version` the newest manifest, at once.
 
-        `journal` as in `seal_all`. Raises StorageChangedError; JournalFencedError; LimitReachedError past
+        `journal` and `owner` as in `seal_all`. Raises StorageChangedError; JournalFencedError; LimitReachedError past
         TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken run and for a version that is older.
         """
         newest = record.manifest_version if manifest_version is None else manifest_version
@@ -100,7 +110,9 @@ class StorageRecords:
             raise ValueError(
                 f"topic {record.topic_id} is at manifest version {record.manifest_version} and not at {newest}"
             )
-        (sealed,) = await self._write([replace(_with_epochs(record, epochs), manifest_version=newest)], journal)
+        (sealed,) = await self.seal_all(
+            [(replace(record, manifest_version=newest), epochs)], journal=journal, owner=owner
+        )
         return sealed
 
     async def seal_all(
@@ -108,16 +120,29 @@ class StorageRecords:
         changes: Sequence[tuple[TopicStorage, tuple[EpochRange, ...]]],
         *,
         journal: JournalEntry | None = None,
+        owner: int | None = None,
     ) -> list[TopicStorage]:
         """Replace the epochs of several topics, of all of them or of none; answers the records, in this order.
 
-        `journal` is the one that they begin in, or end: not when it was struck off, or entered anew.
+        `journal` is the one that they begin in, or end: not when it was struck off, or entered anew. `owner` owns them
+        from then on, 0 for nobody; None leaves that.
         Raises as `seal`, StorageChangedError with the ids of the topics that lost, JournalFencedError when the journal
         was struck off, and ValueError for more than STORAGE_POINTERS_MAX.
         """
         if len(changes) > STORAGE_POINTERS_MAX:
             raise ValueError(f"{len(changes)} topics are more than one transaction takes: {STORAGE_POINTERS_MAX}")
-        return await self._write([_with_epochs(record, epochs) for record, epochs in changes], journal)
+        records = [_with_epochs(record, epochs) for record, epochs in changes]
+        if owner is not None:
+            records = [replace(record, owner=owner) for record in records]
+        return await self._write(records, journal)
+
+    async def own(self, records: Sequence[TopicStorage], broker_id: int) -> list[TopicStorage]:
+        """Have a broker own topics without a log, or with one on its disk; all of them or none. Raises as above."""
+        return await self._write([record.owned_by(broker_id) for record in records])
+
+    async def disown(self, record: TopicStorage) -> TopicStorage:
+        """Release a topic that has no log. Raises as above."""
+        return (await self._write([replace(record, owner=0)]))[0]
 
     async def deleted(self) -> list[int]:
         """The ids of deleted topics whose files may still be there, ascending."""
@@ -165,13 +190,36 @@ class StorageRecords:
         return await self._store.get(keys.deleted_topic(record.topic_id)) is not None
 
 
-def add_storage_record(builder: TransactionBuilder, topic_id: int) -> None:
-    """Have a topic's record come, in the transaction that creates the topic.
+def owner_of(record: TopicStorage | None, broker: int) -> int:
+    """The owner of a topic that is assigned to `broker`; 0 for none."""
+    return broker if record is None or is_legacy(record) else record.owner
 
-    Storages over a shared folder begin with a topic only if it has a record: so no broker that slept through the
-    deletion of a topic brings it back.
+
+def is_legacy(record: TopicStorage) -> bool:
+    """True for a record of before there were owners in it: the broker that the topic is assigned to has its log."""
+    return not record.epoch and (not record.revision or record.manifest_version > 0) and not record.epochs
+
+
+async def migrate_owners(stored: StorageRecords, topics: Iterable[TopicRecord], broker_id: int) -> int:
+    """Write down that a broker owns its topics that were made before there were owners; answers of how many.
+
+    Raises MetadataError.
     """
-    builder.put(keys.stored_topic(topic_id), encode_topic_storage(TopicStorage(topic_id)))
+    known = await stored.all(linearizable=True)
+    mine = [known.get(one.topic_id) or TopicStorage(one.topic_id) for one in topics if one.broker == broker_id]
+    legacy = [one for one in mine if is_legacy(one)]
+    for start in range(0, len(legacy), STORAGE_POINTERS_MAX):
+        await stored.own(legacy[start : start + STORAGE_POINTERS_MAX], broker_id)
+    return len(legacy)
+
+
+def add_ownership(builder: TransactionBuilder, topic_id: int, owner: int = 0) -> None:
+    """Have a topic's record come, in the transaction that creates the topic; `owner` owns it at once, 0 for nobody.
+
+    No broker begins with a topic that has no record: so none that slept through its deletion brings it back.
+    """
+    record = TopicStorage(topic_id)
+    builder.put(keys.stored_topic(topic_id), encode_topic_storage(record.owned_by(owner) if owner else record))
 
 
 def add_tombstone(builder: TransactionBuilder, topic_id: int, owner: int = 0) -> None:
@@ -189,7 +237,7 @@ def _with_epochs(record: TopicStorage, epochs: tuple[EpochRange, ...]) -> TopicS
             f"topic {record.topic_id} had {len(epochs)} owners whose messages are not all in segments:"
             f" {TOPIC_EPOCHS_MAX} is the most, let its owner cut first"
         )
-    return replace(record, epochs=epochs)
+    return replace(record, epochs=epochs, epoch=max(record.epoch, epochs[-1].epoch) if epochs else record.epoch)
 
 
 def _transaction(records: Sequence[TopicStorage], transaction_id: str, stands: Sequence[Condition] = ()) -> Transaction:

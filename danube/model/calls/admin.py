@@ -158,6 +158,36 @@ class BrokerState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadBroker:
+    """Have the topics of a broker move to others."""
+
+    broker_id: str
+    max_parallel: int = 1
+    """Topics on the move at a time; 0 is 1."""
+    namespaces_include: tuple[str, ...] = ()
+    """Only topics of these; empty for all."""
+    namespaces_exclude: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadedBroker:
+    """Progress of unloading a broker, in topics."""
+
+    started: bool
+    total: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivateBroker:
+    """Have a drained broker get topics again."""
+
+    broker_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
     """The metadata store and its members, as one broker sees them; ids are decimal digits."""
 

@@ -22,8 +22,8 @@ METADATA_KEY_BYTES_MAX = 4 * KIB
 """Bytes of one key: four names of NAME_BYTES_MAX, percent-quoted, fit."""
 METADATA_VALUE_BYTES_MAX = 512 * KIB
 """Bytes of one value: ZooKeeper takes 1 MiB in a whole transaction, etcd 1.5 MiB."""
-METADATA_TRANSACTION_PARTS_MAX = 8_192
-"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at seven parts each."""
+METADATA_TRANSACTION_PARTS_MAX = 12_288
+"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at eight parts each."""
 INHERITED_SUBSCRIPTIONS_MAX = 6_000
 """Subscriptions of all partitions that one change adds: they fit beside PARTITIONS_MAX new topics."""
 PENDING_POLICIES_PER_TOPIC_MAX = 100
@@ -206,7 +206,7 @@ ENCODING_DEPTH_MAX = 16
 """Nesting of lists, tuples and dicts in one message between members."""
 ENCODING_CONTAINERS_MAX = 262_144
 """Lists, tuples and dicts in one message: a full batch of small entries fits, and decoding stays in proportion."""
-BROKER_LEASE_TTL_S = 32.0
+BROKER_LEASE_TTL_S = 3.0
 """Time of a broker's lease: others notice its loss after this long. As the original's."""
 LEASE_RENEWALS = 3
 """In the time of one lease: two of them may be lost without the lease."""
@@ -216,6 +216,24 @@ SECRET_BYTES_MAX = 64 * KIB
 """Bytes of a file with a secret, a password or certificates."""
 MIGRATED_TOPICS_PER_CHANGE = 1_000
 """Topics of a standalone broker that get their owner in one change, when it becomes one of a cluster."""
+PLACEMENT_INTERVAL_S = 5.0
+"""Topics are where they should be, or somebody works on it, this often also when nothing changed."""
+ASSIGNMENTS_PER_CHANGE_MAX = 2_000
+"""Topics that the leader assigns in one transaction."""
+ABSENT_BROKER_GRACE_S = 15.0
+"""A broker that has not been seen since the leader started may still start for so long: its topics wait for it."""
+RELEASES_AT_ONCE_MAX = 16
+"""Topics that a broker releases at the same time."""
+PLACEMENT_RETRY_S = 1.0
+"""Before the release of a topic that failed is tried again."""
+LEAVE_LOOK_S = 0.05
+"""Between two looks at whether the topics of a broker that stops have left it."""
+PARALLEL_MOVES_MAX = 64
+"""Topics that may leave a drained broker at a time."""
+LEAVING_MOVES_MAX = 64
+"""Topics that leave a broker at a time when it stops."""
+LEAVE_TIMEOUT_S = 10.0
+"""A broker that stops waits this long for others to take its topics; those left are taken over."""
 CLUSTER_GONE_SHOWN_S = 3_600.0
 """A broker that is gone and owns no topics is shown for this long: it may have been stopped for good."""
 CLUSTER_LEAVE_TIMEOUT_S = 1.0

@@ -26,6 +26,7 @@ from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.flush_plan import Waiting, files_of_pass, first_needed, is_worth_a_pass, is_worth_closing
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion, Run, TopicFlush, blank_history
 from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
+from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal
 from danube.storage.journal.index import ClosedFile
 from danube.storage.quarantine import FAULTS
@@ -143,6 +144,20 @@ class SegmentFlusher:
         await self._flush_next(report)
         await self._remove_files(report)
         return report
+
+    async def flush_topic(self, topic_id: int) -> TopicHistory:
+        """Flush one topic up to the end of the closed files; answers its history then.
+
+        Raises MetadataError, the fault of the topic, and StorageChangedError when another broker has it.
+        """
+        report = await self.commit_waiting()
+        made = await self._make(topic_id, self._journal.last_file_position)
+        if made is not None:
+            await self._commit([made], report)
+        history = self._topics.histories.get(topic_id)
+        if made is None or topic_id in self._topics.stale or history is None:
+            raise changed_by_another()
+        return history
 
     async def commit_waiting(self) -> FlushReport:
         """Commit manifests that were written while metadata failed, before newer ones are. Raises MetadataError."""

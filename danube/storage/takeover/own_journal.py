@@ -25,6 +25,8 @@ class SharedEnvironment(StorageEnvironment):
     """Parts that a broker's storage in a shared folder is built from; `disk` is rooted at the folder."""
 
     journals: JournalRecords
+    cluster_id: str = ""
+    """Of the cluster that the folder is to belong to; "" checks nothing."""
 
 
 @dataclass(frozen=True, slots=True)

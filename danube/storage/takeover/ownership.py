@@ -7,7 +7,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from danube.metadata.records.record_format import TopicStorage
-from danube.model.errors import DanubeError, MetadataError, StorageChangedError, TopicNotServedError
+from danube.model.errors import (
+    DanubeError,
+    MetadataError,
+    StorageChangedError,
+    StorageUnavailableError,
+    TopicNotServedError,
+)
 from danube.model.limits.broker import STORAGE_POINTERS_MAX, TAKEOVER_ATTEMPTS_MAX
 from danube.storage.flush.manifest_lookup import base_of
 from danube.storage.flush.topic_histories import TopicHistory
@@ -26,6 +32,7 @@ class Ownership:
     def __init__(self, environment: SharedEnvironment, own: OwnJournal, topics: StoredTopics) -> None:
         self._environment = environment
         self._journal = own.journal
+        self._fence = own.fence
         self._topics = topics
         self._takeover = Takeover(
             environment.disk,
@@ -47,6 +54,13 @@ class Ownership:
         self._unsure: dict[int, TopicStorage] = {}
         """By topic: the record that an acquisition without an answer was to change. It may still be changed."""
         self._owned = topics.owned = {history.record.topic_id for history in own.found.histories}
+
+    async def is_fenced(self) -> bool:
+        """True once this broker's journal is fenced. Raises StorageUnavailableError."""
+        try:
+            return await self._environment.read_runner.run(self._fence.is_up)
+        except OSError as error:
+            raise StorageUnavailableError(f"the shared folder cannot be used: {error}. Check it") from error
 
     def epoch(self, topic_id: int) -> int:
         """Epoch of the records of an owned topic. Raises TopicNotServedError when the topic is not owned."""

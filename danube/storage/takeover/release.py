@@ -84,7 +84,7 @@ class Release:
         end_offset = log.durable_end
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
-                return await self._records.seal(record, sealed(record, end_offset), journal=self._entry)
+                return await self._records.seal(record, sealed(record, end_offset), journal=self._entry, owner=0)
             except StorageChangedError:
                 newest = await self._records.get(record.topic_id)
                 if sealed(record, end_offset)[-1] in newest.epochs:

@@ -4,6 +4,7 @@ Below the folder:
 
     journals/<journal id>/    a broker's journal, with its fence; other brokers only read it, and at last remove it
     segments/<topic id>/      a topic's segments and manifests, of any broker
+    cluster                   the id of the cluster that the folder belongs to
 
 The metadata says which topics this broker owns, where they begin and end, and which journals there are.
 """
@@ -25,6 +26,9 @@ from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
 from danube.storage.takeover.ownership import Ownership
 from danube.storage.takeover.release import Stop
+
+_CLUSTER = "cluster"
+"""The file that holds the id of the cluster that a shared folder belongs to."""
 
 
 class SharedStorage(Storage):
@@ -58,10 +62,17 @@ class SharedStorage(Storage):
 
         Raises as `Storage.open`, and DataFolderError for a folder that cannot be shared.
         """
-        await environment.read_runner.run(lambda: _check_folder(environment.disk))
+        is_new = not await environment.journals.all()
+        await environment.read_runner.run(
+            lambda: _check_folder(environment.disk, environment.cluster_id, is_new=is_new)
+        )
         storage = cls(environment, await open_own_journal(environment))
         await storage.check_space()
         return storage
+
+    async def is_fenced(self) -> bool:
+        """True once others have taken over the topics of this broker. Raises StorageUnavailableError."""
+        return await self._ownership.is_fenced()
 
     # Topics
 
@@ -110,6 +121,11 @@ class SharedStorage(Storage):
                 # Files that the next owner removes take up room as long as they are open here.
                 await self._environment.read_runner.run(lambda: self._cold.reader.forget(topic_id))
 
+    def epoch(self, topic_id: int) -> int:
+        if topic_id in self._topics.refused:
+            raise self._topics.refused[topic_id]
+        return self._ownership.epoch(topic_id)
+
     def topic(
         self,
         topic_id: int,
@@ -152,9 +168,23 @@ class SharedStorage(Storage):
             await self.remove_journals()
 
 
-def _check_folder(disk: Disk) -> None:
-    """Raises DataFolderError for a folder in which two brokers could write the same file without noticing."""
+def _check_folder(disk: Disk, cluster_id: str, *, is_new: bool) -> None:
+    """Raises DataFolderError for another folder than that of the cluster, such as a mount point without its mount.
+
+    Also for one in which two brokers could write the same file without noticing. In a new cluster the folder becomes
+    the cluster's.
+    """
     try:
+        if cluster_id and not disk.exists(""):
+            raise DataFolderError("the shared folder is not there: make it, and mount it on every broker")
+        found = _cluster_of(disk)
+        if found != cluster_id and (found or not is_new):
+            raise DataFolderError(
+                f"the shared folder is not that of this cluster, {cluster_id}, but of {found or 'none'}: is it the one"
+                " that all brokers use, and is it mounted?"
+            )
+        if cluster_id and not found:
+            disk.replace_file(_CLUSTER, cluster_id.encode())
         disk.make_folder(JOURNALS)
         disk.make_folder(SEGMENTS)
         has_links = disk.has_links()
@@ -165,6 +195,16 @@ def _check_folder(disk: Disk) -> None:
             "the shared folder is on a file system without hard links, on which two brokers could write the same file "
             "at once: use one that has them, as NFS and CephFS do"
         )
+
+
+def _cluster_of(disk: Disk) -> str:
+    if not disk.exists(_CLUSTER):
+        return ""
+    file = disk.open_read(_CLUSTER)
+    try:
+        return file.read(0, file.size()).decode(errors="replace")
+    finally:
+        file.close()
 
 
 def _topic_folders(disk: Disk) -> list[int]:

@@ -308,7 +308,9 @@ class _Attempt:
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
                 changes = [(one.record, self._epochs_after(one)) for one in mine]
-                sealed = await self._parts.records.seal_all(changes, journal=self._parts.entry)
+                sealed = await self._parts.records.seal_all(
+                    changes, journal=self._parts.entry, owner=self._parts.broker_id
+                )
             except StorageChangedError as error:
                 changed = [one for one in mine if not error.topic_ids or one.topic_id in error.topic_ids]
                 gone = [one for one in changed if not await self._is_as_it_was(one)]

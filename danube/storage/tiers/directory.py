@@ -91,6 +91,7 @@ class DirectoryTier(SegmentTier):
             self._disk.sync_folder(folder.rpartition("/")[0])
 
     def close_folder(self, folder: str) -> None:
+        self._tidy.discard(folder)
         for name in [name for name in self._open if name.startswith(f"{folder}/")]:
             self._close(name)
 

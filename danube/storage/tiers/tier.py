@@ -52,7 +52,7 @@ class SegmentTier(Protocol):
         """Delete the folder and all files in it, durably, if it is there. Raises OSError."""
 
     def close_folder(self, folder: str) -> None:
-        """Close the open files of a folder: files that were deleted elsewhere take up room until then."""
+        """Close the open files of a folder that was deleted elsewhere: they take up room until then."""
 
     def close(self) -> None:
         """Close open files."""

@@ -9,11 +9,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CarryStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COPY: _ClassVar[CarryStep]
+    PAUSE: _ClassVar[CarryStep]
+    RESUME: _ClassVar[CarryStep]
+
 class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FSYNC: _ClassVar[Durability]
     INTERVAL: _ClassVar[Durability]
     OS: _ClassVar[Durability]
+COPY: CarryStep
+PAUSE: CarryStep
+RESUME: CarryStep
 FSYNC: Durability
 INTERVAL: Durability
 OS: Durability
@@ -427,6 +436,44 @@ class ReadResponse(_message.Message):
     end: int
     first: int
     def __init__(self, records: _Optional[_Iterable[bytes]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., first: _Optional[int] = ...) -> None: ...
+
+class PrepareCarryRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "step")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: int
+    step: CarryStep
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[int] = ..., step: _Optional[_Union[CarryStep, str, int]] = ...) -> None: ...
+
+class PrepareCarryResponse(_message.Message):
+    __slots__ = ("manifest", "revision")
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    manifest: bytes
+    revision: int
+    def __init__(self, manifest: _Optional[bytes] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ReadSegmentRequest(_message.Message):
+    __slots__ = ("topic_id", "name", "position", "length")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    name: str
+    position: int
+    length: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., position: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+
+class ReadSegmentResponse(_message.Message):
+    __slots__ = ("content", "checksum")
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    checksum: int
+    def __init__(self, content: _Optional[bytes] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class TopicPolicies(_message.Message):
     __slots__ = ("max_producers_per_topic", "max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription", "max_publish_rate", "max_subscription_dispatch_rate", "max_message_size", "max_publish_rate_bytes", "message_ttl_s", "retention_time_s", "retention_bytes", "retention_drops_unread", "durability")

@@ -112,7 +112,7 @@ async def test_epochs_and_the_manifest_change_at_once(stored: StorageRecords, ot
     begun = await stored.seal(TopicStorage(1), (replace(FIRST, end_offset=None),))
     assert (begun.manifest_version, begun.revision > 0) == (0, True)
     taken = await other.seal(begun, (FIRST, SECOND), 4)
-    assert await stored.get(1) == taken == TopicStorage(1, 4, (FIRST, SECOND), taken.revision)
+    assert await stored.get(1) == taken == TopicStorage(1, 4, (FIRST, SECOND), taken.revision, epoch=2)
     with pytest.raises(StorageChangedError):
         await stored.seal(begun, (FIRST, SECOND), 4)
     (cut,) = await other.point([(taken, 5)])
@@ -183,7 +183,7 @@ async def test_a_deleted_topic_has_a_tombstone_and_no_record(
     records = Records(store)
     await records.ensure_namespace("default")
     topic = await records.create_topic(ORDERS, DispatchStrategy.RELIABLE, 5)
-    (stale,) = await stored.point([(TopicStorage(topic.topic_id), 1)])
+    (stale,) = await stored.point([(await stored.get(topic.topic_id), 1)])
     assert await stored.deleted() == []
     await records.delete_topic(topic)
     assert (await stored.all(), await stored.deleted()) == ({}, [topic.topic_id])

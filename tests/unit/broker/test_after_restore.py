@@ -318,7 +318,7 @@ def test_topics_without_an_owner_are_its_own_until_a_broker_is_in_a_cluster(is_s
     identity = Identity(broker_id=7, is_shared=is_shared)
     owners = {1: 0, 2: 7, 3: 8}
     topics = [
-        TopicRecord(TopicName("default", f"t{number}"), number, DispatchStrategy.RELIABLE, 1, 1, owner=owner)
+        TopicRecord(TopicName("default", f"t{number}"), number, DispatchStrategy.RELIABLE, 1, broker=owner)
         for number, owner in owners.items()
     ]
     entries = [Entry(keys.topic(one.name), encode_topic(one), 1, 1) for one in topics]

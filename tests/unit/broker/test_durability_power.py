@@ -4,17 +4,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from danube.broker.cluster.owner import TopicOwner
 from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import Records
+from danube.metadata.records.storage import StorageRecords
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.plans.durability import Durability
 from danube.model.plans.policy_changes import durability_change
 from danube.model.policies import Policies
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import content, store
@@ -55,7 +58,7 @@ class TopicsWorld:
             await control.set_topic(name, change, _nothing_else)
 
     async def topic(self, name: TopicName = NAME) -> ReliableTopic:
-        topic = self.topics.find(str(name)) or await self.topics.create(name, DispatchStrategy.RELIABLE, None)
+        topic = self.topics.find(str(name)) or await self.topics.find_or_create(name, DispatchStrategy.RELIABLE)
         assert isinstance(topic, ReliableTopic)
         return topic
 
@@ -77,6 +80,7 @@ class TopicsWorld:
         self.topics = Topics(
             records=self._records,
             storage=self._world.storage,
+            owner=TopicOwner(self._world.storage, StorageRecords(self._world.metadata, SystemRng()), 0, is_alone=True),
             clock=self._world.clock,
             tasks=self._tasks,
             dispatch=DispatchSettings(window=10, policy=RedeliveryPolicy()),

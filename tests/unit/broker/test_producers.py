@@ -47,7 +47,7 @@ class OneTopic:
 @pytest.fixture
 async def topic() -> AsyncIterator[ReliableTopic]:
     world = World()
-    record = TopicRecord(name=NAME, topic_id=1, epoch=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
+    record = TopicRecord(name=NAME, topic_id=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
     yield ReliableTopic(record, (await world.open()).topic(1, 1))
     await world.close()
 
@@ -241,7 +241,7 @@ async def test_epochs_only_grow_and_those_of_another_topic_of_the_name_count_for
     for expected in (1, 2, 3):
         assert await epochs.begin(none, topic.record, "p") == ProducerEpoch(1, expected, "p")
     assert await epochs.newest(topic.record) == ProducerEpoch(1, 3, "p")
-    later = TopicRecord(name=NAME, topic_id=2, epoch=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
+    later = TopicRecord(name=NAME, topic_id=2, strategy=DispatchStrategy.RELIABLE, created_ms=0)
     assert await epochs.newest(later) == ProducerEpoch(2, 0, "")
     assert await epochs.begin(await epochs.newest(later), later, "q") == ProducerEpoch(2, 1, "q")
 

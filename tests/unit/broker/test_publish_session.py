@@ -64,7 +64,7 @@ class Outlet:
 class Scene:
     def __init__(self, world: World, storage: Storage) -> None:
         self.world = world
-        record = TopicRecord(name=NAME, topic_id=1, epoch=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
+        record = TopicRecord(name=NAME, topic_id=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
         self.topic = ReliableTopic(record, storage.topic(1, 1))
         self.outlet = Outlet()
 

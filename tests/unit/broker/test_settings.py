@@ -76,7 +76,7 @@ def test_misspelt_variable_names_the_right_one() -> None:
         ("broker_addr: nowhere", "is not an address: give host:port"),
         ("broker_addr: 127.0.0.1:70000", "is not an address: give host:port"),
         ("bootstrap_namespaces: ['a/b']", "is not a valid name"),
-        ("storage:\n  mode: object_store", "storage.mode needs another mode than `local`"),
+        ("storage:\n  mode: object_store", "storage.mode object_store needs object storage"),
         ("storage:\n  durable:\n    root: /x", "storage.durable.root needs storage that several brokers share"),
         ("storage:\n  local_retention:\n    size_mb: many", "size_mb is 'many': give a number"),
         ("auth:\n  mode: tls", "auth.mode needs authentication"),
@@ -93,6 +93,8 @@ def test_misspelt_variable_names_the_right_one() -> None:
         ("meta_store:\n  seed_nodes: ['h:1']\n  raft_addr: 0.0.0.0:1", "would take commands from anybody"),
         ("meta_store:\n  type: raft\n  secret: a\n  secret_file: /b", "not both"),
         ("meta_store:\n  type: etcd\n  tls_cert: /c", "go together"),
+        ("meta_store:\n  type: etcd\nstorage:\n  mode: shared_fs", "give both, or neither"),
+        ("storage:\n  mode: shared_fs\n  folder: /x", "for brokers of a cluster"),
     ],
 )
 def test_wrong_file_is_refused_with_what_to_do(tmp_path: Path, text: str, said: str) -> None:
@@ -138,12 +140,19 @@ def test_nested_keys_of_the_original_are_ours() -> None:
         "advertised_addr": "b:1",
         "connect_url": "c:1",
         "data_dir": "/d",
+        "storage.mode": "local",
         "max_unacked_messages": 5,
         "retention_time_s": 172_800,
         "retention_bytes": 20 << 30,
         "journal_file_bytes_max": 512 << 20,
         "journal_file_age_s": 86_400,
     }
+
+
+@pytest.mark.parametrize("storage", [{"root": "/mnt/x"}, {"durable": {"root": "/mnt/x"}}])
+def test_the_shared_folder_of_the_original_is_ours(storage: dict[str, object]) -> None:
+    translated, warnings = translate_original({"storage": {"mode": "shared_fs", **storage}}, "f")
+    assert (translated, warnings) == ({"storage.mode": "shared_fs", "storage.folder": "/mnt/x"}, [])
 
 
 def test_what_changes_nothing_here_is_left_out_of_the_original_s_file_with_a_warning(tmp_path: Path) -> None:

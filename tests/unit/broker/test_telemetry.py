@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.cluster.owner import TopicOwner
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.telemetry.changes import Entity, Mark
@@ -26,6 +27,7 @@ from danube.broker.topics.subscription import AnySubscription
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records.catalog import Records
+from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import OverloadedError
 from danube.model.limits.broker import KIB, MIB, TELEMETRY_SLICE_S
 from danube.model.records.telemetry import TELEMETRY_TOPIC, BrokerReading, Reading, Stamp, decode_record
@@ -34,6 +36,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Caller
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.process import ProcessUsage
+from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
@@ -114,12 +117,14 @@ async def world() -> AsyncIterator[World]:
 @pytest.fixture
 async def broker(world: World) -> AsyncIterator[TellTale]:
     storage = await world.open()
-    records = Records(MemoryStore(world.clock))
+    store = MemoryStore(world.clock)
+    records = Records(store)
     for namespace in ("default", "system"):
         await records.ensure_namespace(namespace)
     tasks = TaskScope("test")
     dispatch = DispatchSettings(window=10, policy=RedeliveryPolicy())
-    topics = Topics(records=records, storage=storage, clock=world.clock, tasks=tasks, dispatch=dispatch)
+    owner = TopicOwner(storage, StorageRecords(store, SystemRng()), 0, is_alone=True)
+    topics = Topics(records=records, storage=storage, owner=owner, clock=world.clock, tasks=tasks, dispatch=dispatch)
     yield TellTale(world, storage, topics, records)
     for topic in list(topics):
         topic.close(ClientDrain(Cause.GOING_DOWN, topic.name))

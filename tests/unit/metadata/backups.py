@@ -24,7 +24,7 @@ RESTORE = "00000000000000cd"
 
 def topic(name: str, topic_id: int, owner: int = 0) -> Entry:
     """A topic's entry; without an owner as versions before clusters wrote it."""
-    record = TopicRecord(TopicName("default", name), topic_id, DispatchStrategy.RELIABLE, 1, 5, owner=owner)
+    record = TopicRecord(TopicName("default", name), topic_id, DispatchStrategy.RELIABLE, 5, broker=owner)
     return Entry(keys.topic(record.name), encode_topic(record), topic_id, topic_id)
 
 

@@ -38,7 +38,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
 NAME = TopicName("default", "orders")
-TOPIC = TopicRecord(NAME, 7, DispatchStrategy.RELIABLE, 3, 1_750_000_000_000, "orders-value")
+TOPIC = TopicRecord(NAME, 7, DispatchStrategy.RELIABLE, 1_750_000_000_000, "orders-value")
 SUBSCRIPTION = SubscriptionRecord(NAME, "s/1", 2**62, SubscriptionType.KEY_SHARED, 5)
 CONSUMER = ConsumerRecord(NAME, "s/1", "ç", 2**62 + 1, ("a*", "日本"), 6)
 

@@ -61,7 +61,7 @@ def other(store: InterruptedStore, records: Records) -> Records:
 
 
 def topic_record(name: TopicName, topic_id: int) -> TopicRecord:
-    return TopicRecord(name, topic_id, RELIABLE, 1, NOW_MS)
+    return TopicRecord(name, topic_id, RELIABLE, NOW_MS)
 
 
 def consumer_record(name: str, subscription: str = "s") -> ConsumerRecord:
@@ -145,7 +145,7 @@ async def test_namespace_with_a_bad_name_is_refused(records: Records) -> None:
 
 async def test_created_topic_reads_back(records: Records) -> None:
     created = await records.create_topic(ORDERS, DispatchStrategy.NON_RELIABLE, NOW_MS, schema_subject="orders-value")
-    assert created == TopicRecord(ORDERS, 1, DispatchStrategy.NON_RELIABLE, 1, NOW_MS, "orders-value")
+    assert created == TopicRecord(ORDERS, 1, DispatchStrategy.NON_RELIABLE, NOW_MS, "orders-value")
     assert await records.topic(ORDERS) == created
     assert await records.topic(TopicName("default", "other")) is None
 

@@ -237,7 +237,7 @@ def filled(path: Path) -> None:
     with closing(SqliteFile.open(path)) as file:
         for number in range(1, 4):
             name = TopicName("default", f"t{number}")
-            record = TopicRecord(name=name, topic_id=number, strategy=DispatchStrategy.RELIABLE, epoch=1, created_ms=1)
+            record = TopicRecord(name=name, topic_id=number, strategy=DispatchStrategy.RELIABLE, created_ms=1)
             writes = (Put(keys.topic(name), encode_topic(record)), Put(keys.TOPIC_ID_COUNTER, encode_counter(number)))
             file.apply(Transact(Transaction(f"id{number}", (), writes)))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from danube.broker.cluster.owner import TopicOwner
 from danube.data_folder.data_folder import METADATA, DataFolder, open_data_folder, read_identity
 from danube.data_folder.metadata_view import MetadataView, read_metadata_view
 from danube.metadata.records.catalog import Records
@@ -38,7 +39,7 @@ class Life:
 
     storage: Storage
     metadata: Records
-    epochs: int = 1
+    owner: TopicOwner
     logs: dict[str, TieredLog] = field(default_factory=dict)
 
     async def topic(self, name: str) -> TieredLog:
@@ -49,7 +50,8 @@ class Life:
             record = await self.metadata.topic(parsed)
             if record is None:
                 record = await self.metadata.create_topic(parsed, DispatchStrategy.RELIABLE, 1_000)
-            self.logs[name] = self.storage.topic(record.topic_id, record.epoch)
+            await self.owner.own([record])
+            self.logs[name] = self.storage.topic(record.topic_id, self.storage.epoch(record.topic_id))
         return self.logs[name]
 
     async def fill(self, name: str, count: int, size: int = 200) -> None:
@@ -111,12 +113,12 @@ class FolderWorld:
             runners = [BlockingThread(name) for name in ("write", "read", "cut")]
             for runner in runners:
                 stack.push_async_callback(runner.aclose)
-            metadata = Records(store)
+            metadata, stored = Records(store), StorageRecords(store, SystemRng())
             environment = StorageEnvironment(
                 disk=self.disk,
                 clock=self.clock,
                 rng=SystemRng(),
-                records=StorageRecords(store, SystemRng()),
+                records=stored,
                 runner=runners[0],
                 read_runner=runners[1],
                 flush_runner=runners[2],
@@ -127,7 +129,7 @@ class FolderWorld:
             storage = await Storage.open(environment, known_topics=known_topics, has_begun=folder.identity.has_journal)
             stack.push_async_callback(storage.close)
             await runners[0].run(lambda: folder.adopt("", is_shared=False, has_journal=True))
-            return await work(Life(storage, metadata))
+            return await work(Life(storage, metadata, TopicOwner(storage, stored, folder.broker_id, is_alone=True)))
 
     def known(self) -> MetadataView:
         return read_metadata_view(self.path)

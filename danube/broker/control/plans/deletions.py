@@ -8,6 +8,7 @@ from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.topics.subscription import ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.admin import Unsubscribe
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.plans.plan import Arguments, Impact, fingerprint_of
@@ -25,7 +26,7 @@ def deletions(
         name = TopicName.parse(*texts("delete_topic", arguments, "topic"))
 
         async def impact() -> Impact:
-            return _deleted_topic(name, topics.deletable(name))
+            return _deleted_topic(name, *topics.deletable(name))
 
         return PlannedCall(impact, lambda extra_writes: topics.delete(name, extra_writes=extra_writes))
 
@@ -51,15 +52,17 @@ def deletions(
     return destroying(delete_topic, delete_namespace, unsubscribe)
 
 
-def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
-    """Impact of deleting a topic, or all partitions of a base name."""
+def _deleted_topic(name: TopicName, found: Sequence[AnyTopic], elsewhere: Sequence[TopicRecord]) -> Impact:
+    """The impact of deleting a topic, or all partitions of a base name; what other brokers serve is not looked into."""
+    names = sorted([*(topic.record.name for topic in found), *(record.name for record in elsewhere)])
+    ids = [[record.topic_id] for record in elsewhere]
     subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
     logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
     messages = sum(log.durable_end - log.start_offset for log in logs)
     stored_bytes = sum(log.body_bytes for log in logs)
     producers = sum(len(topic.producers) for topic in found)
     consumers = sum(each.connected() for topic in found for each in topic.subscriptions.values())
-    partitions = "" if found[0].record.name == name else f", which has {count_text(len(found), 'partition')}"
+    partitions = "" if names[0] == name else f", which has {count_text(len(names), 'partition')}"
     return Impact(
         changes=(
             f"Delete topic {name}{partitions}.",
@@ -70,17 +73,18 @@ def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
         irreversible=(
             *if_any(messages, f"{{}} of {stored_bytes:,} bytes cannot be read any more.", "stored message"),
             *if_any(len(subscriptions), "{} cannot be taken up again.", "subscription"),
+            *if_any(len(elsewhere), "What {} hold is not counted: other brokers serve them.", "topic"),
             "A topic of this name that is made later begins empty, at offset 0.",
         ),
-        topics=tuple(topic.name for topic in found[:PLAN_NAMES_MAX]),
-        topic_count=len(found),
+        topics=tuple(map(str, names[:PLAN_NAMES_MAX])),
+        topic_count=len(names),
         subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
         subscription_count=len(subscriptions),
         producers=producers,
         consumers=consumers,
         messages=messages,
         bytes=stored_bytes,
-        fingerprint=fingerprint_of([_identity(topic, topic.subscriptions) for topic in found]),
+        fingerprint=fingerprint_of([*(_identity(topic, topic.subscriptions) for topic in found), *ids]),
     )
 
 

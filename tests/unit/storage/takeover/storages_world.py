@@ -7,7 +7,7 @@ from typing import Any
 
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records.journals import JournalRecords
-from danube.metadata.records.storage import StorageRecords, add_storage_record, add_tombstone
+from danube.metadata.records.storage import StorageRecords, add_ownership, add_tombstone
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.subscription import Cursor
@@ -46,7 +46,7 @@ class StoragesWorld:
         """Have topics created in the metadata."""
         builder = TransactionBuilder(self.metadata)
         for topic_id in topic_ids:
-            add_storage_record(builder, topic_id)
+            add_ownership(builder, topic_id)
         await self.metadata.transact(builder.transaction(f"create {topic_ids}"))
 
     async def start(
@@ -57,7 +57,9 @@ class StoragesWorld:
         if metadata is not None:
             records, journals = StorageRecords(metadata, self.rng), JournalRecords(metadata, self.rng)
         disk = self.disks[number] = self.disk.join() if isinstance(self.disk, SimDisk) else self.disk
-        names = ("runner", "read_runner", "flush_runner")
+        writer, reader, flusher = (
+            runners.get(name) or self._runner(name) for name in ("runner", "read_runner", "flush_runner")
+        )
         environment = SharedEnvironment(
             disk=disk,
             records=records,
@@ -66,7 +68,9 @@ class StoragesWorld:
             rng=self.rng,
             broker_id=number,
             settings=self.settings,
-            **{name: runners.get(name) or self._runner(name) for name in names},
+            runner=writer,
+            read_runner=reader,
+            flush_runner=flusher,
         )
         storage = await SharedStorage.open_shared(environment)
         self._open[number] = storage

@@ -1,0 +1,197 @@
+"""Topics of the cluster with their owners, as the newest watch events have them; a standalone broker knows none."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+from danube.broker.cluster.assignment import fewest_topics
+from danube.metadata.records import keys
+from danube.metadata.records.cluster import BrokerDrain, BrokerRegistration, decode_drain
+from danube.metadata.records.record_format import TopicRecord, TopicStorage, decode_topic, decode_topic_storage
+from danube.metadata.records.storage import owner_of
+from danube.metadata.store import Entry
+from danube.model.errors import MetadataError, TopicNotServedError
+from danube.model.ownership import OwnershipState, StorageMode, TopicOwnership
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
+from danube.model.topic import DispatchStrategy, TopicName
+
+_log = logging.getLogger(__name__)
+
+Running = Callable[[], Mapping[int, BrokerRegistration]]
+"""The brokers that run, by id."""
+
+
+def _nobody() -> Mapping[int, BrokerRegistration]:
+    return {}
+
+
+class ClusterTopics:
+    """All topics by name, kept up to date by `follow_…`; a moment late after a move or a creation."""
+
+    def __init__(self, own_id: int = 0, running: Running = _nobody, mode: StorageMode = StorageMode.LOCAL) -> None:
+        self.own_id = own_id
+        """This broker; 0 for one that stands alone."""
+        self.mode = mode
+        self._running = running
+        self._records: dict[str, TopicRecord] = {}
+        self._names: dict[int, str] = {}
+        """By topic id."""
+        self._partitions: dict[str, set[str]] = {}
+        """Names by the base name."""
+        self._storage: dict[int, TopicStorage] = {}
+        self._drains: dict[int, BrokerDrain] = {}
+        self._listeners: list[Callable[[TopicRecord | None, TopicRecord | None], None]] = []
+
+    def __iter__(self) -> Iterator[TopicRecord]:
+        return iter(self._records.values())
+
+    @property
+    def is_cluster(self) -> bool:
+        """True if there may be other brokers."""
+        return self.own_id != 0
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerDrain | None]:
+        """The brokers that run, each with its drain if it has one."""
+        return {broker_id: self._drains.get(broker_id) for broker_id in self._running()}
+
+    def drain_of(self, broker_id: int) -> BrokerDrain | None:
+        """The drain of a broker, if topics are to leave it."""
+        return self._drains.get(broker_id)
+
+    def on_change(self, listener: Callable[[TopicRecord | None, TopicRecord | None], None]) -> None:
+        """Have `listener` called with a topic's record before and after a change of it, or of its owner."""
+        self._listeners.append(listener)
+
+    def find(self, name: str) -> TopicRecord | None:
+        """The topic of this name."""
+        return self._records.get(name)
+
+    def partitions_of(self, base: TopicName) -> list[TopicName]:
+        """The partitions of a base name, in no order."""
+        return [self._records[name].name for name in self._partitions.get(str(base), ())]
+
+    def ownership(self, record: TopicRecord) -> TopicOwnership:
+        """Ownership of a topic."""
+        return ownership_of(record, self._storage.get(record.topic_id))
+
+    def ownerships(self) -> list[TopicOwnership]:
+        """Ownership of every topic."""
+        return [self.ownership(record) for record in self]
+
+    def is_assigned_here(self, record: TopicRecord) -> bool:
+        """True while this very topic is assigned to this broker."""
+        known = self._records.get(str(record.name))
+        return known is not None and (known.topic_id, known.broker) == (record.topic_id, self.own_id)
+
+    def state(self, record: TopicRecord) -> OwnershipState:
+        """State of a topic."""
+        if not self.is_cluster:
+            return OwnershipState.SERVED
+        return self.ownership(record).state(self.mode, self._running())
+
+    def choose(self, count: int) -> list[int] | None:
+        """The brokers that new topics are to be assigned to: those with the fewest; None for this one."""
+        chosen = fewest_topics(self.ownerships(), self.brokers, count) if self.is_cluster else []
+        return chosen if len(chosen) == count else None
+
+    def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
+        """The other broker that serves a topic; None for this one. Raises TopicNotServedError while no broker does."""
+        owner = self.ownership(record).owner
+        if not self.is_cluster or owner == self.own_id:
+            return None
+        broker = self._running().get(owner)
+        if broker is None:
+            raise self.refusal(record)
+        return broker
+
+    def refusal(self, record: TopicRecord) -> TopicNotServedError:
+        """The error of a call about a topic that this broker does not serve."""
+        topic, running = self.ownership(record), self._running()
+        owner = running.get(topic.owner)
+        match topic.state(self.mode, running):
+            case OwnershipState.OPENING:
+                reason = f"is being opened by broker {topic.broker}: try again in a moment"
+            case OwnershipState.WAITING:
+                reason = f"waits for broker {topic.owner}, which has its messages and does not run: start that broker"
+            case OwnershipState.UNASSIGNED:
+                reason = f"is assigned to broker {topic.broker}, which does not run at the moment: try again"
+            case _ if owner is not None and topic.owner != self.own_id:
+                admin = f" (administrators: {owner.admin_url})"
+                reason = f"is served by broker {topic.owner} at {owner.broker_url}{admin}: look it up again and retry"
+            case _:
+                reason = "is not served here at the moment: look it up again and retry"
+        return TopicNotServedError(f"{record.name} {reason}")
+
+    def follow_topic(self, key: str, entry: Entry | None) -> None:
+        """Apply a change or the deletion of a topic's key."""
+        try:
+            name = keys.parse_topic(key)
+            record = decode_topic(entry) if entry else None
+        except MetadataError as error:
+            _log.warning("a topic cannot be read, and is left out: %s", error)
+            return
+        before = self._forget(name)
+        if record is not None:
+            self._records[str(name)] = record
+            self._names[record.topic_id] = str(name)
+            if name.base is not None:
+                self._partitions.setdefault(str(name.base), set()).add(str(name))
+        self._notify(before, record)
+
+    def follow_owner(self, key: str, entry: Entry | None) -> None:
+        """Apply a change or the deletion of an ownership's key."""
+        try:
+            topic_id = keys.parse_stored_topic(key)
+            storage = decode_topic_storage(entry) if entry else None
+        except MetadataError as error:
+            _log.warning("the owner of a topic cannot be read, and is left out: %s", error)
+            return
+        before = self._storage.pop(topic_id, None)
+        if storage is not None:
+            self._storage[topic_id] = storage
+        name = self._names.get(topic_id)
+        if name is not None and _owner(before) != _owner(storage):
+            self._notify(self._records[name], self._records[name])
+
+    def follow_drain(self, key: str, entry: Entry | None) -> None:
+        """Apply a change or the end of a broker's drain."""
+        try:
+            self._drains.pop(keys.parse_drained_broker(key), None)
+            if entry is not None:
+                drain = decode_drain(entry)
+                self._drains[drain.broker_id] = drain
+        except MetadataError as error:
+            _log.warning("the drain of a broker cannot be read, and is left out: %s", error)
+        self._notify(None, None)
+
+    def _notify(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
+        for listener in self._listeners:
+            listener(before, after)
+
+    def _forget(self, name: TopicName) -> TopicRecord | None:
+        before = self._records.pop(str(name), None)
+        if before is not None:
+            self._names.pop(before.topic_id, None)
+        if name.base is not None:
+            names = self._partitions.get(str(name.base), set())
+            names.discard(str(name))
+            if not names:
+                self._partitions.pop(str(name.base), None)
+        return before
+
+
+def ownership_of(record: TopicRecord, storage: TopicStorage | None) -> TopicOwnership:
+    """Ownership of a topic, by its two records."""
+    return TopicOwnership(
+        topic_id=record.topic_id,
+        namespace=record.name.namespace,
+        is_reliable=record.strategy is DispatchStrategy.RELIABLE,
+        owner=owner_of(storage, record.broker),
+        epoch=storage.epoch if storage else 0,
+        broker=record.broker,
+        is_pinned=record.name.namespace == SYSTEM_NAMESPACE,
+    )
+
+
+def _owner(storage: TopicStorage | None) -> tuple[int, int] | None:
+    return (storage.owner, storage.epoch) if storage else None

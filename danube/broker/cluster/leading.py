@@ -1,0 +1,63 @@
+"""Work of the leading broker: assigns topics that have no broker, or whose broker is drained.
+
+It goes by the whole state on every change and on a timer, so a new leader needs no memory of the one before.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from danube.broker.cluster.assignment import assign
+from danube.broker.cluster.member import Cluster
+from danube.metadata.cluster.reconcile import Reconciler
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.cluster import BrokerDrain
+from danube.model.limits.metadata import ABSENT_BROKER_GRACE_S, ASSIGNMENTS_PER_CHANGE_MAX, PLACEMENT_INTERVAL_S
+from danube.runtime.clock import Clock, sleep_for
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
+
+
+class Leading:
+    """This broker's part as leader; it does nothing while another one leads."""
+
+    def __init__(self, cluster: Cluster, records: Records, clock: Clock) -> None:
+        self._cluster = cluster
+        self._records = records
+        self._clock = clock
+        self._started_s = clock.monotonic_s()
+        self._reconciler = Reconciler(clock, self._reconcile, "topics cannot be assigned")
+        cluster.topics.on_change(lambda _before, _after: self._reconciler.wake())
+        cluster.registry.on_change(self._reconciler.wake)
+        cluster.election.on_change(self._reconciler.wake)
+
+    def start(self, tasks: TaskScope) -> None:
+        """Begin, in tasks of this scope."""
+        tasks.spawn(self._reconciler.run(), "assign topics")
+        tasks.spawn(self._wake_on_time(), "assignment timer")
+
+    async def _wake_on_time(self) -> None:
+        while True:
+            await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
+            self._reconciler.wake()
+
+    async def _reconcile(self) -> None:
+        if not self._cluster.election.is_leader:
+            return
+        topics = self._cluster.topics
+        records = {record.topic_id: record for record in topics}
+        wanted = list(assign(topics.ownerships(), self._present(), topics.mode))
+        for start in range(0, len(wanted), ASSIGNMENTS_PER_CHANGE_MAX):
+            part = wanted[start : start + ASSIGNMENTS_PER_CHANGE_MAX]
+            done = await self._records.assign([(records[one.topic.topic_id], one.broker) for one in part])
+            _log.info("assigned %d topics to other brokers, such as %s", done, records[part[0].topic.topic_id].name)
+
+    def _present(self) -> Mapping[int, BrokerDrain | None]:
+        """The brokers that run, and those that this one has not seen yet: a cluster does not start all at once."""
+        present = dict(self._cluster.topics.brokers)
+        if self._clock.monotonic_s() < self._started_s + ABSENT_BROKER_GRACE_S:
+            gone = self._cluster.registry.gone
+            for topic in self._cluster.topics.ownerships():
+                for broker_id in {topic.owner, topic.broker} - {0} - gone.keys() - present.keys():
+                    present[broker_id] = BrokerDrain(broker_id=broker_id, parallel_moves=0)
+        return present

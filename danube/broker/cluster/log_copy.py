@@ -1,0 +1,181 @@
+"""Copy of a topic's log from the disk of its owner to that of this broker, its next owner.
+
+The owner serves the topic while its segments are copied, as often as it takes for little to be left; then it pauses the
+topic, and what is left is copied. The topic is this broker's by compare-and-set on the ownership that the owner named
+in the pause: an owner that has resumed meanwhile has changed it.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from danube.metadata.records.catalog import TopicRecord
+from danube.metadata.records.storage import StorageRecords
+from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment
+from danube.model.errors import DamagedDataError, StorageChangedError
+from danube.model.limits.broker import (
+    CARRY_BYTES_PER_S,
+    CARRY_CALL_TIMEOUT_S,
+    CARRY_PASSES_MAX,
+    CARRY_PAUSE_S_MAX,
+    CARRY_PIECE_BYTES_MAX,
+    CARRY_TAIL_BYTES,
+)
+from danube.rpc.address import host_and_port
+from danube.rpc.carrier import Carrier, Channel
+from danube.runtime.clock import Clock
+from danube.storage.segment.manifest import Manifest, Segment, segment_name
+from danube.storage.segment.manifest_format import decode_manifest
+from danube.storage.store import Storage
+from danube.wire import control_messages as wire
+
+if TYPE_CHECKING:
+    from danube.broker.cluster.member import Cluster
+
+
+class LogCopies:
+    """Copies of logs that are under way to this broker."""
+
+    def __init__(
+        self, carrier: Carrier, storage: Storage, stored: StorageRecords, cluster: "Cluster", *, clock: Clock
+    ) -> None:
+        self._carrier = carrier
+        self._storage = storage
+        self._stored = stored
+        self._cluster = cluster
+        self._clock = clock
+        self._running: dict[int, LogCopy] = {}
+
+    async def copy(self, record: TopicRecord) -> None:
+        """Copy the log of a topic from its owner, and own it. Raises DanubeError: nothing has changed then."""
+        topics = self._cluster.topics
+        owner = topics.server_of(record)
+        if owner is None:
+            raise StorageChangedError(f"{record.name} is this broker's already")
+        channel = self._carrier.connect(host_and_port(owner.admin_url))
+        copy = self._running[record.topic_id] = LogCopy(
+            record,
+            channel,
+            self._storage,
+            self._stored,
+            broker_id=topics.own_id,
+            clock=self._clock,
+            is_wanted=lambda: topics.is_assigned_here(record),
+        )
+        try:
+            await copy.run()
+        finally:
+            del self._running[record.topic_id]
+            await channel.close()
+
+    def progress(self, topic_id: int) -> tuple[int, int] | None:
+        """Bytes of a log that are copied, and of all of it; None when no copy is under way."""
+        copy = self._running.get(topic_id)
+        return (copy.copied_bytes, copy.total_bytes) if copy is not None else None
+
+
+class LogCopy:
+    """One attempt to copy the log of a topic."""
+
+    def __init__(
+        self,
+        record: TopicRecord,
+        channel: Channel,
+        storage: Storage,
+        stored: StorageRecords,
+        *,
+        broker_id: int,
+        clock: Clock,
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """`channel` is to the owner. It is given up once the topic is not `is_wanted()` here any more."""
+        self._record = record
+        self._channel = channel
+        self._storage = storage
+        self._stored = stored
+        self._broker_id = broker_id
+        self._clock = clock
+        self._is_wanted = is_wanted
+        self._free_s = clock.monotonic_s()
+        self.copied_bytes = self.total_bytes = 0
+
+    async def run(self) -> None:
+        """Copy the log, and own the topic. Raises DanubeError; then its owner serves it on, or again."""
+        for _ in range(CARRY_PASSES_MAX):
+            offered, _revision = await self._offer(CarryStep.COPY)
+            if await self._copy(offered, is_paced=True) < CARRY_TAIL_BYTES:
+                break
+        try:
+            async with asyncio.timeout(CARRY_PAUSE_S_MAX / 2):
+                await self._own()
+        except TimeoutError:
+            raise StorageChangedError(f"what was left of {self._record.name} took too long to copy") from None
+        finally:
+            await self._give_up_unless_owned()
+
+    async def _own(self) -> None:
+        manifest, revision = await self._offer(CarryStep.PAUSE)
+        await self._copy(manifest, is_paced=False)
+        await self._storage.carry.put_manifest(manifest)
+        record = await self._stored.get(self._record.topic_id, linearizable=True)
+        if record.revision != revision:
+            raise StorageChangedError(f"the owner of {self._record.name} serves it again")
+        (owned,) = await self._stored.own([record], self._broker_id)
+        self._storage.carry.adopt(owned, manifest)
+
+    async def _give_up_unless_owned(self) -> None:
+        stored = await self._stored.get(self._record.topic_id)
+        if stored.owner != self._broker_id:
+            await self._ask(CarryStep.RESUME)
+
+    async def _offer(self, step: CarryStep) -> tuple[Manifest, int]:
+        offer = await self._ask(step)
+        manifest = decode_manifest(offer.manifest)
+        if manifest is None or manifest.topic_id != self._record.topic_id:
+            raise DamagedDataError(f"the manifest of {self._record.name} is not what was written")
+        self.total_bytes = manifest.file_bytes
+        return manifest, offer.revision
+
+    async def _ask(self, step: CarryStep) -> CarryOffer:
+        wanted = PrepareCarry(topic=self._record.name, topic_id=self._record.topic_id, step=step)
+        request = wire.PREPARE_CARRY.encode(wanted)
+        answer = await self._channel.call("/danube.control.Carry/Prepare", request, timeout_s=CARRY_CALL_TIMEOUT_S)
+        return wire.CARRY_OFFER.decode(answer)
+
+    async def _copy(self, manifest: Manifest, *, is_paced: bool) -> int:
+        """Copy the segments that are missing; answers their bytes."""
+        missing = await self._storage.carry.missing(manifest)
+        self.copied_bytes = manifest.file_bytes - sum(one.file_bytes for one in missing)
+        for segment in missing:
+            content = await self._read(segment, is_paced=is_paced)
+            await self._storage.carry.put(manifest.topic_id, segment, content)
+        return sum(one.file_bytes for one in missing)
+
+    async def _read(self, segment: Segment, *, is_paced: bool) -> list[bytes]:
+        name = segment_name(self._record.topic_id, segment).rpartition("/")[2]
+        pieces: list[bytes] = []
+        for position in range(0, segment.file_bytes, CARRY_PIECE_BYTES_MAX):
+            if not self._is_wanted():
+                raise StorageChangedError(f"{self._record.name} is not assigned to this broker any more")
+            length = min(CARRY_PIECE_BYTES_MAX, segment.file_bytes - position)
+            if is_paced:
+                await self._pace(length)
+            pieces.append(await self._piece(name, position, length))
+            self.copied_bytes += length
+        return pieces
+
+    async def _piece(self, name: str, position: int, length: int) -> bytes:
+        wanted = ReadSegment(topic_id=self._record.topic_id, name=name, position=position, length=length)
+        request = wire.READ_SEGMENT.encode(wanted)
+        answer = await self._channel.call("/danube.control.Carry/ReadSegment", request, timeout_s=CARRY_CALL_TIMEOUT_S)
+        piece = wire.SEGMENT_PIECE.decode(answer)
+        if len(piece.content) != length or zlib.crc32(piece.content) != piece.checksum:
+            raise DamagedDataError(f"bytes {position} to {position + length} of {name} came damaged")
+        return piece.content
+
+    async def _pace(self, length: int) -> None:
+        """Wait for as long as the rate asks for."""
+        now_s = self._clock.monotonic_s()
+        self._free_s = max(self._free_s, now_s) + length / CARRY_BYTES_PER_S
+        await self._clock.sleep_until(self._free_s)

@@ -1,0 +1,133 @@
+"""Ownership of topics by this broker, in metadata and storage: acquired, and released."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from danube.broker.cluster.cluster_topics import ClusterTopics, ownership_of
+from danube.metadata.records.catalog import TopicRecord
+from danube.metadata.records.record_format import TopicStorage
+from danube.metadata.records.storage import StorageRecords
+from danube.model.errors import DanubeError
+from danube.model.limits.broker import STORAGE_POINTERS_MAX
+from danube.model.topic import DispatchStrategy
+from danube.storage.store import Storage
+from danube.storage.takeover.release import Stop
+from danube.storage.takeover.shared_storage import SharedStorage
+
+_log = logging.getLogger(__name__)
+
+
+class TopicOwner:
+    """Owns topics on behalf of one broker.
+
+    A reliable topic of a shared folder is owned by the journal that its newest epoch is in, any other one by its
+    record alone.
+    """
+
+    def __init__(self, storage: Storage, stored: StorageRecords, broker_id: int, *, is_alone: bool) -> None:
+        self._storage = storage
+        self._stored = stored
+        self._broker_id = broker_id
+        self._is_alone = is_alone
+
+    async def owned(self, records: Iterable[TopicRecord]) -> list[TopicRecord]:
+        """Those of these topics that this broker owns, ready to be opened. Raises MetadataError."""
+        stored = await self._stored.all()
+        mine = [record for record in records if self._is_own(record, stored.get(record.topic_id))]
+        self._enter(mine, stored)
+        return mine
+
+    async def own_new(self, records: Sequence[TopicRecord]) -> list[TopicRecord]:
+        """Those of these new topics that are assigned to this broker: its own now, ready to be opened.
+
+        Raises as `own`.
+        """
+        mine = [one for one in records if one.broker == self._broker_id]
+        if isinstance(self._storage, SharedStorage):
+            acquired = await self._storage.acquire([one.topic_id for one in mine if self._is_shared(one)])
+            mine = [one for one in mine if not self._is_shared(one) or one.topic_id in acquired]
+        self._enter(mine, await self._records_of([one for one in mine if not self._is_shared(one)]))
+        return mine
+
+    async def own(self, records: Sequence[TopicRecord]) -> frozenset[int]:
+        """Own these topics; answers the ids of those that are this broker's now, ready to be opened.
+
+        Topics that another broker has released, or had when it died, are opened; those of a shared folder as
+        `SharedStorage.acquire` does it. Raises StorageChangedError where another broker was faster, MetadataError, and
+        as `SharedStorage.acquire`.
+        """
+        shared = [one.topic_id for one in records if self._is_shared(one)]
+        others = [one for one in records if not self._is_shared(one)]
+        owned = await self._own_records(others) if others else frozenset()
+        if not shared or not isinstance(self._storage, SharedStorage):
+            return owned
+        try:
+            return owned | await self._storage.acquire(shared)
+        except DanubeError as error:
+            owned |= self._storage.owned & frozenset(shared)
+            if not owned:
+                raise
+            _log.warning("some topics cannot be owned for now, %d can: %s", len(owned), error)
+            return owned
+
+    async def abandon(self, topic_ids: Iterable[int]) -> None:
+        """Remove logs on this broker's disk whose topics are other brokers' by now. Raises MetadataError."""
+        if isinstance(self._storage, SharedStorage):
+            return
+        for topic_id in topic_ids:
+            stored = await self._stored.get(topic_id, linearizable=True)
+            if stored.owner not in {0, self._broker_id}:
+                await self._storage.carry.abandon(topic_id)
+
+    async def sweep_strange(self, topics: ClusterTopics) -> None:
+        """Remove logs on this broker's disk of topics that it does not own, and is not about to.
+
+        Raises MetadataError, StorageUnavailableError.
+        """
+        if isinstance(self._storage, SharedStorage):
+            return
+        arriving = {one.topic_id for one in topics if one.broker == self._broker_id}
+        await self.abandon(set(await self._storage.carry.strange()) - arriving)
+
+    async def check_fence(self, on_fenced: Callable[[], None]) -> None:
+        """Call `on_fenced` if others have taken over what this broker owned. Raises StorageUnavailableError."""
+        if isinstance(self._storage, SharedStorage) and await self._storage.is_fenced():
+            on_fenced()
+
+    async def release(self, record: TopicRecord, stop: Stop) -> None:
+        """Release a topic, so that another broker can own it; `stop` ends its service. Raises as its storage does."""
+        if isinstance(self._storage, SharedStorage) and self._is_shared(record):
+            await self._storage.release(record.topic_id, stop)
+            return
+        await stop()
+        stored = await self._stored.get(record.topic_id)
+        if stored.owner == self._broker_id:
+            await self._stored.disown(stored)
+
+    async def _own_records(self, records: Collection[TopicRecord]) -> frozenset[int]:
+        stored = await self._records_of(records)
+        there = [one for one in stored.values() if one.revision or self._is_alone]
+        for start in range(0, len(there), STORAGE_POINTERS_MAX):
+            for record in await self._stored.own(there[start : start + STORAGE_POINTERS_MAX], self._broker_id):
+                stored[record.topic_id] = record
+        self._enter(records, stored)
+        return frozenset(one.topic_id for one in there)
+
+    async def _records_of(self, records: Collection[TopicRecord]) -> dict[int, TopicStorage]:
+        ids = [one.topic_id for one in records]
+        return {each: await self._stored.get(each, linearizable=each == ids[0]) for each in ids}
+
+    def _enter(self, records: Iterable[TopicRecord], stored: dict[int, TopicStorage]) -> None:
+        for record in records:
+            if record.strategy is DispatchStrategy.RELIABLE and not self._is_shared(record):
+                self._storage.enter(stored.get(record.topic_id) or TopicStorage(record.topic_id))
+
+    def _is_shared(self, record: TopicRecord) -> bool:
+        return isinstance(self._storage, SharedStorage) and record.strategy is DispatchStrategy.RELIABLE
+
+    def _is_own(self, record: TopicRecord, stored: TopicStorage | None) -> bool:
+        if self._is_alone:
+            return True
+        if isinstance(self._storage, SharedStorage) and self._is_shared(record):
+            return record.topic_id in self._storage.owned
+        return ownership_of(record, stored).owner == self._broker_id

@@ -1,0 +1,248 @@
+"""Placement: has this broker serve the topics that metadata says, and no others.
+
+It goes by what metadata says now, not by what was announced: after each change it works out the next action of every
+topic anew. An action that fails is tried again, unless something else is to be done by then.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.cluster.log_copy import LogCopies
+from danube.broker.cluster.member import Cluster
+from danube.broker.cluster.next_action import Action, next_action
+from danube.broker.cluster.owner import TopicOwner
+from danube.broker.control.carrying import Carrying
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.moves import Moves
+from danube.metadata.cluster.reconcile import Reconciler
+from danube.metadata.records.catalog import TopicRecord
+from danube.model.errors import DanubeError, TopicExistsError, TopicNotServedError
+from danube.model.limits.broker import CARRIES_AT_ONCE_MAX
+from danube.model.limits.metadata import (
+    LEAVE_LOOK_S,
+    LEAVE_TIMEOUT_S,
+    PLACEMENT_INTERVAL_S,
+    PLACEMENT_RETRY_S,
+    RELEASES_AT_ONCE_MAX,
+)
+from danube.model.subscription import Cursor
+from danube.runtime.clock import Clock, sleep_for
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
+
+
+class Placement:
+    """Opens, releases and closes topics of one broker of a cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: Topics,
+        moves: Moves,
+        owner: TopicOwner,
+        *,
+        carrying: Carrying,
+        copies: LogCopies,
+        clock: Clock,
+        on_fenced: Callable[[], None],
+    ) -> None:
+        """`on_fenced` is called once others have taken over all topics of this broker: it is to start again."""
+        self._cluster = cluster
+        self._topics = topics
+        self._moves = moves
+        self._owner = owner
+        self._carrying = carrying
+        self._copies = copies
+        self._clock = clock
+        self._on_fenced = on_fenced
+        self._reconciler = Reconciler(clock, self._reconcile, "topics of this broker are not where they should be")
+        self._tasks = TaskScope("placement")
+        self._releasing: set[int] = set()
+        self._copying: set[int] = set()
+        self._deleted: dict[int, TopicRecord] = {}
+        """Topics that the metadata does not have any more, by id, and that may be served here."""
+        self._cut_off = ClientDrain(Cause.CUT_OFF, "this broker")
+        carrying.on_resume(self._reconciler.wake)
+        cluster.topics.on_change(self._changed)
+        cluster.registry.on_change(self._reconciler.wake)
+        cluster.keeper.on_change(self._lease_changed)
+
+    def start(self) -> None:
+        """Begin; `close` ends it."""
+        self._tasks.spawn(self._reconciler.run(), "placement")
+        self._tasks.spawn(self._wake_on_time(), "placement timer")
+        self._tasks.spawn(self._sweep_strange(), "sweep logs of other brokers")
+        self._reconciler.wake()
+
+    async def close(self) -> None:
+        """Open and release nothing any more. Idempotent."""
+        await self._tasks.close()
+
+    async def leave(self) -> None:
+        """Have the others serve what this broker can release, before it stops: for LEAVE_TIMEOUT_S at most."""
+        cluster = self._cluster
+        if len(cluster.registry.brokers) < 2 or not cluster.keeper.lease_id:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await cluster.announce_leave()
+                while any(not self._stays(topic.record) for topic in self._topics) or self._topics.unloaded:
+                    await sleep_for(self._clock, LEAVE_LOOK_S)
+        except TimeoutError:
+            _log.warning("%d topics of this broker are left to be taken over: the time is up", len(self._topics))
+        except DanubeError as error:
+            _log.warning("topics of this broker are left to be taken over: %s", error)
+
+    async def _wake_on_time(self) -> None:
+        while True:
+            await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
+            self._reconciler.wake()
+
+    async def _sweep_strange(self) -> None:
+        """Once: files of topics that were carried away, or not to the end, while this broker did not run."""
+        while True:
+            try:
+                await self._owner.sweep_strange(self._cluster.topics)
+            except DanubeError as error:
+                _log.warning("logs of other brokers' topics cannot be looked for: %s", error)
+                await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
+            else:
+                return
+
+    def _changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
+        if before is not None and (after is None or after.topic_id != before.topic_id):
+            self._deleted[before.topic_id] = before
+        if after is not None:
+            self._topics.follow_topic(after)
+        self._reconciler.wake()
+
+    def _lease_changed(self) -> None:
+        """Without a lease others may serve this broker's topics: it takes no messages for them until it has one."""
+        if self._cluster.keeper.lease_id:
+            self._resume_publishes()
+        else:
+            for topic in self._topics:
+                if topic.drain is None and not self._stays(topic.record):
+                    topic.refuse_publishes(self._cut_off)
+        self._reconciler.wake()
+
+    def _resume_publishes(self) -> None:
+        for topic in self._topics:
+            if topic.drain is self._cut_off:
+                topic.accept_publishes()
+
+    def _stays(self, record: TopicRecord) -> bool:
+        """True for a topic that no other broker takes over while this one is away."""
+        topic = self._cluster.topics.ownership(record)
+        return topic.is_pinned or topic.stays_with_disk(self._cluster.topics.mode)
+
+    async def _reconcile(self) -> None:
+        await self._owner.check_fence(self._on_fenced)
+        await self._close_deleted()
+        await self._drain_moved()
+        due = self._due()
+        for record in due.get(Action.CLOSE, ()):
+            _log.info("%s is another broker's by now, and is closed here", record.name)
+            await self._moves.close_lost(record.name)
+        if not self._cluster.keeper.lease_id:  # the others take this broker for dead
+            return
+        for record in due.get(Action.RELEASE, ())[: RELEASES_AT_ONCE_MAX - len(self._releasing)]:
+            self._releasing.add(record.topic_id)
+            self._tasks.spawn(self._release(record), f"release {record.name}")
+        for record in due.get(Action.CARRY, ())[: CARRIES_AT_ONCE_MAX - len(self._copying)]:
+            self._copying.add(record.topic_id)
+            self._tasks.spawn(self._carry(record), f"carry {record.name}")
+        await self._open([*due.get(Action.OPEN, ()), *due.get(Action.RESUME, ())])
+
+    def _due(self) -> dict[Action, list[TopicRecord]]:
+        topics, running = self._cluster.topics, self._cluster.registry.brokers
+        due: dict[Action, list[TopicRecord]] = {}
+        for record in topics:
+            served = self._topics.find(str(record.name))
+            if served and served.record.topic_id != record.topic_id:
+                continue
+            if record.topic_id in self._releasing | self._copying or self._carrying.is_paused(record.topic_id):
+                continue
+            action = next_action(
+                topics.ownership(record),
+                own_id=topics.own_id,
+                is_served=served is not None,
+                running=running,
+                mode=topics.mode,
+            )
+            if action is not Action.NOTHING:
+                due.setdefault(action, []).append(record)
+        return due
+
+    async def _open(self, records: Sequence[TopicRecord]) -> None:
+        if not records:
+            return
+        owned = await self._owner.own(records)
+        for record in records:
+            if record.topic_id in owned:
+                try:
+                    await self._moves.open_owned(record)
+                except TopicExistsError:  # it was created here, and opened, meanwhile
+                    continue
+                _log.info("%s is served here now", record.name)
+        if len(owned) < len(records):
+            self._reconciler.wake()
+
+    async def _release(self, record: TopicRecord) -> None:
+        try:
+            await self._owner.release(record, lambda: self._stop(record))
+            _log.info("%s is released, for broker %d", record.name, record.broker)
+        except DanubeError as error:
+            _log.warning("%s could not be released, which is tried again: %s", record.name, error)
+            await sleep_for(self._clock, PLACEMENT_RETRY_S)
+        finally:
+            self._releasing.discard(record.topic_id)
+            self._reconciler.wake()
+
+    async def _carry(self, record: TopicRecord) -> None:
+        try:
+            await self._copies.copy(record)
+            await self._moves.open_owned(record)
+            _log.info("%s is served here now, with its log", record.name)
+        except DanubeError as error:
+            _log.warning("the log of %s could not be carried here, which is tried again: %s", record.name, error)
+            await sleep_for(self._clock, PLACEMENT_RETRY_S)
+        finally:
+            self._copying.discard(record.topic_id)
+            self._reconciler.wake()
+
+    async def _stop(self, record: TopicRecord) -> dict[int, Cursor]:
+        """End the service of a topic. Its cursors are durable then, so that none are left to be written."""
+        try:
+            await self._moves.unload(record.name)
+        except TopicNotServedError:
+            _log.debug("%s was stopped before", record.name)
+        return {}
+
+    async def _close_deleted(self) -> None:
+        while self._deleted:
+            topic_id, record = next(iter(self._deleted.items()))
+            served = self._topics.find(str(record.name))
+            if served is not None and served.record.topic_id == topic_id:
+                await self._moves.close_deleted(record.name)
+            elif self._cluster.topics.find(str(record.name)) is None:
+                self._topics.forget_unloaded(record.name)
+                self._moves.reopened(record.name)
+            self._deleted.pop(topic_id, None)
+
+    async def _drain_moved(self) -> None:
+        """Drain the clients of topics that have left, and remove what is left of them: a lookup finds them now."""
+        topics = self._cluster.topics
+        for name in self._topics.unloaded:
+            record = topics.find(str(name))
+            if record is not None and topics.ownership(record).owner in self._others():
+                self._topics.forget_unloaded(name)
+                self._moves.reopened(name)
+                self._carrying.forget(record.topic_id)
+                await self._owner.abandon([record.topic_id])
+
+    def _others(self) -> set[int]:
+        return self._cluster.registry.brokers.keys() - {self._cluster.topics.own_id}

@@ -1,0 +1,81 @@
+"""Logs of this broker's topics that their next owners carry to their own disks."""
+
+import zlib
+from collections.abc import Callable
+
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.moves import Moves
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment, SegmentPiece
+from danube.model.errors import InvalidRequestError, PreconditionFailedError, TopicNotServedError
+from danube.model.limits.broker import CARRY_PAUSE_S_MAX, CARRY_PIECE_BYTES_MAX
+from danube.runtime.clock import Clock
+from danube.storage.segment.manifest_format import encode_manifest
+from danube.storage.store import Storage
+
+
+class Carrying:
+    """Offers logs, and pauses topics whose next owner is ready, for CARRY_PAUSE_S_MAX at most."""
+
+    def __init__(self, topics: Topics, moves: Moves, storage: Storage, clock: Clock) -> None:
+        self._topics = topics
+        self._moves = moves
+        self._storage = storage
+        self._clock = clock
+        self._paused: dict[int, float] = {}
+        """By topic id, the monotonic time until which a paused topic waits for its next owner."""
+        self._on_resume: Callable[[], None] = lambda: None
+
+    def on_resume(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when a paused topic is to be served again."""
+        self._on_resume = listener
+
+    def is_paused(self, topic_id: int) -> bool:
+        """True while a topic waits for its next owner. After that only a new epoch keeps a late one from owning it."""
+        if self._paused.get(topic_id, 0.0) > self._clock.monotonic_s():
+            return True
+        self._paused.pop(topic_id, None)
+        return False
+
+    def forget(self, topic_id: int) -> None:
+        """The next owner of a topic has it."""
+        self._paused.pop(topic_id, None)
+
+    async def prepare(self, wanted: PrepareCarry) -> CarryOffer:
+        """Have what is stored of a topic in segments; answers their manifest.
+
+        Raises TopicNotServedError, PreconditionFailedError for a topic that is not to leave, and as `LogCarry.flush`.
+        """
+        topic_id = wanted.topic_id
+        if wanted.step is CarryStep.RESUME:
+            if self._paused.pop(topic_id, None) is not None:
+                self._on_resume()
+            return CarryOffer()
+        if not self.is_paused(topic_id):
+            self._check(wanted)
+            if wanted.step is CarryStep.PAUSE:
+                self._paused[topic_id] = self._clock.monotonic_s() + CARRY_PAUSE_S_MAX
+                await self._pause(wanted)
+        history = await self._storage.carry.flush(topic_id)
+        return CarryOffer(manifest=encode_manifest(history.manifest), revision=history.record.revision)
+
+    async def read(self, wanted: ReadSegment) -> SegmentPiece:
+        """A piece of a segment. Raises InvalidRequestError, StorageUnavailableError when it is not there any more."""
+        if wanted.length > CARRY_PIECE_BYTES_MAX:
+            raise InvalidRequestError(f"{wanted.length} bytes are more than one piece: {CARRY_PIECE_BYTES_MAX}")
+        content = await self._storage.carry.read(wanted.topic_id, wanted.name, wanted.position, wanted.length)
+        return SegmentPiece(content=content, checksum=zlib.crc32(content))
+
+    def _check(self, wanted: PrepareCarry) -> None:
+        topic = self._topics.find(str(wanted.topic))
+        if topic is None or topic.record.topic_id != wanted.topic_id or not isinstance(topic, ReliableTopic):
+            raise TopicNotServedError(f"{wanted.topic} is not served here, with a log: look it up again")
+        if not self._topics.is_leaving(topic.record):
+            raise PreconditionFailedError(f"{wanted.topic} is assigned to this broker and stays here")
+
+    async def _pause(self, wanted: PrepareCarry) -> None:
+        try:
+            await self._moves.unload(wanted.topic)
+        except BaseException:
+            self._paused.pop(wanted.topic_id, None)
+            raise

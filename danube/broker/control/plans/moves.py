@@ -1,0 +1,109 @@
+"""Moves by a plan: a topic to another broker, all topics of a broker to others, and a drained broker taken in again."""
+
+from collections.abc import Mapping, Sequence
+
+from danube.broker.control.moves import MoveControl, TopicMove
+from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, if_any, texts
+from danube.metadata.records.catalog import ExtraWrites, TopicRecord
+from danube.metadata.records.cluster import BrokerDrain
+from danube.model.limits.broker import PLAN_NAMES_MAX
+from danube.model.limits.metadata import PARALLEL_MOVES_MAX
+from danube.model.plans.plan import Arguments, Effect, Impact, fingerprint_of
+from danube.model.text import count_text
+from danube.model.topic import TopicName, check_name_part
+
+_PAUSE = "For a moment publishes are refused and sent again by their clients; nothing acknowledged is lost."
+
+
+def moves(control: MoveControl) -> Mapping[str, PlannedOperation]:
+    """The operations, by the names that every face knows them by."""
+
+    def unload_topic(arguments: Arguments) -> PlannedCall:
+        if "broker_id" in arguments:
+            topic, target = texts("unload_topic", arguments, "topic", "broker_id")
+        else:
+            (topic,), target = texts("unload_topic", arguments, "topic"), None
+        name = TopicName.parse(topic)
+
+        async def impact() -> Impact:
+            return _moved(name, control.moves_of(name, target))
+
+        async def act(extra_writes: ExtraWrites) -> None:
+            await control.move(control.moves_of(name, target), extra_writes)
+
+        return PlannedCall(impact, act)
+
+    def unload_broker(arguments: Arguments) -> PlannedCall:
+        drain = _drain(arguments)
+
+        async def impact() -> Impact:
+            return _drained(drain, control.topics_to_leave(drain))
+
+        return PlannedCall(impact, lambda extra_writes: control.drain(drain, extra_writes))
+
+    def activate_broker(arguments: Arguments) -> PlannedCall:
+        (broker_id,) = texts("activate_broker", arguments, "broker_id")
+
+        async def impact() -> Impact:
+            return _activated(broker_id, is_drained=control.is_drained(broker_id))
+
+        return PlannedCall(impact, lambda extra_writes: control.activate(broker_id, extra_writes))
+
+    parsers = (unload_topic, unload_broker, activate_broker)
+    return {parse.__name__: PlannedOperation(Effect.MOVE, parse) for parse in parsers}
+
+
+def _drain(arguments: Arguments) -> BrokerDrain:
+    """The drain that these arguments ask for. Raises InvalidRequestError."""
+    known = "broker_id as text, max_parallel as a number, and namespaces_include and namespaces_exclude as lists"
+    wanted = {"max_parallel": 1, "namespaces_include": (), "namespaces_exclude": (), **arguments}
+    broker_id, parallel = wanted.get("broker_id"), wanted["max_parallel"]
+    include, exclude = wanted["namespaces_include"], wanted["namespaces_exclude"]
+    is_id = isinstance(broker_id, str) and broker_id.isascii() and broker_id.isdecimal()
+    is_count = isinstance(parallel, int) and 1 <= parallel <= PARALLEL_MOVES_MAX
+    if len(wanted) != 4 or not is_id or not is_count:
+        raise cannot_be_planned("unload_broker", arguments, known)
+    if not all(isinstance(names, list | tuple) for names in (include, exclude)):
+        raise cannot_be_planned("unload_broker", arguments, known)
+    return BrokerDrain(
+        broker_id=int(str(broker_id)),
+        parallel_moves=parallel,
+        include=tuple(check_name_part("namespace", str(each)) for each in include),
+        exclude=tuple(check_name_part("namespace", str(each)) for each in exclude),
+        reason="admin_unload",
+    )
+
+
+def _moved(name: TopicName, moves: Sequence[TopicMove]) -> Impact:
+    partitions = "" if moves[0].record.name == name else f", {count_text(len(moves), 'partition')} of it"
+    return Impact(
+        changes=(
+            f"Move topic {name}{partitions}.",
+            *(f"{one.record.name}: broker {one.ownership.owner} to {one.broker}." for one in moves[:PLAN_NAMES_MAX]),
+            _PAUSE,
+        ),
+        topics=tuple(str(one.record.name) for one in moves[:PLAN_NAMES_MAX]),
+        topic_count=len(moves),
+        fingerprint=fingerprint_of([[one.record.topic_id, str(one.ownership.owner)] for one in moves]),
+    )
+
+
+def _drained(drain: BrokerDrain, records: Sequence[TopicRecord]) -> Impact:
+    at_once = f", {drain.parallel_moves} at a time" if records else ""
+    return Impact(
+        changes=(
+            f"Have {count_text(len(records), 'topic')} leave broker {drain.broker_id}{at_once}.",
+            f"Assign no new topics to broker {drain.broker_id} until it is activated.",
+            *if_any(len(records), f"{{}} moves. {_PAUSE}", "topic"),
+        ),
+        topics=tuple(str(record.name) for record in records[:PLAN_NAMES_MAX]),
+        topic_count=len(records),
+        fingerprint=fingerprint_of([str(drain.broker_id), [record.topic_id for record in records]]),
+    )
+
+
+def _activated(broker_id: str, *, is_drained: bool) -> Impact:
+    change = f"Have broker {broker_id} get topics again; those that left it stay where they are."
+    if not is_drained:
+        change = f"Broker {broker_id} is active already: nothing changes."
+    return Impact(changes=(change,), fingerprint=fingerprint_of([broker_id, is_drained]))

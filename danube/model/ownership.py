@@ -1,0 +1,60 @@
+"""Ownership of topics: the broker that serves each, the one that it is assigned to, and its state. Pure."""
+
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import StrEnum
+
+NOBODY = 0
+"""As an owner: none."""
+
+
+class StorageMode(StrEnum):
+    """Place where the brokers of a cluster keep messages."""
+
+    LOCAL = "local"
+    """Each broker on a disk of its own: a reliable topic moves with its log, and waits for an owner that is dead."""
+    SHARED_FS = "shared_fs"
+    """All brokers in one folder: another broker takes over the topics of a dead one."""
+
+
+class OwnershipState(StrEnum):
+    """State of a topic, as every face shows it."""
+
+    SERVED = "served"
+    MOVING = "moving"
+    """Its owner serves it until another broker is ready."""
+    OPENING = "opening"
+    """A broker is about to open it; for the moment it is not served."""
+    WAITING = "waiting"
+    """Its messages are on the disk of a broker that does not run."""
+    UNASSIGNED = "unassigned"
+    """It is assigned to a broker that does not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOwnership:
+    """Ownership of one topic, as metadata has it."""
+
+    topic_id: int
+    namespace: str
+    is_reliable: bool
+    owner: int = NOBODY
+    """The broker that serves it, or served it last and has not released it."""
+    epoch: int = 0
+    """Counts owners."""
+    broker: int = NOBODY
+    """The broker that it is assigned to."""
+    is_pinned: bool = False
+    """True for a topic that a broker writes itself: it stays with that."""
+
+    def stays_with_disk(self, mode: StorageMode) -> bool:
+        """True if its owner alone has its messages."""
+        return self.is_reliable and mode is StorageMode.LOCAL and self.owner != NOBODY
+
+    def state(self, mode: StorageMode, running: Container[int]) -> OwnershipState:
+        """State of the topic while these brokers run."""
+        if self.owner in running:
+            return OwnershipState.SERVED if self.broker == self.owner else OwnershipState.MOVING
+        if self.stays_with_disk(mode):
+            return OwnershipState.WAITING
+        return OwnershipState.OPENING if self.broker in running else OwnershipState.UNASSIGNED

@@ -1,0 +1,126 @@
+"""Logs of topics on their way between the disks of two brokers: written out, read, adopted, abandoned.
+
+A log is carried as its segments and its manifest. Segments never change, so they are copied while the topic is served;
+a copy that broke off goes on with the segments that are missing. The owner keeps its files until metadata names the
+next owner.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from danube.metadata.records.record_format import TopicStorage
+from danube.model.errors import InvalidRequestError, StorageUnavailableError
+from danube.runtime.blocking import BlockingRunner
+from danube.storage.damage import fault_of
+from danube.storage.environment import StorageEnvironment
+from danube.storage.flush.manifest_lookup import base_of
+from danube.storage.flush.segment_flusher import SegmentFlusher
+from danube.storage.flush.topic_histories import TopicHistory
+from danube.storage.journal import Journal
+from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, folder_of, manifest_name, segment_name
+from danube.storage.segment.manifest_format import encode_manifest
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.stored_topics import StoredTopics
+
+T = TypeVar("T")
+
+_SEGMENT_FILE = re.compile(r"[0-9]{20}-[0-9]{10}\.segment")
+
+
+class LogCarry:
+    """Logs of one broker's storage that come from other disks, or go to them."""
+
+    def __init__(
+        self,
+        environment: StorageEnvironment,
+        journal: Journal,
+        topics: StoredTopics,
+        flusher: SegmentFlusher,
+        *,
+        turn: asyncio.Lock,
+        reader: SegmentReader,
+        drop: Callable[[int], None],
+    ) -> None:
+        """`turn` is held by whoever builds manifests; `drop` drops a topic from memory."""
+        self._journal = journal
+        self._topics = topics
+        self._flusher = flusher
+        self._turn = turn
+        self._reader = reader
+        self._reading_tier = environment.reading_tier
+        self._writing_tier = environment.writing_tier
+        self._read_runner = environment.read_runner
+        self._flush_runner = environment.flush_runner
+        self._drop = drop
+
+    async def flush(self, topic_id: int) -> TopicHistory:
+        """Have all that is stored of a topic in segments, with its cursors; answers what metadata names then.
+
+        Raises MetadataError, StorageUnavailableError, DamagedDataError, StorageChangedError.
+        """
+        await self._journal.rotate()
+        async with self._turn:
+            return await self._flusher.flush_topic(topic_id)
+
+    async def read(self, topic_id: int, name: str, position: int, length: int) -> bytes:
+        """A piece of a segment. Raises InvalidRequestError for another file, StorageUnavailableError."""
+        if not _SEGMENT_FILE.fullmatch(name):
+            raise InvalidRequestError(f"{name[:60]!r} is no segment: ask for those of the manifest")
+        path = f"{folder_of(topic_id)}/{name}"
+        return await _run(self._read_runner, lambda: self._reading_tier.read(path, position, length), path)
+
+    async def missing(self, manifest: Manifest) -> Sequence[Segment]:
+        """The segments of a manifest that are not here. Raises StorageUnavailableError."""
+        folder = folder_of(manifest.topic_id)
+        there = await _run(self._read_runner, lambda: frozenset(self._reading_tier.list(folder)), folder)
+        return [one for one in manifest.segments if _file_name(manifest.topic_id, one) not in there]
+
+    async def put(self, topic_id: int, segment: Segment, content: Sequence[bytes]) -> None:
+        """Keep a segment, durably. Raises StorageUnavailableError."""
+        name = segment_name(topic_id, segment)
+        await _run(self._flush_runner, lambda: self._writing_tier.put(name, content), name)
+
+    async def put_manifest(self, manifest: Manifest) -> None:
+        """Keep a manifest whose segments are here, durably. Raises StorageUnavailableError."""
+        name = manifest_name(manifest.topic_id, manifest.version)
+        content = encode_manifest(manifest)
+        await _run(self._flush_runner, lambda: self._writing_tier.put(name, [content]), name)
+
+    def adopt(self, record: TopicStorage, manifest: Manifest) -> None:
+        """Go on with a topic that this broker owns by this record, and whose files are here."""
+        history = TopicHistory(record, manifest)
+        self._journal.forget(record.topic_id)
+        self._topics.deleted.discard(record.topic_id)
+        self._topics.refused.pop(record.topic_id, None)
+        self._journal.adopt(base_of(history))
+        self._topics.histories.put(history)
+
+    async def abandon(self, topic_id: int) -> None:
+        """Remove a topic that metadata says is another broker's, and its files. Raises StorageUnavailableError."""
+        self._drop(topic_id)
+        folder = folder_of(topic_id)
+        await _run(self._read_runner, lambda: self._remove(topic_id), folder)
+        await _run(self._flush_runner, lambda: self._writing_tier.close_folder(folder), folder)
+
+    async def strange(self) -> Collection[int]:
+        """Topics with files here that this storage does not have. Raises StorageUnavailableError."""
+        names = await _run(self._read_runner, lambda: self._reading_tier.list(SEGMENTS), SEGMENTS)
+        ids = {int(name) for name in names if name.isdecimal()}
+        return {each for each in ids - self._topics.refused.keys() if self._topics.histories.get(each) is None}
+
+    def _remove(self, topic_id: int) -> None:
+        self._reader.forget(topic_id)
+        self._reading_tier.delete_folder(folder_of(topic_id))
+
+
+def _file_name(topic_id: int, segment: Segment) -> str:
+    return segment_name(topic_id, segment).rpartition("/")[2]
+
+
+async def _run(runner: BlockingRunner, work: Callable[[], T], name: str) -> T:
+    try:
+        return await runner.run(work)
+    except OSError as error:
+        raise StorageUnavailableError(f"a log could not be carried: {fault_of(error, name)}") from error

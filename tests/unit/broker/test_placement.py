@@ -1,0 +1,397 @@
+"""Topics of a cluster: assigned, released, taken over and closed, so that each is served by the broker it should be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.metadata.records import keys
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.cluster import BrokerDrain, encode_drain
+from danube.metadata.records.record_format import decode_topic
+from danube.metadata.records.storage import StorageRecords
+from danube.model.calls.admin import ActivateBroker, UnloadBroker, UnloadedBroker
+from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry
+from danube.model.calls.client import LookupKind
+from danube.model.errors import (
+    DanubeError,
+    DataFolderError,
+    PreconditionFailedError,
+    SettingsError,
+    StorageChangedError,
+    TopicNotServedError,
+    UnavailableError,
+)
+from danube.model.plans.plan import Effect, Plan
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.rng import SystemRng
+from danube.testing.in_process_broker import Cell
+from danube.wire import admin_messages, control_messages
+from tests.unit.broker.network import Network, is_served, until
+
+ORDERS = TopicName("default", "orders")
+EVENTS = TopicName("default", "events")
+
+
+@pytest.fixture
+async def network(tmp_path: Path) -> AsyncIterator[Network]:
+    made = Network(tmp_path)
+    yield made
+    await made.close()
+
+
+async def shared(network: Network, name: str) -> Cell:
+    """A broker over the shared folder."""
+    folder = network.folder / "shared"
+    folder.mkdir(exist_ok=True)
+    return await network.start(name, storage={"mode": "shared_fs", "folder": folder}, telemetry_interval_s=0)
+
+
+async def assign(network: Network, name: TopicName, cell: Cell) -> None:
+    records = Records(network.meta_store.store)
+    record = await records.topic(name)
+    assert record is not None
+    assert await records.assign([(record, await network.id_of(cell))]) == 1
+
+
+async def published(cell: Cell, name: TopicName, count: int, first: int = 0) -> None:
+    producer = await cell.client.create_producer(name)
+    for number in range(first, first + count):
+        await cell.client.send(name, producer, b"%d" % number)
+
+
+async def received(cell: Cell, name: TopicName, count: int, subscription: str = "s") -> list[tuple[int, bytes]]:
+    inbox = await cell.client.receive(await cell.client.subscribe(name, subscription))
+    found = [(message.offset, message.payload) for message in await inbox.take(count)]
+    for offset, _ in found:
+        await cell.client.acknowledge(name, offset, subscription)
+    inbox.close()
+    return found
+
+
+def numbers(first: int, end: int) -> list[tuple[int, bytes]]:
+    return [(number, b"%d" % number) for number in range(first, end)]
+
+
+async def test_new_topics_go_to_the_brokers_with_the_fewest(network: Network) -> None:
+    cells = [await shared(network, name) for name in "abc"]
+    await cells[0].admin.create_partitioned_topic(ORDERS, 6)
+    names = [ORDERS.partition(number) for number in range(6)]
+
+    async def are_spread() -> bool:
+        served = [sum([await is_served(cell, name) for name in names]) for cell in cells]
+        return served == [2, 2, 2]
+
+    await until(are_spread)
+
+
+async def test_a_planned_move_loses_nothing_and_continues_offsets_and_cursors(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    await first.client.subscribe(ORDERS, "s")
+    await published(first, ORDERS, 10)
+    assert await received(first, ORDERS, 4) == numbers(0, 4)
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    assert (await first.client.lookup(ORDERS)).kind is LookupKind.REDIRECT
+    await published(second, ORDERS, 2, first=10)
+    assert await received(second, ORDERS, 8) == numbers(4, 12)
+    await assign(network, ORDERS, first)
+    await until(lambda: is_served(first, ORDERS))
+    await published(first, ORDERS, 1, first=12)
+    assert await received(first, ORDERS, 1) == numbers(12, 13)
+
+
+async def test_a_move_of_a_non_reliable_topic_keeps_its_subscriptions(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(EVENTS, first, DispatchStrategy.NON_RELIABLE)
+    await first.client.subscribe(EVENTS, "s")
+    await assign(network, EVENTS, second)
+    await until(lambda: is_served(second, EVENTS))
+    inbox = await second.client.receive(await second.client.subscribe(EVENTS, "s"))
+    producer = await second.client.create_producer(EVENTS, strategy=DispatchStrategy.NON_RELIABLE)
+    await second.client.send(EVENTS, producer, b"x")
+    assert [message.payload for message in await inbox.take(1)] == [b"x"]
+    inbox.close()
+
+
+async def test_topics_of_a_broker_that_is_gone_are_taken_over_with_all_that_was_acknowledged(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    await first.client.subscribe(ORDERS, "s")
+    await published(first, ORDERS, 5)
+    await network.lose(first)
+    await until(lambda: is_served(second, ORDERS))
+    await published(second, ORDERS, 3, first=5)
+    assert await received(second, ORDERS, 8) == numbers(0, 8)
+
+
+async def test_a_broker_whose_topics_were_taken_over_acknowledges_nothing_and_is_to_start_again(
+    network: Network,
+) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    producer = await first.client.create_producer(ORDERS)
+    await first.client.send(ORDERS, producer, b"0")
+    await network.lose(first)
+    await until(lambda: is_served(second, ORDERS))
+    with pytest.raises(DanubeError):
+        await first.client.send(ORDERS, producer, b"never")
+    async with asyncio.timeout(10):
+        await first.broker.fenced.wait()
+    await network.stop("a")
+    again = await shared(network, "a")
+    assert (await again.client.lookup(ORDERS)).kind is LookupKind.REDIRECT
+    await assign(network, ORDERS, again)
+    await until(lambda: is_served(again, ORDERS))
+    await published(again, ORDERS, 1, first=1)
+
+
+async def test_a_broker_that_stops_has_its_topics_served_before_it_ends(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    for number in range(5):
+        await network.put(ORDERS.partition(number), first)
+    await network.stop("a")
+    assert all([await is_served(second, ORDERS.partition(number)) for number in range(5)])
+
+
+async def test_a_drained_broker_has_no_topics_and_gets_none(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    for number in range(5):
+        await network.put(ORDERS.partition(number), first)
+    broker_id = await network.id_of(first)
+    await network.meta_store.store.put(
+        keys.drained_broker(broker_id), encode_drain(BrokerDrain(broker_id=broker_id, parallel_moves=2))
+    )
+
+    async def all_moved() -> bool:
+        return all([await is_served(second, ORDERS.partition(number)) for number in range(5)])
+
+    await until(all_moved)
+    await first.admin.create_topic(EVENTS)
+    await until(lambda: is_served(second, EVENTS))
+
+
+async def test_a_topic_on_the_disk_of_a_broker_that_is_gone_waits_for_it(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(ORDERS, first)
+    await published(first, ORDERS, 3)
+    await first.client.subscribe(ORDERS, "s")
+    await network.stop("a")
+    with pytest.raises(TopicNotServedError, match="has its messages and does not run"):
+        await second.client.lookup(ORDERS)
+    again = await network.start("a")
+    await published(again, ORDERS, 1, first=3)
+    assert await received(again, ORDERS, 1) == numbers(3, 4)
+
+
+async def test_non_reliable_topics_of_a_broker_that_is_gone_are_served_at_once(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(EVENTS, first, DispatchStrategy.NON_RELIABLE)
+    await network.stop("a")
+    await until(lambda: is_served(second, EVENTS))
+
+
+async def test_a_broker_without_its_lease_takes_no_messages_of_topics_that_others_may_serve(network: Network) -> None:
+    first, _ = await shared(network, "a"), await shared(network, "b")
+    await network.put(EVENTS, first, DispatchStrategy.NON_RELIABLE)
+    producer = await first.client.create_producer(EVENTS, strategy=DispatchStrategy.NON_RELIABLE)
+    await network.lose(first)
+    with pytest.raises(UnavailableError), suppress(TopicNotServedError):
+        await first.client.send(EVENTS, producer, b"x")
+
+
+async def test_a_broker_of_another_storage_mode_is_refused(network: Network) -> None:
+    await shared(network, "a")
+    with pytest.raises(SettingsError, match="keep messages in mode shared_fs, and this one is set to local"):
+        await network.start("b")
+
+
+async def test_a_shared_folder_that_is_not_mounted_is_refused(network: Network, tmp_path: Path) -> None:
+    await shared(network, "a")
+    for folder, said in ((tmp_path / "no", "is not there"), (tmp_path / "empty", "is it mounted")):
+        if said != "is not there":
+            folder.mkdir()
+        with pytest.raises(DataFolderError, match=said):
+            await network.start("b", storage={"mode": "shared_fs", "folder": folder})
+
+
+async def test_owner_and_epoch_of_a_topic_from_before_there_were_owners_are_written_down(network: Network) -> None:
+    first = await network.start("a")
+    await network.put(ORDERS, first)
+    await published(first, ORDERS, 3)
+    await network.stop("a")
+    store = network.meta_store.store
+    entry = await store.get(keys.topic(ORDERS))
+    assert entry is not None
+    await store.delete(keys.stored_topic(decode_topic(entry).topic_id))
+    again = await network.start("a")
+    await published(again, ORDERS, 1, first=3)
+    stored = await StorageRecords(store, SystemRng()).get(decode_topic(entry).topic_id)
+    assert (stored.owner, stored.epoch) == (await network.id_of(again), 1)
+
+
+async def test_a_topic_is_carried_between_disks_with_its_messages_cursors_and_producer_states(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(ORDERS, first)
+    await first.client.subscribe(ORDERS, "s")
+    await published(first, ORDERS, 6)
+    assert await received(first, ORDERS, 2) == numbers(0, 2)
+    topic_id = await topic_id_of(network, ORDERS)
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    assert (await first.client.lookup(ORDERS)).kind is LookupKind.REDIRECT
+    await published(second, ORDERS, 2, first=6)
+    assert await received(second, ORDERS, 6) == numbers(2, 8)
+    await until(lambda: is_removed(network.folder / "a" / "segments" / str(topic_id)))
+    await network.stop("a")
+    await network.stop("b")
+    again = await network.start("b")
+    await published(again, ORDERS, 1, first=8)
+    assert await received(again, ORDERS, 1) == numbers(8, 9)
+
+
+async def test_a_topic_is_carried_there_and_back_again(network: Network) -> None:
+    cells = [await network.start(name) for name in "ab"]
+    await network.put(ORDERS, cells[0])
+    await cells[0].client.subscribe(ORDERS, "s")
+    for turn in range(4):
+        cell, other = cells[turn % 2], cells[(turn + 1) % 2]
+        await published(cell, ORDERS, 2, first=2 * turn)
+        assert await received(cell, ORDERS, 2) == numbers(2 * turn, 2 * turn + 2)
+        await assign(network, ORDERS, other)
+        await until(partial(is_served, other, ORDERS))
+    await network.stop("a")
+    again = await network.start("a")
+    await published(again, ORDERS, 1, first=8)
+    assert await received(again, ORDERS, 1) == numbers(8, 9)
+
+
+async def test_a_carry_that_is_called_off_leaves_the_topic_where_it_was(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(ORDERS, first)
+    await published(first, ORDERS, 3)
+    topic_id = await topic_id_of(network, ORDERS)
+    offer = await carry_step(first, topic_id, CarryStep.PAUSE)
+    assert isinstance(offer, PreconditionFailedError)
+    await network.lose(second)
+    await assign(network, ORDERS, second)
+    assert isinstance(await carry_step(first, topic_id, CarryStep.PAUSE), CarryOffer)
+    with pytest.raises(TopicNotServedError):
+        await first.client.create_producer(ORDERS)
+    await assign(network, ORDERS, first)
+    await carry_step(first, topic_id, CarryStep.RESUME)
+    await until(lambda: is_served(first, ORDERS))
+    await published(first, ORDERS, 1, first=3)
+
+
+async def test_an_owner_that_has_resumed_cannot_lose_its_topic_to_a_late_one(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(ORDERS, first)
+    topic_id = await topic_id_of(network, ORDERS)
+    stored = StorageRecords(network.meta_store.store, SystemRng())
+    await network.lose(second)
+    await assign(network, ORDERS, second)
+    offer = await carry_step(first, topic_id, CarryStep.PAUSE)
+    assert isinstance(offer, CarryOffer)
+    record = await stored.get(topic_id)
+    assert record.revision == offer.revision
+    await assign(network, ORDERS, first)
+    await carry_step(first, topic_id, CarryStep.RESUME)
+    await until(lambda: is_served(first, ORDERS))
+    with pytest.raises(StorageChangedError):
+        await stored.own([record], await network.id_of(first) + 1)
+
+
+async def carry_step(cell: Cell, topic_id: int, step: CarryStep) -> CarryOffer | DanubeError:
+    wanted = PrepareCarry(topic=ORDERS, topic_id=topic_id, step=step)
+    request = control_messages.PREPARE_CARRY.encode(wanted)
+    try:
+        return control_messages.CARRY_OFFER.decode(await cell.admin.call("/danube.control.Carry/Prepare", request))
+    except DanubeError as error:
+        return error
+
+
+async def topic_id_of(network: Network, name: TopicName) -> int:
+    record = await Records(network.meta_store.store).topic(name)
+    assert record is not None
+    return record.topic_id
+
+
+async def is_removed(path: Path) -> bool:
+    return not path.exists()  # noqa: ASYNC240 - a moment, in a test
+
+
+async def test_a_topic_and_a_broker_are_unloaded_by_the_original_s_calls(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    await first.admin.call("/danube_admin.TopicAdmin/UnloadTopic", admin_messages.TOPIC.encode(ORDERS))
+    await until(lambda: is_served(second, ORDERS))
+    wanted = UnloadBroker(broker_id=str(await network.id_of(second)), dry_run=True)
+    assert await unload(first, wanted) == UnloadedBroker(started=False, total=1, pending=1)
+    assert await unload(first, replace(wanted, dry_run=False)) == UnloadedBroker(started=True, total=1, pending=1)
+    await until(lambda: is_served(first, ORDERS))
+    assert await statuses(first) == ["active", "drained"]
+    active = ActivateBroker(broker_id=wanted.broker_id)
+    await first.admin.call("/danube_admin.BrokerAdmin/ActivateBroker", admin_messages.ACTIVATE_BROKER.encode(active))
+
+    async def are_active() -> bool:
+        return await statuses(first) == ["active", "active"]
+
+    await until(are_active)
+
+
+async def test_moves_that_cannot_be_are_refused_with_the_reason(network: Network) -> None:
+    first = await shared(network, "a")
+    await network.put(ORDERS, first)
+    own = str(await network.id_of(first))
+    for operation, arguments, said in (
+        ("unload_topic", {"topic": str(EVENTS)}, "there is no topic"),
+        ("unload_topic", {"topic": str(ORDERS)}, "no other broker that takes topics"),
+        ("unload_topic", {"topic": str(ORDERS), "broker_id": own}, "nothing to move"),
+        ("unload_topic", {"topic": str(ORDERS), "broker_id": "7"}, "no broker 7 that runs"),
+        ("unload_broker", {"broker_id": own}, "no other broker takes topics"),
+        ("unload_broker", {"broker_id": "7"}, "no broker 7 that runs"),
+        ("unload_broker", {"broker_id": "x"}, "cannot be planned"),
+        ("activate_broker", {"broker_id": "7"}, "no broker 7 that runs"),
+    ):
+        with pytest.raises(DanubeError, match=said):
+            await first.admin.apply(await moved(first, operation, arguments))
+
+
+async def test_a_move_by_a_plan_says_what_moves_and_where_and_is_refused_once_it_is_old(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    plan = await first.admin.plan("unload_topic", effect=Effect.MOVE, topic=str(ORDERS))
+    ids = [await network.id_of(cell) for cell in (first, second)]
+    assert f"/default/orders: broker {ids[0]} to {ids[1]}." in plan.impact.changes
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    await until(lambda: knows_owner(first, ORDERS))
+    with pytest.raises(DanubeError):
+        await first.admin.apply(plan)
+
+
+async def moved(cell: Cell, operation: str, arguments: dict[str, str]) -> Plan:
+    values: dict[str, Any] = dict(arguments)
+    return await cell.admin.plan(operation, effect=Effect.MOVE, **values)
+
+
+async def knows_owner(cell: Cell, name: TopicName) -> bool:
+    return (await cell.client.lookup(name)).kind is LookupKind.REDIRECT
+
+
+async def unload(cell: Cell, wanted: UnloadBroker) -> UnloadedBroker:
+    answer = await cell.admin.call(
+        "/danube_admin.BrokerAdmin/UnloadBroker", admin_messages.UNLOAD_BROKER.encode(wanted)
+    )
+    return admin_messages.BROKER_UNLOADED.decode(answer)
+
+
+async def statuses(cell: Cell) -> list[str]:
+    return sorted(info.status for info in await cell.admin.brokers())
