@@ -114,7 +114,10 @@ class DanubeClientBuilder:
         self._rng: Rng = SystemRng()
 
     def service_url(self, url: str) -> Self:
-        """Begin at this broker: `http://host:port`; `https` switches TLS on."""
+        """Begin at this broker: `http://host:port`; `https` switches TLS on.
+
+        Several, with commas between, are brokers of one cluster: the next is asked while one cannot be reached.
+        """
         self._url = url
         return self
 
@@ -152,9 +155,11 @@ class DanubeClientBuilder:
 
     async def build(self) -> DanubeClient:
         """The client; it connects when it is first used. Raises SettingsError for a wrong URL."""
-        host_and_port(self._url)
+        urls = [url.strip() for url in self._url.split(",")]
+        for url in urls:
+            host_and_port(url)
         carrier = self._carrier or self._grpc_carrier()
-        return DanubeClient(Connection(self._url, carrier, self._clock, self._rng, self._token))
+        return DanubeClient(Connection(urls, carrier, self._clock, self._rng, self._token))
 
     def _grpc_carrier(self) -> Carrier:
         secure = self._tls is not None or self._token is not None or self._url.startswith("https://")

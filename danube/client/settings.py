@@ -58,7 +58,7 @@ class RetryOptions:
 class ProducerOptions(RetryOptions):
     """Bounds of a producer's retries; 0 stands for the default.
 
-    By default a send that finds no broker is given up after twice `max_retries`, as in danube-client 0.5.0.
+    By default a producer that has lost its broker looks for another one for a minute, then its sends raise the error.
     """
 
 

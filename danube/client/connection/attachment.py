@@ -25,7 +25,7 @@ from danube.model.errors import (
     TopicDeletedError,
     UnrecoverableError,
 )
-from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, CLIENT_RETRY_TOTAL_S
+from danube.model.limits.broker import CLIENT_FAILOVER_S, CLIENT_HEALTH_INTERVAL_S, CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
@@ -59,7 +59,7 @@ class Attachment:
         scope: TaskScope,
     ) -> None:
         is_producer = kind is ClientKind.PRODUCER
-        again_s = options.retry_total_s or (0 if is_producer else CLIENT_RETRY_TOTAL_S)
+        again_s = options.retry_total_s or (CLIENT_FAILOVER_S if is_producer else CLIENT_RETRY_TOTAL_S)
         self._session = Session(
             connection.service_url,
             first=options.policy(options.connect_total_s),

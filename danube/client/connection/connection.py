@@ -1,5 +1,6 @@
 """The connection of a client to its cluster: channels, lookups, and the calls that producers and consumers share."""
 
+import contextlib
 import itertools
 import logging
 from collections import OrderedDict
@@ -11,8 +12,8 @@ from danube.client.connection.address import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.settings import TokenSupplier
 from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
+from danube.model.errors import BrokerUnreachableError, DeadlineExceededError, UnrecoverableError, UnsupportedError
 from danube.model.errors import LookupError as TopicLookupError
-from danube.model.errors import UnrecoverableError, UnsupportedError
 from danube.model.limits.broker import (
     CALL_TIMEOUT_S,
     CLIENT_CHANNELS_MAX,
@@ -43,9 +44,11 @@ class Connection:
     """One client's way to the cluster, with one channel for each pair of broker and dialled address."""
 
     def __init__(
-        self, service_url: str, carrier: Carrier, clock: Clock, rng: Rng, token: TokenSupplier | None = None
+        self, service_urls: Sequence[str], carrier: Carrier, clock: Clock, rng: Rng, token: TokenSupplier | None = None
     ) -> None:
-        self.service_url = service_url
+        self.service_url = service_urls[0]
+        self._known_urls: dict[str, None] = dict.fromkeys(service_urls)
+        """Brokers that can be asked: those given, and those that lookups named. At most CLIENT_CHANNELS_MAX."""
         self.clock = clock
         self.rng = rng
         self.members: set[Closing] = set()
@@ -82,6 +85,8 @@ class Connection:
         """
         url = url or self.service_url
         answer = client_messages.LOOKUP_ANSWER.decode(await self._look_up(paths.TOPIC_LOOKUP, url, topic))
+        if not answer.proxy and answer.connect_url and len(self._known_urls) < CLIENT_CHANNELS_MAX:
+            self._known_urls[answer.connect_url] = None
         if answer.kind is LookupKind.FAILED or not answer.connect_url:
             raise TopicLookupError(f"the broker at {url} cannot say who serves {topic}: try again later")
         return BrokerAddress(answer.connect_url, answer.broker_url, answer.proxy)
@@ -127,8 +132,13 @@ class Connection:
             await channel.close()
 
     async def _look_up(self, path: str, url: str, topic: TopicName) -> bytes:
+        """Ask the broker at `url`, and others while that one cannot be reached: each knows the whole cluster."""
         request = client_messages.LOOKUP.encode(Lookup(request_id=next(self._request_ids), topic=topic))
-        return await self.call(BrokerAddress.direct(url), path, request, timeout_s=CONNECT_TIMEOUT_S)
+        *others, last = [url, *(known for known in self._known_urls if known != url)]
+        for each in others:
+            with contextlib.suppress(BrokerUnreachableError, DeadlineExceededError):
+                return await self.call(BrokerAddress.direct(each), path, request, timeout_s=CONNECT_TIMEOUT_S)
+        return await self.call(BrokerAddress.direct(last), path, request, timeout_s=CONNECT_TIMEOUT_S)
 
     def _metadata(self, address: BrokerAddress) -> Sequence[tuple[str, str]]:
         metadata = []

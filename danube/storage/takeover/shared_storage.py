@@ -9,6 +9,7 @@ Below the folder:
 The metadata says which topics this broker owns, where they begin and end, and which journals there are.
 """
 
+import contextlib
 from collections.abc import Iterable
 
 from danube.model.errors import DataFolderError
@@ -184,7 +185,8 @@ def _check_folder(disk: Disk, cluster_id: str, *, is_new: bool) -> None:
                 " that all brokers use, and is it mounted?"
             )
         if cluster_id and not found:
-            disk.replace_file(_CLUSTER, cluster_id.encode())
+            with contextlib.suppress(FileExistsError):  # another broker was faster, and has the same id
+                disk.create_whole(_CLUSTER, [cluster_id.encode()])
         disk.make_folder(JOURNALS)
         disk.make_folder(SEGMENTS)
         has_links = disk.has_links()

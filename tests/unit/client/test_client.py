@@ -98,7 +98,7 @@ async def test_over_real_sockets_messages_go_round_and_a_restart_is_survived() -
 async def test_the_connection_unused_for_longest_is_closed_for_a_new_one(
     carrier: MemoryCarrier, broker: FakeBroker, clock: SimClock
 ) -> None:
-    connection = Connection(broker.url, carrier, clock, SystemRng())
+    connection = Connection([broker.url], carrier, clock, SystemRng())
     first = await connection.open_exchange(BrokerAddress.direct(broker.url), "/danube.ConsumerService/ReceiveMessages")
     for port in range(CLIENT_CHANNELS_MAX):
         await connection.open_exchange(BrokerAddress.direct(f"http://memory:{10_000 + port}"), "/none/None")
