@@ -11,12 +11,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
+from danube.model.address import host_and_port
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import DanubeError, SettingsError
 from danube.model.limits.faces import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
-from danube.rpc.address import host_and_port
 from danube.runtime.paths import expanded
 from spark_analytics.source.link import Endpoint
 from spark_analytics.source.planning import Positions

@@ -15,6 +15,7 @@ from danube.broker.clients.consumers import Consumers
 from danube.broker.clients.drain import DisconnectedClients, going_down
 from danube.broker.clients.producers import Producers
 from danube.broker.cluster.log_copy import LogCopies
+from danube.broker.cluster.log_offer import Carrying
 from danube.broker.cluster.metadata import Metadata, join_cluster, mark_opened, open_metadata
 from danube.broker.cluster.owner import TopicOwner
 from danube.broker.config.settings import BrokerSettings, Mode
@@ -29,7 +30,6 @@ from danube.broker.config.values import (
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
-from danube.broker.control.carrying import Carrying
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions

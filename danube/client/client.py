@@ -14,11 +14,11 @@ from danube.client.message import Message
 from danube.client.publish.producer import ProducerBuilder
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import TlsMaterial, TokenSupplier
+from danube.model.address import host_and_port
 from danube.model.calls.stream import Bounds, Fetch, FetchedBatch, FetchFrom, FetchStart, TopicBounds
 from danube.model.errors import SettingsError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
-from danube.rpc.address import host_and_port
 from danube.rpc.carrier import Carrier
 from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.clock import Clock, SystemClock

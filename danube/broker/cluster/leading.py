@@ -11,7 +11,7 @@ from danube.broker.cluster.member import Cluster
 from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain
-from danube.model.limits.metadata import ABSENT_BROKER_GRACE_S, ASSIGNMENTS_PER_CHANGE_MAX, PLACEMENT_INTERVAL_S
+from danube.model.limits.moves import ABSENT_BROKER_GRACE_S, ASSIGNMENTS_PER_CHANGE_MAX, PLACEMENT_INTERVAL_S
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.tasks import TaskScope
 

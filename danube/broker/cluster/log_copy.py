@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from danube.metadata.records.catalog import TopicRecord
 from danube.metadata.records.storage import StorageRecords
+from danube.model.address import host_and_port
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment
 from danube.model.errors import DamagedDataError, StorageChangedError
-from danube.model.limits.broker import (
+from danube.model.limits.moves import (
     CARRY_BYTES_PER_S,
     CARRY_CALL_TIMEOUT_S,
     CARRY_PASSES_MAX,
@@ -22,7 +23,6 @@ from danube.model.limits.broker import (
     CARRY_PIECE_BYTES_MAX,
     CARRY_TAIL_BYTES,
 )
-from danube.rpc.address import host_and_port
 from danube.rpc.carrier import Carrier, Channel
 from danube.runtime.clock import Clock
 from danube.storage.segment.manifest import Manifest, Segment, segment_name

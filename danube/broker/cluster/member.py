@@ -16,7 +16,8 @@ from danube.metadata.records.record_format import NamespaceRecord, decode_namesp
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.watch_cache import WatchCache
 from danube.model.errors import VersionConflictError
-from danube.model.limits.metadata import CLUSTER_LEAVE_TIMEOUT_S, LEAVING_MOVES_MAX
+from danube.model.limits.metadata import CLUSTER_LEAVE_TIMEOUT_S
+from danube.model.limits.moves import LEAVING_MOVES_MAX
 from danube.model.ownership import StorageMode
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope

@@ -12,10 +12,9 @@ from danube.broker.control.brokers import BrokerUrls
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES
 from danube.broker.environment import Dependencies
 from danube.data_folder.data_folder import REPAIRED
-from danube.metadata.records.catalog import Records
+from danube.metadata.records.catalog import ProducerEpochs, Records
 from danube.metadata.records.cluster import BrokerRegistration, agree_on_storage_mode, own_cluster_id
 from danube.metadata.records.plans import PlanRecords
-from danube.metadata.records.producers import ProducerEpochs
 from danube.metadata.records.restore_mark import read_mark
 from danube.metadata.records.storage import StorageRecords, migrate_owners
 from danube.metadata.store import MetadataStore

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 
 from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.cluster.log_copy import LogCopies
+from danube.broker.cluster.log_offer import Carrying
 from danube.broker.cluster.member import Cluster
 from danube.broker.cluster.next_action import Action, next_action
 from danube.broker.cluster.owner import TopicOwner
-from danube.broker.control.carrying import Carrying
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import DanubeError, TopicExistsError, TopicNotServedError
-from danube.model.limits.broker import CARRIES_AT_ONCE_MAX
-from danube.model.limits.metadata import (
+from danube.model.limits.moves import (
+    CARRIES_AT_ONCE_MAX,
     LEAVE_LOOK_S,
     LEAVE_TIMEOUT_S,
     PLACEMENT_INTERVAL_S,

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from danube.broker.cluster.log_offer import Carrying
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
-from danube.broker.control.carrying import Carrying
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -15,15 +15,14 @@ from danube.broker.dispatch.events import DeadLetter, Event
 from danube.broker.policy.subscription_policies import Inheritance, inheritance
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
+from danube.broker.topics.topic_directory import TopicDirectory
 from danube.broker.topics.unreadable_log import UnreadableTopicLog
 from danube.metadata.records.catalog import ExtraWrites, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
-from danube.metadata.records.cluster import BrokerRegistration
 from danube.model.errors import (
     DanubeError,
     LimitReachedError,
     TopicExistsError,
     TopicNotFoundError,
-    TopicNotServedError,
     UnknownOutcomeError,
 )
 from danube.model.limits.broker import PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
@@ -47,7 +46,7 @@ CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLet
 """Copies a message of a topic's subscription to its dead letter topic, and gives the callback the outcome."""
 
 
-class Topics:
+class Topics(TopicDirectory):
     """The topics that this broker serves."""
 
     def __init__(
@@ -67,6 +66,7 @@ class Topics:
 
         `own_policies` replace them, by name, for topics that the broker itself writes.
         """
+        super().__init__(records, cluster)
         self.dead_letters: CarryDeadLetter | None = None
         """Takes exhausted messages; without it they are kept and tried again."""
         self._policies = policies
@@ -74,23 +74,12 @@ class Topics:
         self._own_policies = own_policies or {}
         self._namespace_policies: dict[str, Policies] = {}
         """Of the namespaces that set any."""
-        self._cluster = ClusterTopics() if cluster is None else cluster
         self._owner = owner
-        self._records = records
         self._storage = storage
         self._clock = clock
         self._tasks = tasks
         self.dispatch = dispatch
-        self._topics: dict[str, AnyTopic] = {}
-        self._unloaded: dict[str, TopicName] = {}
-        """Topics that were unloaded here and not opened again."""
         self._changing = asyncio.Lock()
-
-    def __iter__(self) -> Iterator[AnyTopic]:
-        return iter(self._topics.values())
-
-    def __len__(self) -> int:
-        return len(self._topics)
 
     async def load(self) -> None:
         """Open all topics of this broker that the metadata has, with their subscriptions."""
@@ -104,81 +93,6 @@ class Topics:
                 self.open_subscription(topic, subscription)
         for topic in self:
             topic.forget_deleted()
-
-    def find(self, name: str) -> AnyTopic | None:
-        """The topic of this name; None if this broker does not serve it."""
-        return self._topics.get(name)
-
-    def get(self, name: TopicName) -> AnyTopic:
-        """The topic of this name. Raises TopicNotFoundError, and TopicNotServedError for an unloaded one."""
-        topic = self._topics.get(str(name))
-        if topic is None:
-            self.refuse_remote(name)
-            raise TopicNotFoundError(f"there is no topic {name}: create it, or connect a producer to it first")
-        return topic
-
-    @property
-    def is_of_cluster(self) -> bool:
-        """True if other brokers may serve topics that are not seen here yet."""
-        return self._cluster.is_cluster
-
-    def records(self) -> Iterator[TopicRecord]:
-        """The topics of the whole cluster."""
-        yield from (topic.record for topic in self)
-        yield from (record for record in self._cluster if str(record.name) not in self._topics)
-
-    def find_remote(self, name: TopicName) -> TopicRecord | None:
-        """The topic of this name; None if this broker serves it, or there is none."""
-        return None if str(name) in self._topics else self._cluster.find(str(name))
-
-    def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
-        """The other broker that serves a topic; None for a topic of this one.
-
-        Raises TopicNotServedError while no broker does.
-        """
-        return None if str(record.name) in self._topics else self._cluster.server_of(record)
-
-    def owner_of(self, record: TopicRecord) -> int:
-        """The broker that owns a topic of the cluster, whether it runs or not; 0 while none does."""
-        return self._cluster.ownership(record).owner
-
-    def is_leaving(self, record: TopicRecord) -> bool:
-        """True for a topic of this broker that is assigned to another one."""
-        known = self._cluster.find(str(record.name))
-        return known is not None and known.topic_id == record.topic_id and known.broker != self._cluster.own_id
-
-    async def remote_subscriptions(self, name: TopicName) -> list[str]:
-        """The names of the subscriptions of a topic that another broker serves, sorted."""
-        return sorted(record.name for record in await self._records.subscriptions_of(name))
-
-    def is_unloaded(self, name: TopicName) -> bool:
-        """True if the topic was unloaded here and not opened again."""
-        return str(name) in self._unloaded
-
-    def refuse_remote(self, name: TopicName) -> None:
-        """Raise TopicNotServedError for a topic that another broker serves, or that was unloaded here."""
-        record = self.find_remote(name)
-        if record is not None:
-            raise self._cluster.refusal(record)
-        if str(name) in self._unloaded:
-            raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
-
-    def matching(self, name: TopicName) -> list[TopicName]:
-        """The topic itself if it exists, else the partitions of this base name; topics of other brokers too. Sorted."""
-        if str(name) in self._topics or str(name) in self._unloaded or self._cluster.find(str(name)):
-            return [name]
-        partitions = {topic.record.name for topic in self if topic.record.name.base == name}
-        partitions |= {each for each in self._unloaded.values() if each.base == name}
-        partitions |= set(self._cluster.partitions_of(name))
-        return sorted(partitions, key=lambda partition: partition.partition_index or 0)
-
-    async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
-        """As `matching`, but linearizable: it finds topics that another broker created a moment ago.
-
-        Costs a round of agreement. Raises MetadataError when this broker is cut off from the others.
-        """
-        record = await self._records.topic(name, linearizable=True)
-        return [record] if record else await self._records.partitions_of(name)
 
     async def create(
         self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None, *, is_here: bool = False
@@ -336,25 +250,6 @@ class Topics:
         """Forget the limits of a namespace that was deleted or just created."""
         self._namespace_policies.pop(namespace, None)
 
-    def behind(self, name: TopicName) -> list[AnyTopic]:
-        """The topic itself, or all partitions of a base name in order. Raises TopicNotFoundError."""
-        names = self.matching(name)
-        if not names:
-            raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
-        return [self.get(each) for each in names]
-
-    def records_behind(self, name: TopicName) -> list[TopicRecord]:
-        """As `behind`, whichever brokers serve them. Raises TopicNotServedError for one that was unloaded alone."""
-        return [self.find_remote(each) or self.get(each).record for each in self.matching(name) or [name]]
-
-    def in_namespace(self, namespace: str) -> list[AnyTopic]:
-        """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for name in (*self._unloaded.values(), *(record.name for record in self._cluster)):
-            if name.namespace == namespace and str(name) not in self._topics:
-                self.refuse_remote(name)
-        found = (topic for topic in self if topic.record.name.namespace == namespace)
-        return sorted(found, key=lambda topic: topic.record.name)
-
     async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> Sequence[AnyTopic]:
         """Delete a topic, or all partitions of a base name, all or none; answers those that this broker served.
 
@@ -443,15 +338,6 @@ class Topics:
                 topic.close(drain)
                 self._unloaded[topic.name] = name
             return topic
-
-    @property
-    def unloaded(self) -> list[TopicName]:
-        """Topics that were unloaded here, and that this broker has not seen at another one."""
-        return list(self._unloaded.values())
-
-    def forget_unloaded(self, name: TopicName) -> None:
-        """Another broker serves an unloaded topic, or it is deleted."""
-        self._unloaded.pop(str(name), None)
 
     def follow_topic(self, record: TopicRecord) -> None:
         """Apply a topic's policies, which another broker may have changed."""

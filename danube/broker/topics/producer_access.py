@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from danube.broker.topics.publish_stream import PublishSession
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
-from danube.metadata.records.producers import ProducerEpoch, ProducerEpochs
+from danube.metadata.records.catalog import ProducerEpoch, ProducerEpochs
 from danube.model.calls.stream import ProducerAccess, PublishOpen
 from danube.model.errors import ProducerFencedError, TopicHeldError
 

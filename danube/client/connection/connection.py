@@ -11,6 +11,7 @@ from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.settings import TokenSupplier
+from danube.model.address import host_and_port
 from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
 from danube.model.errors import BrokerUnreachableError, DeadlineExceededError, UnrecoverableError, UnsupportedError
 from danube.model.errors import LookupError as TopicLookupError
@@ -21,7 +22,6 @@ from danube.model.limits.broker import (
     CONNECT_TIMEOUT_S,
 )
 from danube.model.topic import TopicName
-from danube.rpc.address import host_and_port
 from danube.rpc.carrier import Carrier, Channel, ClientStream
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng

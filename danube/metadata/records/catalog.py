@@ -5,9 +5,8 @@ of the same records is decided again on what stands then.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from danube.metadata.records import keys
 from danube.metadata.records.new_topics import (
@@ -20,35 +19,31 @@ from danube.metadata.records.new_topics import (
 from danube.metadata.records.record_format import (
     ConsumerRecord,
     NamespaceRecord,
+    ProducerEpoch,
     SubscriptionRecord,
     TopicRecord,
-    decode_consumer,
     decode_namespace,
     decode_partitioned,
-    decode_subscription,
+    decode_producer_epoch,
     decode_topic,
     decode_topic_storage,
-    encode_consumer,
     encode_namespace,
-    encode_subscription,
+    encode_producer_epoch,
     encode_topic,
 )
 from danube.metadata.records.storage import add_tombstone, owner_of
+from danube.metadata.records.subscriptions import ExtraWrites, SubscriptionRecords, add_extra_writes
 from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import (
     AlreadyExistsError,
     InvalidRequestError,
-    LimitReachedError,
     NamespaceNotFoundError,
     PreconditionFailedError,
-    SubscriptionNotFoundError,
     TopicNotFoundError,
 )
 from danube.model.limits.broker import PARTITIONS_MAX
-from danube.model.limits.metadata import PENDING_POLICIES_PER_TOPIC_MAX
-from danube.model.policies import FailurePolicy, PendingPolicies, PolicyChange
-from danube.model.subscription import SubscriptionType, check_member_name
+from danube.model.policies import PolicyChange
 from danube.model.text import count_text
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.runtime.rng import Rng, SystemRng
@@ -58,22 +53,15 @@ __all__ = [
     "ExtraWrites",
     "Inherit",
     "NamespaceRecord",
+    "ProducerEpoch",
+    "ProducerEpochs",
     "Records",
     "SubscriptionRecord",
     "TopicRecord",
 ]
 
-T = TypeVar("T")
 
-ExtraWrites = Callable[[TransactionBuilder], Awaitable[None]]
-"""Writes that go along with a change, in its transaction: both happen or neither.
-
-Called once the change has read what it goes by, and again for each attempt. What it finds then still holds when both
-are applied, and what it raises ends the change.
-"""
-
-
-class Records:
+class Records(SubscriptionRecords):
     """Typed access to a metadata store. Every method raises MetadataError when the store fails.
 
     Changes that keep losing against others raise VersionConflictError in the end; calling again is safe.
@@ -86,10 +74,9 @@ class Records:
 
         Not where the brokers share their logs: there a reliable topic is owned once its journal has it.
         """
-        self._store = store
+        super().__init__(store, rng or SystemRng())
         self._broker_id = broker_id
         self._shares_logs = shares_logs
-        self._rng = rng or SystemRng()
         self._topics_lock = (
             asyncio.Lock()
         )  # all creations share the id counter: without it they only make each other retry
@@ -129,7 +116,7 @@ class Records:
             await builder.read(keys.TOPIC_ID_COUNTER)
             await self._require_empty(name)
             builder.delete(keys.namespace(name))
-            await _add_extra_writes(extra_writes, builder)
+            await add_extra_writes(extra_writes, builder)
 
         async with self._topics_lock:
             await self._change(change)
@@ -159,7 +146,7 @@ class Records:
             record = decode_namespace(entry)
             changed = replace(record, policies=change.applied_to(record.policies))
             builder.put(keys.namespace(name), encode_namespace(changed))
-            await _add_extra_writes(extra_writes, builder)
+            await add_extra_writes(extra_writes, builder)
             return changed
 
         return await self._change(write)
@@ -278,7 +265,7 @@ class Records:
                 record = await self._read_topic(builder, name)
                 changed.append(replace(record, policies=change.applied_to(record.policies)))
                 builder.put(keys.topic(name), encode_topic(changed[-1]))
-            await _add_extra_writes(extra_writes, builder)
+            await add_extra_writes(extra_writes, builder)
             return changed
 
         return await self._change(write)
@@ -299,7 +286,7 @@ class Records:
                 if newest is not None and (newest.topic_id, newest.broker) == (record.topic_id, record.broker):
                     builder.put(keys.topic(record.name), encode_topic(replace(newest, broker=broker)))
                     assigned += 1
-            await _add_extra_writes(extra_writes, builder)
+            await add_extra_writes(extra_writes, builder)
             return assigned
 
         return await self._change(change)
@@ -329,120 +316,10 @@ class Records:
                     builder, record.topic_id, owner_of(decode_topic_storage(entry) if entry else None, newest.broker)
                 )
             await leave_base(builder, [record.name for record in records])
-            await _add_extra_writes(extra_writes, builder)
+            await add_extra_writes(extra_writes, builder)
 
         async with self._topics_lock:
             await self._change(change)
-
-    async def create_subscription(
-        self,
-        topic: TopicName,
-        name: str,
-        subscription_type: SubscriptionType,
-        subscription_id: int,
-        now_ms: int,
-    ) -> SubscriptionRecord:
-        """Create a subscription, with the policies that are pending for it.
-
-        Raises TopicNotFoundError, AlreadyExistsError and InvalidNameError.
-        """
-        check_member_name("subscription", name)
-        record = SubscriptionRecord(topic, name, subscription_id, subscription_type, now_ms)
-        key = keys.subscription(topic, name)
-
-        async def change(builder: TransactionBuilder) -> SubscriptionRecord:
-            of = await self._read_topic(builder, topic)
-            if await builder.read(key) is not None:
-                raise AlreadyExistsError(f"topic {topic} already has a subscription {name!r}: use it or choose a name")
-            pending = of.pending_of(name)
-            if not pending.is_empty:
-                builder.put(keys.topic(topic), encode_topic(of.with_pending(PendingPolicies(name))))
-            made = replace(record, failure_policy=pending.failure_policy, window=pending.window)
-            builder.put(key, encode_subscription(made))
-            return made
-
-        return await self._change(change)
-
-    async def change_pending(
-        self,
-        topic: TopicName,
-        name: str,
-        change: Callable[[PendingPolicies], PendingPolicies],
-        *,
-        extra_writes: ExtraWrites | None = None,
-    ) -> TopicRecord:
-        """Change what a subscription that does not exist begins with. Raises TopicNotFoundError, LimitReachedError."""
-
-        async def write(builder: TransactionBuilder) -> TopicRecord:
-            record = await self._read_topic(builder, topic)
-            changed = record.with_pending(change(record.pending_of(name)))
-            if len(changed.pending) > PENDING_POLICIES_PER_TOPIC_MAX:
-                raise LimitReachedError(
-                    f"{topic} has policies for {len(record.pending)} subscriptions that do not exist, the most it may: "
-                    "delete some of them as if they were subscriptions"
-                )
-            builder.put(keys.topic(topic), encode_topic(changed))
-            await _add_extra_writes(extra_writes, builder)
-            return changed
-
-        return await self._change(write)
-
-    async def set_failure_policy(self, topic: TopicName, name: str, policy: FailurePolicy) -> SubscriptionRecord:
-        """Replace the failure policy of a subscription. Raises SubscriptionNotFoundError."""
-        return await self._change_subscription(topic, name, lambda record: replace(record, failure_policy=policy))
-
-    async def set_window(self, topic: TopicName, name: str, window: int) -> SubscriptionRecord:
-        """Replace how much one consumer of a subscription may hold. Raises SubscriptionNotFoundError."""
-        return await self._change_subscription(topic, name, lambda record: replace(record, window=window))
-
-    async def set_jump(
-        self, topic: TopicName, name: str, jump: int | None, *, extra_writes: ExtraWrites | None = None
-    ) -> SubscriptionRecord:
-        """Write down where a subscription is being put, or that it is there. Raises SubscriptionNotFoundError."""
-        return await self._change_subscription(topic, name, lambda record: replace(record, jump=jump), extra_writes)
-
-    async def subscription(self, topic: TopicName, name: str) -> SubscriptionRecord | None:
-        entry = await self._store.get(keys.subscription(topic, name))
-        return decode_subscription(entry) if entry else None
-
-    async def subscriptions_of(self, topic: TopicName) -> list[SubscriptionRecord]:
-        return [decode_subscription(entry) for entry in await self._store.list(keys.subscriptions_of(topic))]
-
-    async def all_subscriptions(self) -> list[SubscriptionRecord]:
-        return [decode_subscription(entry) for entry in await self._store.list(keys.SUBSCRIPTIONS)]
-
-    async def delete_subscription(
-        self, topic: TopicName, name: str, *, extra_writes: ExtraWrites | None = None
-    ) -> None:
-        """Remove a subscription with its consumers. Raises SubscriptionNotFoundError."""
-
-        async def change(builder: TransactionBuilder) -> None:
-            await self._read_subscription(builder, topic, name)
-            builder.delete(keys.subscription(topic, name))
-            builder.delete_below(keys.consumers_of(topic, name))
-            await _add_extra_writes(extra_writes, builder)
-
-        await self._change(change)
-
-    async def put_consumer(self, record: ConsumerRecord) -> None:
-        """Write a consumer, new or changed. Raises SubscriptionNotFoundError and InvalidNameError."""
-        check_member_name("consumer", record.name)
-
-        async def change(builder: TransactionBuilder) -> None:
-            await self._read_subscription(builder, record.topic, record.subscription)
-            builder.put(keys.consumer(record.topic, record.subscription, record.name), encode_consumer(record))
-
-        await self._change(change)
-
-    async def consumers(self, topic: TopicName, subscription: str) -> list[ConsumerRecord]:
-        return [decode_consumer(entry) for entry in await self._store.list(keys.consumers_of(topic, subscription))]
-
-    async def all_consumers(self) -> list[ConsumerRecord]:
-        return [decode_consumer(entry) for entry in await self._store.list(keys.CONSUMERS)]
-
-    async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:
-        """Remove a consumer; removing a missing one changes nothing."""
-        await self._store.delete(keys.consumer(topic, subscription, name))
 
     async def _create_topics(
         self,
@@ -480,24 +357,6 @@ class Records:
             builder, names, like, now_ms, inherit=inherit, rng=self._rng, brokers=places, own_id=own_id
         )
 
-    async def _change_subscription(
-        self,
-        topic: TopicName,
-        name: str,
-        changed: Callable[[SubscriptionRecord], SubscriptionRecord],
-        extra_writes: ExtraWrites | None = None,
-    ) -> SubscriptionRecord:
-        async def change(builder: TransactionBuilder) -> SubscriptionRecord:
-            record = changed(await self._read_subscription(builder, topic, name))
-            builder.put(keys.subscription(topic, name), encode_subscription(record))
-            await _add_extra_writes(extra_writes, builder)
-            return record
-
-        return await self._change(change)
-
-    async def _change(self, change: Callable[[TransactionBuilder], Awaitable[T]]) -> T:
-        return await commit_transaction(self._store, self._rng, change)
-
     @staticmethod
     async def _require_namespace(builder: TransactionBuilder, name: str) -> None:
         if await builder.read(keys.namespace(name)) is None:
@@ -510,28 +369,35 @@ class Records:
                 f"namespace {name!r} is not empty, it has {count_text(topics, 'topic')}: delete them first"
             )
 
-    @staticmethod
-    async def _read_topic(builder: TransactionBuilder, name: TopicName, topic_id: int | None = None) -> TopicRecord:
-        entry = await builder.read(keys.topic(name))
-        record = decode_topic(entry) if entry else None
-        if record is None or topic_id not in {None, record.topic_id}:
-            raise TopicNotFoundError(f"topic {name} does not exist (any more): list the topics to see what is there")
-        return record
 
-    @staticmethod
-    async def _read_subscription(builder: TransactionBuilder, topic: TopicName, name: str) -> SubscriptionRecord:
-        entry = await builder.read(keys.subscription(topic, name))
-        if entry is None:
-            raise SubscriptionNotFoundError(f"topic {topic} has no subscription {name!r}: subscribe first")
-        return decode_subscription(entry)
+class ProducerEpochs:
+    """The epochs in a metadata store; they go with their topics. Every method raises MetadataError when it fails."""
+
+    def __init__(self, store: MetadataStore, rng: Rng) -> None:
+        self._store = store
+        self._rng = rng
+
+    async def newest(self, topic: TopicRecord) -> ProducerEpoch:
+        """The newest one of this very topic; epoch 0 when there never was an exclusive producer."""
+        entry = await self._store.get(keys.producer_epoch(topic.name))
+        found = decode_producer_epoch(entry) if entry else None
+        return found if found and found.topic_id == topic.topic_id else ProducerEpoch(topic.topic_id, 0, "")
+
+    async def begin(self, after: ProducerEpoch, topic: TopicRecord, producer_name: str) -> ProducerEpoch:
+        """Begin the epoch that follows on `after`, which the caller has seen last; a newer one stays below it."""
+
+        async def change(builder: TransactionBuilder) -> ProducerEpoch:
+            entry = await builder.read(keys.producer_epoch(topic.name))
+            found = decode_producer_epoch(entry) if entry else after
+            last = max(found.epoch, after.epoch) if found.topic_id == topic.topic_id else after.epoch
+            begun = ProducerEpoch(topic.topic_id, last + 1, producer_name)
+            builder.put(keys.producer_epoch(topic.name), encode_producer_epoch(begun))
+            return begun
+
+        return await commit_transaction(self._store, self._rng, change)
 
 
 def _no_namespace(name: str) -> NamespaceNotFoundError:
     return NamespaceNotFoundError(
         f"namespace {name!r} does not exist: create it first (danube-admin namespaces create {name})"
     )
-
-
-async def _add_extra_writes(extra_writes: ExtraWrites | None, builder: TransactionBuilder) -> None:
-    if extra_writes is not None:
-        await extra_writes(builder)

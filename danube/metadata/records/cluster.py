@@ -81,7 +81,7 @@ _encode_cluster_id, _decode_cluster_id = record_codec(_ClusterId)
 
 
 def decode_storage_mode(entry: Entry) -> StorageMode:
-    """Where the brokers keep messages. Raises MetadataError."""
+    """The mode in which the brokers keep messages. Raises MetadataError."""
     return _decode_mode(entry).mode
 
 

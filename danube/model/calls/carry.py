@@ -28,7 +28,7 @@ class PrepareCarry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarryOffer:
-    """What is stored of a topic."""
+    """Offer of all that is stored of a topic."""
 
     manifest: bytes = b""
     """As in its file; empty after RESUME."""

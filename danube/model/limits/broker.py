@@ -332,20 +332,6 @@ DRAIN_WAIT_S = 8.0
 """A consumer that is sent away keeps its idle stream for this long at most: it asks for its health every 5 s."""
 DRAIN_END_S = 0.2
 """After a consumer was told CLOSE its stream ends this much later: CLOSE has to be there first, and 0.1 s is enough."""
-CARRY_PIECE_BYTES_MAX = MIB
-"""Bytes of a segment that one broker asks another for at a time."""
-CARRY_TAIL_BYTES = 4 * MIB
-"""A topic is paused for the rest of its log once this little was left in a copy of it."""
-CARRY_PASSES_MAX = 20
-"""Copies of what was appended meanwhile; after that the topic is paused whatever is left."""
-CARRY_PAUSE_S_MAX = 20.0
-"""A topic that is paused for its next owner is served again by its old one after this long."""
-CARRY_CALL_TIMEOUT_S = 30.0
-"""One call between brokers that carry a log: a flush of it, or a piece."""
-CARRIES_AT_ONCE_MAX = 2
-"""Logs that one broker copies to its disk at the same time; each holds one segment in memory."""
-CARRY_BYTES_PER_S = 32 * MIB
-"""Pace of a copy while the topic is served."""
 MOVE_WAIT_S = 60.0
 """A topic that was unloaded has its clients here until it is served again, and for this long at most."""
 UNLOAD_TIMEOUT_S = 10.0

@@ -216,24 +216,6 @@ SECRET_BYTES_MAX = 64 * KIB
 """Bytes of a file with a secret, a password or certificates."""
 MIGRATED_TOPICS_PER_CHANGE = 1_000
 """Topics of a standalone broker that get their owner in one change, when it becomes one of a cluster."""
-PLACEMENT_INTERVAL_S = 5.0
-"""Topics are where they should be, or somebody works on it, this often also when nothing changed."""
-ASSIGNMENTS_PER_CHANGE_MAX = 2_000
-"""Topics that the leader assigns in one transaction."""
-ABSENT_BROKER_GRACE_S = 15.0
-"""A broker that has not been seen since the leader started may still start for so long: its topics wait for it."""
-RELEASES_AT_ONCE_MAX = 16
-"""Topics that a broker releases at the same time."""
-PLACEMENT_RETRY_S = 1.0
-"""Before the release of a topic that failed is tried again."""
-LEAVE_LOOK_S = 0.05
-"""Between two looks at whether the topics of a broker that stops have left it."""
-PARALLEL_MOVES_MAX = 64
-"""Topics that may leave a drained broker at a time."""
-LEAVING_MOVES_MAX = 64
-"""Topics that leave a broker at a time when it stops."""
-LEAVE_TIMEOUT_S = 10.0
-"""A broker that stops waits this long for others to take its topics; those left are taken over."""
 CLUSTER_GONE_SHOWN_S = 3_600.0
 """A broker that is gone and owns no topics is shown for this long: it may have been stopped for good."""
 CLUSTER_LEAVE_TIMEOUT_S = 1.0

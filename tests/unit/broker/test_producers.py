@@ -9,8 +9,7 @@ from danube.broker.clients.producers import Producers
 from danube.broker.topics.producer_access import ProducerAccesses, may_resume
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records.catalog import TopicRecord
-from danube.metadata.records.producers import ProducerEpoch, ProducerEpochs
+from danube.metadata.records.catalog import ProducerEpoch, ProducerEpochs, TopicRecord
 from danube.model.calls.client import ClientKind, CreateProducer, HealthStatus, SendMessage
 from danube.model.calls.stream import ProducerAccess, PublishOpen
 from danube.model.errors import (

@@ -1,7 +1,7 @@
 import pytest
 
+from danube.model.address import host_and_port
 from danube.model.errors import SettingsError
-from danube.rpc.address import host_and_port
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def _arguments(params: RunAnalyticsParams, run_id: str, service_url: str) -> lis
 
 async def _service_url(call: Call) -> str:
     """The URL at which clients reach a broker. A cluster's word is not trusted: it must be an address."""
-    from danube.rpc.address import host_and_port  # noqa: PLC0415 - `--help` needs no gRPC
+    from danube.model.address import host_and_port  # noqa: PLC0415 - `--help` needs no gRPC
 
     if not (await call.gateway.connection()).is_ours:
         raise UnsupportedError("the original broker publishes no telemetry, so there is nothing to run a job on")

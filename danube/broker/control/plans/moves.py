@@ -7,7 +7,7 @@ from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, c
 from danube.metadata.records.catalog import ExtraWrites, TopicRecord
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.broker import PLAN_NAMES_MAX
-from danube.model.limits.metadata import PARALLEL_MOVES_MAX
+from danube.model.limits.moves import PARALLEL_MOVES_MAX
 from danube.model.plans.plan import Arguments, Effect, Impact, fingerprint_of
 from danube.model.text import count_text
 from danube.model.topic import TopicName, check_name_part

@@ -8,7 +8,7 @@ from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment, SegmentPiece
 from danube.model.errors import InvalidRequestError, PreconditionFailedError, TopicNotServedError
-from danube.model.limits.broker import CARRY_PAUSE_S_MAX, CARRY_PIECE_BYTES_MAX
+from danube.model.limits.moves import CARRY_PAUSE_S_MAX, CARRY_PIECE_BYTES_MAX
 from danube.runtime.clock import Clock
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.store import Storage

@@ -1,0 +1,36 @@
+"""Bounds of topics on their way between brokers."""
+
+from danube.model.limits.broker import MIB
+
+PLACEMENT_INTERVAL_S = 5.0
+"""Topics are where they should be, or somebody works on it, this often also when nothing changed."""
+ASSIGNMENTS_PER_CHANGE_MAX = 2_000
+"""Topics that the leader assigns in one transaction."""
+ABSENT_BROKER_GRACE_S = 15.0
+"""A broker that has not been seen since the leader started may still start for so long: its topics wait for it."""
+RELEASES_AT_ONCE_MAX = 16
+"""Topics that a broker releases at the same time."""
+PLACEMENT_RETRY_S = 1.0
+"""Before the release of a topic that failed is tried again."""
+LEAVE_LOOK_S = 0.05
+"""Between two looks at whether the topics of a broker that stops have left it."""
+PARALLEL_MOVES_MAX = 64
+"""Topics that may leave a drained broker at a time."""
+LEAVING_MOVES_MAX = 64
+"""Topics that leave a broker at a time when it stops."""
+LEAVE_TIMEOUT_S = 10.0
+"""A broker that stops waits this long for others to take its topics; those left are taken over."""
+CARRY_PIECE_BYTES_MAX = MIB
+"""Bytes of a segment that one broker asks another for at a time."""
+CARRY_TAIL_BYTES = 4 * MIB
+"""A topic is paused for the rest of its log once this little was left in a copy of it."""
+CARRY_PASSES_MAX = 20
+"""Copies of what was appended meanwhile; after that the topic is paused whatever is left."""
+CARRY_PAUSE_S_MAX = 20.0
+"""A topic that is paused for its next owner is served again by its old one after this long."""
+CARRY_CALL_TIMEOUT_S = 30.0
+"""One call between brokers that carry a log: a flush of it, or a piece."""
+CARRIES_AT_ONCE_MAX = 2
+"""Logs that one broker copies to its disk at the same time; each holds one segment in memory."""
+CARRY_BYTES_PER_S = 32 * MIB
+"""Pace of a copy while the topic is served."""
