@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from danube.metadata.records import catalog
+from danube.metadata.records import subscriptions
 from danube.model.calls.stream import FetchFrom
 from danube.model.errors import InvalidRequestError, LimitReachedError, SubscriptionNotFoundError
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
@@ -108,7 +108,7 @@ async def test_pending_policies_go_with_their_topic(cell: Cell, topic: TopicName
 async def test_pending_policies_are_bounded_and_stay_when_the_topics_own_change(
     cell: Cell, topic: TopicName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "PENDING_POLICIES_PER_TOPIC_MAX", 2)
+    monkeypatch.setattr(subscriptions, "PENDING_POLICIES_PER_TOPIC_MAX", 2)
     await cell.admin.create_topic(topic)
     for name in ("b", "a"):
         await cell.admin.set_window(topic, 7, name)

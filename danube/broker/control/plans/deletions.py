@@ -54,7 +54,8 @@ def deletions(
 
 def _deleted_topic(name: TopicName, found: Sequence[AnyTopic], elsewhere: Sequence[TopicRecord]) -> Impact:
     """The impact of deleting a topic, or all partitions of a base name; what other brokers serve is not looked into."""
-    names = sorted([*(topic.record.name for topic in found), *(record.name for record in elsewhere)])
+    names = [*(topic.record.name for topic in found), *(record.name for record in elsewhere)]
+    names.sort(key=lambda each: each.partition_index or 0)
     ids = [[record.topic_id] for record in elsewhere]
     subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
     logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
