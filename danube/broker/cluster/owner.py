@@ -17,6 +17,10 @@ from danube.storage.takeover.shared_storage import SharedStorage
 _log = logging.getLogger(__name__)
 
 
+def _nobody_is_gone(_broker_id: int) -> bool:
+    return False
+
+
 class TopicOwner:
     """Owns topics on behalf of one broker.
 
@@ -44,25 +48,29 @@ class TopicOwner:
         """
         mine = [one for one in records if one.broker == self._broker_id]
         if isinstance(self._storage, SharedStorage):
-            acquired = await self._storage.acquire([one.topic_id for one in mine if self._is_shared(one)])
+            wanted = [one.topic_id for one in mine if self._is_shared(one)]
+            acquired = await self._storage.acquire(wanted, lambda record: self._is_free(record, _nobody_is_gone))
             mine = [one for one in mine if not self._is_shared(one) or one.topic_id in acquired]
         self._enter(mine, await self._records_of([one for one in mine if not self._is_shared(one)]))
         return mine
 
-    async def own(self, records: Sequence[TopicRecord]) -> frozenset[int]:
+    async def own(
+        self, records: Sequence[TopicRecord], is_gone: Callable[[int], bool] = _nobody_is_gone
+    ) -> frozenset[int]:
         """Own these topics; answers the ids of those that are this broker's now, ready to be opened.
 
-        Topics that another broker has released, or had when it died, are opened; those of a shared folder as
-        `SharedStorage.acquire` does it. Raises StorageChangedError where another broker was faster, MetadataError, and
-        as `SharedStorage.acquire`.
+        They are new, released, this broker's already, or of a broker that `is_gone`; by metadata as it stands now, not
+        by what this broker has seen. A log on the disk of a broker that is gone stays that broker's.
+
+        Raises StorageChangedError where another broker was faster, MetadataError, and as `SharedStorage.acquire`.
         """
         shared = [one.topic_id for one in records if self._is_shared(one)]
         others = [one for one in records if not self._is_shared(one)]
-        owned = await self._own_records(others) if others else frozenset()
+        owned = await self._own_records(others, is_gone) if others else frozenset()
         if not shared or not isinstance(self._storage, SharedStorage):
             return owned
         try:
-            return owned | await self._storage.acquire(shared)
+            return owned | await self._storage.acquire(shared, lambda record: self._is_free(record, is_gone))
         except DanubeError as error:
             owned |= self._storage.owned & frozenset(shared)
             if not owned:
@@ -104,9 +112,15 @@ class TopicOwner:
         if stored.owner == self._broker_id:
             await self._stored.disown(stored)
 
-    async def _own_records(self, records: Collection[TopicRecord]) -> frozenset[int]:
+    async def _own_records(self, records: Collection[TopicRecord], is_gone: Callable[[int], bool]) -> frozenset[int]:
         stored = await self._records_of(records)
-        there = [one for one in stored.values() if one.revision or self._is_alone]
+        without_log = {one.topic_id for one in records if one.strategy is DispatchStrategy.NON_RELIABLE}
+        there = [
+            one
+            for one in stored.values()
+            if self._is_alone
+            or (one.revision and self._is_free(one, is_gone if one.topic_id in without_log else _nobody_is_gone))
+        ]
         for start in range(0, len(there), STORAGE_POINTERS_MAX):
             for record in await self._stored.own(there[start : start + STORAGE_POINTERS_MAX], self._broker_id):
                 stored[record.topic_id] = record
@@ -121,6 +135,9 @@ class TopicOwner:
         for record in records:
             if record.strategy is DispatchStrategy.RELIABLE and not self._is_shared(record):
                 self._storage.enter(stored.get(record.topic_id) or TopicStorage(record.topic_id))
+
+    def _is_free(self, stored: TopicStorage, is_gone: Callable[[int], bool]) -> bool:
+        return stored.owner in {0, self._broker_id} or is_gone(stored.owner)
 
     def _is_shared(self, record: TopicRecord) -> bool:
         return isinstance(self._storage, SharedStorage) and record.strategy is DispatchStrategy.RELIABLE

@@ -84,7 +84,9 @@ class Placement:
     async def leave(self) -> None:
         """Have the others serve what this broker can release, before it stops: for LEAVE_TIMEOUT_S at most."""
         cluster = self._cluster
-        if len(cluster.registry.brokers) < 2 or not cluster.keeper.lease_id:
+        brokers, own_id = cluster.topics.brokers, cluster.topics.own_id
+        takers = [each for each, drain in brokers.items() if drain is None and each != own_id]
+        if not takers or not cluster.keeper.lease_id:
             return
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
@@ -180,7 +182,7 @@ class Placement:
     async def _open(self, records: Sequence[TopicRecord]) -> None:
         if not records:
             return
-        owned = await self._owner.own(records)
+        owned = await self._owner.own(records, lambda owner: self._cluster.registry.find(owner) is None)
         for record in records:
             if record.topic_id in owned:
                 try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,6 +24,9 @@ from danube.storage.takeover.release import Release, Stop
 from danube.storage.takeover.takeover import AcquiredTopic, Takeover, records_of
 
 _log = logging.getLogger(__name__)
+
+MayOwn = Callable[[TopicStorage], bool]
+"""True for a topic whose owner has released it, or is gone."""
 
 
 class Ownership:
@@ -76,7 +79,7 @@ class Ownership:
         records = (await self._environment.records.all()).values()
         return frozenset(one.topic_id for one in records if any(epoch.journal_id == own for epoch in one.epochs))
 
-    async def acquire(self, topic_ids: Iterable[int]) -> frozenset[int]:
+    async def acquire(self, topic_ids: Iterable[int], may_own: MayOwn) -> frozenset[int]:
         """As `SharedStorage.acquire`."""
         async with self._turn:
             wanted = frozenset(topic_ids)
@@ -86,7 +89,7 @@ class Ownership:
             for _ in range(TAKEOVER_ATTEMPTS_MAX):
                 if not left:
                     break
-                left, failed = await self._try(left)
+                left, failed = await self._try(left, may_own)
                 errors |= failed
             if errors:
                 raise next(iter(errors.values()))
@@ -154,14 +157,19 @@ class Ownership:
                 errors[topic_id] = error
         return errors
 
-    async def _try(self, topic_ids: Collection[int]) -> tuple[frozenset[int], dict[int, DanubeError]]:
-        """Acquire topics; answers those to be tried again, and the faults of the others."""
+    async def _try(self, topic_ids: Collection[int], may_own: MayOwn) -> tuple[frozenset[int], dict[int, DanubeError]]:
+        """Acquire topics; answers those to be tried again, and the faults of the others.
+
+        A fence goes to the journal that the judged record names: not to the one of an owner that came after it.
+        """
         there = [
             record for record in await records_of(self._environment.records, topic_ids) if record.revision
         ]  # the others are deleted
         records, found = await load_newest(self._environment, there)
+        records = {topic_id: record for topic_id, record in records.items() if may_own(record)}
+        found.histories[:] = [one for one in found.histories if one.record.topic_id in records]
         histories = {history.record.topic_id: history for history in found.histories}
-        errors = dict(found.refused)
+        errors = {topic_id: error for topic_id, error in found.refused.items() if topic_id in records}
         for group in _groups([records[topic_id] for topic_id in histories]):
             errors |= await self._acquire_possible(group, histories)
         again: set[int] = set()

@@ -25,7 +25,7 @@ from danube.storage.stored_topics import StoredTopics
 from danube.storage.takeover.journal_reader import JOURNALS
 from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
-from danube.storage.takeover.ownership import Ownership
+from danube.storage.takeover.ownership import MayOwn, Ownership
 from danube.storage.takeover.release import Stop
 
 _CLUSTER = "cluster"
@@ -82,8 +82,10 @@ class SharedStorage(Storage):
         """The topics that are this broker's, as far as it knows."""
         return frozenset(self._topics.owned or ())
 
-    async def acquire(self, topic_ids: Iterable[int]) -> frozenset[int]:
+    async def acquire(self, topic_ids: Iterable[int], may_own: MayOwn = lambda _record: True) -> frozenset[int]:
         """Own these topics; answers the ids of those that are this broker's now. The others are another broker's.
+
+        `may_own` judges their records as they stand when their owners' journals are chosen: those of others stay.
 
         New and released topics are opened; those without a record (`enter_topic`) were deleted. The others are taken
         over by force: every broker that has one of them in its journal acknowledges nothing more, of any topic. So all
@@ -97,7 +99,7 @@ class SharedStorage(Storage):
             TopicNotServedError: whether a topic is this broker's is unknown: restart it.
             MetadataError: the metadata cannot be reached.
         """
-        return await self._ownership.acquire(topic_ids)
+        return await self._ownership.acquire(topic_ids, may_own)
 
     async def release(self, topic_id: int, stop: Stop) -> None:
         """Release a topic, so that any broker can acquire it without a fence.

@@ -395,3 +395,15 @@ async def unload(cell: Cell, wanted: UnloadBroker) -> UnloadedBroker:
 
 async def statuses(cell: Cell) -> list[str]:
     return sorted(info.status for info in await cell.admin.brokers())
+
+
+async def test_a_broker_that_is_behind_takes_no_topic_from_one_that_runs(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    store = network.meta_store.store
+    for name, strategy in ((ORDERS, DispatchStrategy.RELIABLE), (EVENTS, DispatchStrategy.NON_RELIABLE)):
+        await network.put(name, first, strategy)
+        record = await Records(store).topic(name)
+        assert record is not None
+        assert await second.broker.moves._topics._owner.own([record], lambda _broker_id: False) == frozenset()
+    await published(first, ORDERS, 3)
+    assert not first.broker.fenced.is_set()
