@@ -14,6 +14,7 @@ from danube import __version__
 from danube.broker.clients.consumers import Consumers
 from danube.broker.clients.drain import DisconnectedClients, going_down
 from danube.broker.clients.producers import Producers
+from danube.broker.clients.remote_publishes import RemotePublishes
 from danube.broker.cluster.log_copy import LogCopies
 from danube.broker.cluster.log_offer import Carrying
 from danube.broker.cluster.metadata import Metadata, join_cluster, mark_opened, open_metadata
@@ -100,12 +101,12 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     storage = await _open_storage(given, metadata, how_stored)
     running.push_async_callback(given.tasks.close)
     owner = TopicOwner(storage, metadata.stored, given.folder.broker_id, is_alone=metadata.cluster is None)
-    context = await _open_topics(given, metadata, storage, owner)
-    await context.control.positions.open()
-    await context.control.audit.open()  # before anybody else can make a topic of its name
     carrier = environment.carrier or GrpcCarrier(
         given.clock, CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
     )
+    context = await _open_topics(given, metadata, storage, owner, carrier=carrier)
+    await context.control.positions.open()
+    await context.control.audit.open()  # before anybody else can make a topic of its name
     addresses = await _listen(given, context, storage, carrier)
     running.callback(_announce_end, context)
     await _start_sweeps(given, context, storage)
@@ -228,7 +229,9 @@ def _start_placement(
     given.running.push_async_callback(placement.leave)
 
 
-async def _open_topics(given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner) -> ServiceContext:
+async def _open_topics(
+    given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner, *, carrier: Carrier
+) -> ServiceContext:
     settings, clock, records = given.settings, given.clock, metadata.records
     topics = Topics(
         records=records,
@@ -241,7 +244,9 @@ async def _open_topics(given: Dependencies, metadata: Metadata, storage: Storage
         own_policies=own_policies(settings),
         cluster=metadata.cluster.topics if metadata.cluster else None,
     )
-    topics.dead_letters = DeadLetters(topics, given.tasks, auto_create_topics=settings.auto_create_topics).send
+    remote = RemotePublishes(carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
+    given.running.push_async_callback(remote.close)
+    topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send
     disconnected_clients = DisconnectedClients(clock)
     producers = Producers(
         topics,

@@ -7,10 +7,13 @@ letter may exist twice, and none is missing.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from danube.broker.clients.remote_publishes import RemotePublishes
 from danube.broker.dispatch.events import DeadLetter, DeadLettered, DeadLetterFailed, Event
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.client import OutgoingMessage, ReceivedMessage
 from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError
 from danube.model.limits.broker import DEAD_LETTER_SOURCES_MAX, DEAD_LETTERS_IN_FLIGHT_MAX, READ_BYTES_MAX
@@ -30,8 +33,9 @@ OnOutcome = Callable[[Event], None]
 class DeadLetters:
     """Publishes the dead letters of this broker."""
 
-    def __init__(self, topics: Topics, tasks: TaskScope, *, auto_create_topics: bool) -> None:
+    def __init__(self, topics: Topics, tasks: TaskScope, remote: RemotePublishes, *, auto_create_topics: bool) -> None:
         self._topics = topics
+        self._remote = remote
         self._tasks = tasks
         self._auto_create = auto_create_topics
         self._at_once = asyncio.Semaphore(DEAD_LETTERS_IN_FLIGHT_MAX)
@@ -46,10 +50,9 @@ class DeadLetters:
         source = (topic.name, subscription)
         async with self._at_once:
             try:
-                target = await self._target(wanted.topic)
                 message = await _read(topic.log, wanted.offset)
-                copy = encode_copy(message, topic.name, subscription, wanted, target.name)
-                await outcome_of(lambda published: target.publish(copy, published))
+                copy = partial(encode_copy, message, topic.name, subscription, wanted)
+                await self._publish(TopicName.parse(wanted.topic), copy)
             except DanubeError as error:
                 if source not in self._failing:
                     if len(self._failing) >= DEAD_LETTER_SOURCES_MAX:
@@ -66,19 +69,33 @@ class DeadLetters:
             _log.warning("messages of %s, subscription %r, go to dead letter topic %s again", *source, wanted.topic)
         on_outcome(DeadLettered(wanted.offset))
 
-    async def _target(self, name: str) -> ReliableTopic:
-        topic = self._topics.find(name)
+    async def _publish(self, name: TopicName, copy: Callable[[int | None], bytes]) -> None:
+        """Publish the copy, to another broker where that serves the topic."""
+        topic, record = self._topics.find(str(name)), self._topics.find_remote(name)
+        if topic is None and record is not None:
+            _check_reliable(record)
+            await self._remote.publish(record, copy)
+            return
         if topic is None:
             if not self._auto_create:
                 raise TopicNotFoundError(f"there is no topic {name} and this broker does not create topics: create it")
-            topic = await self._topics.find_or_create(TopicName.parse(name), DispatchStrategy.RELIABLE, is_here=True)
-        if not isinstance(topic, ReliableTopic):
-            raise PreconditionFailedError(f"{name} is not reliable and would not keep it: name another topic")
-        return topic
+            topic = await self._topics.find_or_create(name, DispatchStrategy.RELIABLE, is_here=True)
+        _check_reliable(topic.record)
+        await outcome_of(partial(topic.publish, copy(None)))
 
 
-def encode_copy(message: ReceivedMessage, topic: str, subscription: str, wanted: DeadLetter, target: str) -> bytes:
-    """The copy, as an encoded StreamMessage: payload, key and schema unchanged, its origin in the attributes."""
+def _check_reliable(record: TopicRecord) -> None:
+    if record.strategy is not DispatchStrategy.RELIABLE:
+        raise PreconditionFailedError(f"{record.name} is not reliable and would not keep it: name another topic")
+
+
+def encode_copy(
+    message: ReceivedMessage, topic: str, subscription: str, wanted: DeadLetter, producer_id: int | None = None
+) -> bytes:
+    """The copy, as an encoded StreamMessage: payload, key and schema unchanged, its origin in the attributes.
+
+    `producer_id` publishes it; the original's where none is given.
+    """
     origin = {
         "x-original-topic": topic,
         "x-original-subscription": subscription,
@@ -93,8 +110,8 @@ def encode_copy(message: ReceivedMessage, topic: str, subscription: str, wanted:
     return send_message(
         OutgoingMessage(
             request_id=message.request_id,
-            producer_id=message.producer_id,
-            topic=target,
+            producer_id=message.producer_id if producer_id is None else producer_id,
+            topic=wanted.topic,
             broker_addr=message.broker_addr,
             payload=message.payload,
             publish_time_ms=message.publish_time_ms,

@@ -71,6 +71,11 @@ class TopicDirectory:
         known = self._cluster.find(str(record.name))
         return known is not None and known.topic_id == record.topic_id and known.broker != self._cluster.own_id
 
+    @property
+    def cluster(self) -> ClusterTopics:
+        """The topics of all brokers."""
+        return self._cluster
+
     async def remote_subscriptions(self, name: TopicName) -> list[str]:
         """The names of the subscriptions of a topic that another broker serves, sorted."""
         return sorted(record.name for record in await self._records.subscriptions_of(name))

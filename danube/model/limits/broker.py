@@ -313,6 +313,8 @@ RATE_BURST_S = 1.0
 """A topic or subscription that was idle may go on with what its rate allows in this time at once."""
 DEAD_LETTER_SOURCES_MAX = 10_000
 """Subscriptions whose dead letters fail, remembered so that each is logged once; past it they are logged anew."""
+REMOTE_PUBLISH_CHANNELS_MAX = 64
+"""Brokers that one broker is connected to for publishes to their topics."""
 DEAD_LETTERS_IN_FLIGHT_MAX = 64
 """Dead letters of one broker that are being published at one time."""
 PRODUCER_GONE_S = 30.0

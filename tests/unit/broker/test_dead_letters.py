@@ -98,7 +98,7 @@ def test_a_dead_letter_keeps_key_schema_attributes_and_sender_and_says_why() -> 
         routing_key="k",
     )
     dead_letter = DeadLetter(9, 6, "no such customer", "/default/letters")
-    copy = decode.received_message(encode_copy(message, "/default/orders", "s", dead_letter, "/default/letters"))
+    copy = decode.received_message(encode_copy(message, "/default/orders", "s", dead_letter))
     assert (copy.routing_key, copy.schema_id, copy.schema_version) == ("k", 3, 4)
     assert (copy.producer_name, copy.publish_time_ms, copy.topic) == ("sender", 5, "/default/letters")
     assert (copy.attributes["mine"], copy.attributes["x-poison-policy"]) == ("a", "dead_letter")
