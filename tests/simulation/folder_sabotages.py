@@ -87,13 +87,13 @@ def give_ids_out_again(patch: pytest.MonkeyPatch) -> None:
 
 FOLDER_SABOTAGES = [
     Sabotaged("5: every record of the metadata is checked", believe_records, 19, FOLDERS),
-    Sabotaged("5: the metadata is checked as a whole", believe_the_state_as_a_whole, 73, FOLDERS),
+    Sabotaged("5: the metadata is checked as a whole", believe_the_state_as_a_whole, 43, FOLDERS),
     Sabotaged("5: no two topics have one id", believe_ids, 14, FOLDERS),
     Sabotaged("5: metadata that is older than its folder is missed", forget_how_far_the_metadata_had_come, 6, FOLDERS),
     Sabotaged("5: no broker starts on it in silence", start_on_older_metadata, 6, FOLDERS),
     Sabotaged("5: verify tells what a start refuses", hide_older_metadata, 6, FOLDERS),
     Sabotaged("5: whose folder it is is checked", believe_the_identity, 50, FOLDERS),
-    Sabotaged("repair: the journal follows on what is repaired", let_the_journal_go_back_in_time, 32, FOLDERS),
+    Sabotaged("repair: the journal follows on what is repaired", let_the_journal_go_back_in_time, 137, FOLDERS),
     Sabotaged("repair: placeholders are sent to nobody", pass_over_lost_messages_one_by_one, 2, FOLDERS),
     Sabotaged("repair: no topic id is given out again", give_ids_out_again, 8, FOLDERS),
 ]
