@@ -22,7 +22,7 @@ class SubscriptionControl:
     async def names(self, topic: TopicName) -> list[str]:
         """The names of a topic's subscriptions, sorted. Raises TopicNotFoundError, also for a base name."""
         if self._topics.find_remote(topic) is not None:
-            return await self._topics.remote_subscriptions(topic)
+            return [one.name for one in await self._topics.remote_subscriptions(topic)]
         return sorted(served_topic(self._topics, topic).subscriptions)
 
     def unused(self, wanted: Unsubscribe) -> tuple[AnyTopic, AnySubscription]:

@@ -9,7 +9,7 @@ from danube.broker.telemetry.system_topics import refuse_at_once, refuse_creatin
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import AnyTopic
-from danube.metadata.records.catalog import ExtraWrites, TopicRecord
+from danube.metadata.records.catalog import ExtraWrites, SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
 from danube.model.errors import PreconditionFailedError, TopicNotFoundError
 from danube.model.records.audit import AUDIT_TOPIC
@@ -59,6 +59,10 @@ class TopicControl:
         found = [topic for one in records if (topic := self._topics.find(str(one.name))) is not None]
         return found, [one for one in records if self._topics.find(str(one.name)) is None]
 
+    async def subscriptions_elsewhere(self, record: TopicRecord) -> list[SubscriptionRecord]:
+        """Subscriptions of a topic that another broker serves, by name. Raises MetadataError."""
+        return await self._topics.remote_subscriptions(record.name)
+
     async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> None:
         """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
 
@@ -90,7 +94,7 @@ class TopicControl:
         """One plain topic or one partition. Raises TopicNotFoundError; for a base name it names the partitions."""
         record = self._topics.find_remote(name)
         if record is not None:
-            names = await self._topics.remote_subscriptions(name)
+            names = [one.name for one in await self._topics.remote_subscriptions(name)]
         else:
             topic = served_topic(self._topics, name)
             record, names = topic.record, sorted(topic.subscriptions)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from danube.broker.cluster.cluster_topics import ClusterTopics
 from danube.broker.topics.topic import AnyTopic
-from danube.metadata.records.catalog import Records, TopicRecord
+from danube.metadata.records.catalog import Records, SubscriptionRecord, TopicRecord
 from danube.metadata.records.cluster import BrokerRegistration
 from danube.model.errors import (
     TopicNotFoundError,
@@ -76,9 +76,9 @@ class TopicDirectory:
         """The topics of all brokers."""
         return self._cluster
 
-    async def remote_subscriptions(self, name: TopicName) -> list[str]:
-        """The names of the subscriptions of a topic that another broker serves, sorted."""
-        return sorted(record.name for record in await self._records.subscriptions_of(name))
+    async def remote_subscriptions(self, name: TopicName) -> list[SubscriptionRecord]:
+        """The subscriptions of a topic that another broker serves, by name."""
+        return sorted(await self._records.subscriptions_of(name), key=lambda one: one.name)
 
     def is_unloaded(self, name: TopicName) -> bool:
         """True if the topic was unloaded here and not opened again."""

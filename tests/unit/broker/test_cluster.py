@@ -28,6 +28,7 @@ from danube.model.errors import (
     InvalidRequestError,
     LimitReachedError,
     NotFoundError,
+    PlanRefusedError,
     TopicDeletedError,
     TopicExistsError,
     TopicNotFoundError,
@@ -147,6 +148,20 @@ async def test_a_topic_is_deleted_whichever_broker_is_asked(network: Network) ->
     with pytest.raises(TopicDeletedError):
         await second.client.send(ORDERS, producer, b"too late")
     await first.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+
+
+async def test_a_plan_to_delete_a_topic_is_applied_at_whichever_broker_and_not_after_a_change(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(ORDERS, second)
+    await second.client.subscribe(ORDERS, "billing", "c")
+    plans = [await cell.admin.plan("delete_topic", topic=str(ORDERS)) for cell in (first, second)]
+    assert [plan.impact.subscriptions for plan in plans] == [("/default/orders billing",)] * 2
+    await second.client.subscribe(ORDERS, "shipping", "c")
+    for cell, plan in zip((second, first), plans, strict=True):
+        with pytest.raises(PlanRefusedError, match="ask for a new plan"):
+            await cell.admin.apply(plan)
+    await second.admin.apply(await first.admin.plan("delete_topic", topic=str(ORDERS)))
+    assert await second.admin.topics("default") == ()
 
 
 async def test_limits_of_a_namespace_hold_on_every_broker_at_once(network: Network) -> None:

@@ -8,7 +8,7 @@ from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.topics.subscription import ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
-from danube.metadata.records.catalog import TopicRecord
+from danube.metadata.records.catalog import SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import Unsubscribe
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.plans.plan import Arguments, Impact, fingerprint_of
@@ -26,7 +26,8 @@ def deletions(
         name = TopicName.parse(*texts("delete_topic", arguments, "topic"))
 
         async def impact() -> Impact:
-            return _deleted_topic(name, *topics.deletable(name))
+            found, elsewhere = topics.deletable(name)
+            return _deleted_topic(name, found, [(one, await topics.subscriptions_elsewhere(one)) for one in elsewhere])
 
         return PlannedCall(impact, lambda extra_writes: topics.delete(name, extra_writes=extra_writes))
 
@@ -52,12 +53,19 @@ def deletions(
     return destroying(delete_topic, delete_namespace, unsubscribe)
 
 
-def _deleted_topic(name: TopicName, found: Sequence[AnyTopic], elsewhere: Sequence[TopicRecord]) -> Impact:
-    """The impact of deleting a topic, or all partitions of a base name; what other brokers serve is not looked into."""
-    names = [*(topic.record.name for topic in found), *(record.name for record in elsewhere)]
+def _deleted_topic(
+    name: TopicName, found: Sequence[AnyTopic], elsewhere: Sequence[tuple[TopicRecord, Sequence[SubscriptionRecord]]]
+) -> Impact:
+    """The impact of deleting a topic, or all partitions of a base name; the logs of other brokers are not looked into.
+
+    Its fingerprint is the same at every broker, and after a move.
+    """
+    names = [*(topic.record.name for topic in found), *(record.name for record, _ in elsewhere)]
     names.sort(key=lambda each: each.partition_index or 0)
-    ids = [[record.topic_id] for record in elsewhere]
+    ids = [_identity(topic, topic.subscriptions) for topic in found]
+    ids += [[record.topic_id, sorted(one.subscription_id for one in attached)] for record, attached in elsewhere]
     subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
+    subscriptions += [f"{record.name} {one.name}" for record, attached in elsewhere for one in attached]
     logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
     messages = sum(log.durable_end - log.start_offset for log in logs)
     stored_bytes = sum(log.body_bytes for log in logs)
@@ -85,7 +93,7 @@ def _deleted_topic(name: TopicName, found: Sequence[AnyTopic], elsewhere: Sequen
         consumers=consumers,
         messages=messages,
         bytes=stored_bytes,
-        fingerprint=fingerprint_of([*(_identity(topic, topic.subscriptions) for topic in found), *ids]),
+        fingerprint=fingerprint_of(sorted(ids, key=str)),
     )
 
 
