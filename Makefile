@@ -24,6 +24,7 @@ ROUNDS ?= 10
 SEEDS ?= 1000
 FROM ?= 0
 STORE ?= raft
+STORAGE ?= shared_fs
 KEEP ?=
 export PYTHON
 
@@ -37,8 +38,8 @@ demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read every
 	@$(BIN)/python -m scripts.demo --wheel-python $(WHEEL_VENV)/bin/python $(if $(KEEP),--keep)
 
 .PHONY: cluster
-cluster: $(INSTALLED) ## Three brokers that are one cluster, until Ctrl-C (FOLDER=f keeps their data there)
-	@$(BIN)/python -m scripts.cluster $(if $(FOLDER),--folder $(FOLDER))
+cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C (STORAGE=local: over three; FOLDER=f keeps all)
+	@$(BIN)/python -m scripts.cluster --storage $(STORAGE) $(if $(FOLDER),--folder $(FOLDER))
 
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; ten minutes on two processors

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from danube.model.errors import UnavailableError
+from danube.model.ownership import StorageMode
 from danube.testing.processes.broker_cluster import BrokerCluster
 
 _SIZE = 3
@@ -19,6 +20,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep everything here, for another start  [a new temporary folder]")
     parser.add_argument("--any-ports", action="store_true", help="take ports that are free, not the usual ones")
+    parser.add_argument(
+        "--storage",
+        type=StorageMode,
+        choices=list(StorageMode),
+        default=StorageMode.SHARED_FS,
+        help="shared_fs: messages in one folder. local: each broker keeps its own  [shared_fs]",
+    )
     options = parser.parse_args()
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="danube-cluster-"))).absolute()
     ended = threading.Event()
@@ -26,12 +34,13 @@ def main() -> None:
         signal.signal(number, lambda *_: ended.set())
     _tell(f"Three brokers start in {folder}: each waits until a majority of them runs.")
     if options.any_ports:
-        cluster = BrokerCluster(folder, size=_SIZE)
+        cluster = BrokerCluster(folder, size=_SIZE, mode=options.storage)
     else:
-        cluster = BrokerCluster(folder, size=_SIZE, flags=_addresses(), raft_ports=_ports(_RAFT_PORT))
+        ports = _ports(_RAFT_PORT)
+        cluster = BrokerCluster(folder, size=_SIZE, mode=options.storage, flags=_addresses(), raft_ports=ports)
     try:
         with cluster:
-            _tell(_welcome(cluster, folder))
+            _tell(_welcome(cluster, folder, options.storage))
             ended.wait()
             _tell("\nThey drain and end.")
             for broker in cluster.brokers:
@@ -49,25 +58,30 @@ def _addresses() -> list[list[str]]:
     return [["--broker-addr", f"127.0.0.1:{client}", "--admin-addr", f"127.0.0.1:{admin}"] for client, admin in pairs]
 
 
-def _welcome(cluster: BrokerCluster, folder: Path) -> str:
+def _welcome(cluster: BrokerCluster, folder: Path, mode: StorageMode) -> str:
     urls = "\n".join(
         f"  broker {number}   clients {broker.endpoints.service_url}   administration {broker.endpoints.admin_url}"
         f"   pid {broker.pid}"
         for number, broker in enumerate(cluster.brokers, 1)
     )
     first, second = cluster.brokers[0].endpoints, cluster.brokers[1].endpoints
+    where = {
+        StorageMode.SHARED_FS: f"Messages are in {folder / 'shared'}: others serve the topics of one that dies.",
+        StorageMode.LOCAL: "Each broker keeps its messages: the topics of one that dies wait for it.",
+    }[mode]
     return f"""
 They are one cluster:
 
 {urls}
 
+{where}
 Data, logs and the secret of their Raft ports are in {folder}.
 
   danube-admin cluster status --endpoint {first.admin_url}
   echo hello | danube produce --service-addr {first.service_url} --topic /default/demo
   danube-admin namespaces topics default --endpoint {second.admin_url}
 
-Kill one of them: the two others go on. Ctrl-C ends all."""
+Kill one of them (kill -9 PID): the two others go on. Ctrl-C ends all."""
 
 
 def _tell(text: str) -> None:

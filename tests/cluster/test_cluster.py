@@ -39,12 +39,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         etcd = None
         if request.param == "etcd":
             try:
-                etcd = running.enter_context(EtcdServer(folder / "etcd")).address
+                etcd = running.enter_context(EtcdServer(folder / "etcd"))
             except UnavailableError as error:
                 if os.environ.get("CI"):
                     raise
                 pytest.skip(str(error))
-        yield running.enter_context(BrokerCluster(folder, etcd=etcd))
+        yield running.enter_context(BrokerCluster(folder, service=etcd))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`make cluster`: three brokers that are one cluster, until Ctrl-C, and nothing left behind."""
+"""`make cluster`: three brokers that are one cluster, with each place of messages, until Ctrl-C; nothing stays."""
 
 import asyncio
 import re
@@ -20,10 +20,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+@pytest.fixture(params=[(), ("--storage", "local")])
+def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The program, and what it says once the brokers serve."""
     command = [sys.executable, "-m", "scripts.cluster", "--any-ports", "--folder", str(tmp_path / "cluster")]
+    command += request.param
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
         assert program.stdout is not None
         said = ""
@@ -49,6 +50,9 @@ async def test_three_brokers_are_one_cluster_until_they_are_interrupted(
 
         await until(all_are_known)
     assert (tmp_path / "cluster" / "raft.secret").stat().st_mode & 0o077 == 0
+    journals = [path.parent for path in (tmp_path / "cluster").rglob("*.journal")]
+    is_shared = "others serve the topics of one that dies" in said
+    assert {(tmp_path / "cluster" / "shared") in path.parents for path in journals} == {is_shared}
     program.send_signal(signal.SIGINT)
     assert await asyncio.to_thread(program.wait, PATIENCE_S) == 0
     assert [pid for pid in pids if runs(pid)] == []

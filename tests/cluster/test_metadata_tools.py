@@ -24,6 +24,7 @@ from danube.model.calls.admin import AddNode
 from danube.model.errors import DanubeError, MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.broker import MIB
+from danube.model.topic import TopicName
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
@@ -33,6 +34,7 @@ from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.service import ServiceProcess
 from lab.metadata.clusters import write_secret
 from lab.metadata.servers import SERVERS, backend_at, new_root
+from tests.cluster.administration import Administration
 from tests.cluster.raft_group import RaftGroup
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -227,8 +229,9 @@ async def _added_once(group: RaftGroup, asked: int, address: str) -> None:
 def test_a_broker_that_lost_its_quorum_goes_on_with_its_topics_and_others_join_it(tmp_path: Path) -> None:
     file = tmp_path / "backup"
     with BrokerCluster(tmp_path) as cluster:
-        survivor, returning, _gone = cluster.brokers
-        asyncio.run(publish(survivor, 20))
+        asyncio.run(publish(cluster.brokers[0], 20))
+        survivor = asyncio.run(Administration(cluster).owner(TopicName.parse(TOPIC)))
+        returning = next(each for each in cluster.brokers if each is not survivor)
         cluster.kill()
         assert asyncio.run(metadata("backup", file, "--data-dir", survivor.data_dir)).code == 0
         done = asyncio.run(metadata("restore", file, "--data-dir", survivor.data_dir, "--force", "--yes"))

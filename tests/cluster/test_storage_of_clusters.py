@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from danube.model.exit_codes import ExitCode
+from danube.model.topic import TopicName
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.service import ServiceProcess
 from lab.metadata.servers import new_root
-from tests.cluster.test_metadata_tools import publish, server, service_variables, settings_of, stored
+from tests.cluster.administration import Administration
+from tests.cluster.test_metadata_tools import TOPIC, publish, server, service_variables, settings_of, stored
 from tests.unit.offline.folder_world import flip
 
 __all__ = ["server"]
@@ -64,9 +66,10 @@ def test_what_a_repair_has_made_is_named_in_the_service_when_the_broker_starts(
 @pytest.mark.slow
 def test_a_member_that_was_killed_is_repaired_by_what_it_knew_while_the_others_go_on(tmp_path: Path) -> None:
     with BrokerCluster(tmp_path) as cluster:
-        killed, other, _ = cluster.brokers
         for messages in (1, 6, 5):
-            asyncio.run(publish(killed, messages))
+            asyncio.run(publish(cluster.brokers[0], messages))
+        killed = asyncio.run(Administration(cluster).owner(TopicName.parse(TOPIC)))
+        other = next(each for each in cluster.brokers if each is not killed)
         asyncio.run(publish(other, 5, "/default/clicks"))
         killed.kill()
         damage(killed.data_dir)

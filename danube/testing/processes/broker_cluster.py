@@ -1,4 +1,4 @@
-"""Brokers in processes of their own that are one cluster: by Raft among themselves, or with an etcd that is given."""
+"""Brokers in processes of their own that are one cluster: by Raft among themselves, or with a service that is given."""
 
 import os
 import secrets
@@ -7,8 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from danube.model.ownership import StorageMode
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.service import ServiceProcess
+
+_PLACES = {"etcd": "meta_store_endpoints", "zookeeper": "meta_store_hosts"}
 
 
 class BrokerCluster:
@@ -22,20 +26,24 @@ class BrokerCluster:
         folder: Path,
         *,
         size: int = 3,
-        etcd: str | None = None,
+        service: ServiceProcess | None = None,
+        root: str = "/danube",
+        mode: StorageMode = StorageMode.LOCAL,
         flags: Sequence[Sequence[str]] = (),
         raft_ports: Sequence[int] = (),
     ) -> None:
-        """`etcd` is the `host:port` of one; Raft where none is given. `flags` are those of each broker."""
+        """`service` is an etcd or a ZooKeeper, which keeps the metadata below `root`; Raft where none is given.
+
+        In the mode `shared_fs` all messages are in one folder below `folder`. `flags` are those of each broker.
+        """
         ports = list(raft_ports) or [free_port() for _ in range(size)]
         own = list(flags) or [()] * size
-        shared = {"meta_store_endpoints": etcd} if etcd else {"meta_store_secret_file": str(_secret(folder))}
-        how = [_etcd_flags() if etcd else _raft_flags(ports, number) for number in range(size)]
+        how = [_raft_flags(ports, number) for number in range(size)] if service is None else [()] * size
         self.brokers = [
             BrokerProcess(
                 folder / f"broker{number + 1}",
-                flags=[*how[number], *own[number]],
-                settings=shared,
+                flags=[*_storage_flags(folder, mode), *how[number], *own[number]],
+                settings=_metadata(folder, service, root),
             )
             for number in range(size)
         ]
@@ -66,8 +74,18 @@ class BrokerCluster:
             broker.kill()
 
 
-def _etcd_flags() -> list[str]:
-    return ["--meta-store-type", "etcd"]
+def _metadata(folder: Path, service: ServiceProcess | None, root: str) -> dict[str, str]:
+    if service is None:
+        return {"meta_store_secret_file": str(_secret(folder))}
+    return {"meta_store_type": service.name, _PLACES[service.name]: service.address, "meta_store_root": root}
+
+
+def _storage_flags(folder: Path, mode: StorageMode) -> list[str]:
+    if mode is StorageMode.LOCAL:
+        return []
+    shared = folder / "shared"
+    shared.mkdir(parents=True, exist_ok=True)
+    return ["--storage-mode", mode, "--storage-folder", str(shared)]
 
 
 def _raft_flags(ports: Sequence[int], number: int) -> list[str]:

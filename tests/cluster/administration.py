@@ -1,0 +1,78 @@
+"""Brokers of one cluster in processes of their own, and what their administrators see and do."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+
+from danube.admin.gateway import AdminGateway
+from danube.admin.grpc_gateway.gateway import opened
+from danube.admin.target import Target
+from danube.model.calls.admin import UNREACHABLE
+from danube.model.errors import UnavailableError
+from danube.model.ownership import StorageMode
+from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
+from danube.model.topic import TopicName
+from danube.testing.patience import PATIENCE_S
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from tests.cluster.seeing import until
+
+PERSON = Caller(who="ada@desk", face=Face.CLI)
+
+
+class Administration:
+    """Calls of administrators to three brokers."""
+
+    def __init__(self, processes: BrokerCluster, mode: StorageMode = StorageMode.LOCAL) -> None:
+        self.processes = processes
+        self.mode = mode
+
+    async def owner(self, topic: TopicName) -> BrokerProcess:
+        """The broker that serves a topic."""
+        async with self._gateway(self.processes.brokers) as gateway:
+            return await self._server(gateway, topic)
+
+    async def apply(self, asked: BrokerProcess, operation: str, **arguments: str) -> None:
+        """Carry out an operation by a plan."""
+        async with self._gateway([asked]) as gateway:
+            request = PlanRequest(
+                operation=operation, arguments=arguments, effect=Effect.MOVE, caller=PERSON, needs_approval=False
+            )
+            plan = await gateway.create_plan(request)
+            await gateway.apply_plan(
+                PlanApplication(plan_id=plan.plan_id, operation=operation, arguments=arguments, caller=PERSON)
+            )
+
+    async def id_of(self, broker: BrokerProcess) -> str:
+        async with self._gateway([broker]) as gateway:
+            return (await gateway.describe_broker()).info.broker_id
+
+    async def leaves(self, topic: TopicName, owner: BrokerProcess) -> None:
+        """Return when another broker serves the topic."""
+        others = [broker for broker in self.processes.brokers if broker is not owner]
+
+        async def has_left() -> bool:
+            async with self._gateway(others) as gateway:
+                return await self._server(gateway, topic) is not owner
+
+        await until(has_left)
+
+    async def is_whole(self) -> bool:
+        """True while every broker sees all of them, without a drain."""
+        for broker in self.processes.brokers:
+            async with self._gateway([broker]) as gateway:
+                if [info.status for info in await gateway.brokers()] != ["active"] * 3:
+                    return False
+        return True
+
+    @staticmethod
+    def _gateway(brokers: Sequence[BrokerProcess]) -> AbstractAsyncContextManager[AdminGateway]:
+        return opened(Target(endpoint=brokers[0].endpoints.admin_url, timeout_s=PATIENCE_S))
+
+    async def _server(self, gateway: AdminGateway, topic: TopicName) -> BrokerProcess:
+        """The running broker that serves a topic. Raises UnavailableError."""
+        broker_id = (await gateway.topic(topic)).info.broker_id
+        urls = {info.broker_id: info.admin_url for info in await gateway.brokers() if info.status != UNREACHABLE}
+        for broker in self.processes.brokers:
+            if broker.endpoints.admin_url == urls.get(broker_id or ""):
+                return broker
+        raise UnavailableError(f"{topic} is served by no broker that runs")
