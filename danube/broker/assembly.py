@@ -115,7 +115,14 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     context.control.brokers.announce(urls)
     if metadata.cluster is not None:
         await join_cluster(given, metadata.cluster, urls, storage, replaced.set)
-        copies = LogCopies(carrier, storage, metadata.stored, metadata.cluster, clock=given.clock)
+        copies = LogCopies(
+            carrier,
+            storage,
+            metadata.stored,
+            metadata.cluster,
+            clock=given.clock,
+            bytes_per_s=settings.move_rate_bytes_s,
+        )
         _start_placement(given, metadata, context, owner, copies=copies, fenced=fenced)
     await _start_telemetry(given, context, storage)
     return Assembled(addresses, context.moves, replaced, fenced, metadata.cluster)
@@ -220,6 +227,7 @@ def _start_placement(
         owner,
         carrying=context.control.carrying,
         copies=copies,
+        copies_at_once=given.settings.move_parallelism,
         clock=given.clock,
         on_fenced=fenced.set,
     )

@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from danube.metadata.records.record_format import TopicStorage
-from danube.model.errors import InvalidRequestError, StorageUnavailableError
+from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, StorageUnavailableError
+from danube.model.limits.broker import MIB
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.damage import fault_of
 from danube.storage.environment import StorageEnvironment
-from danube.storage.flush.manifest_lookup import base_of
+from danube.storage.flush.manifest_lookup import base_of, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal
@@ -54,6 +55,8 @@ class LogCarry:
         self._read_runner = environment.read_runner
         self._flush_runner = environment.flush_runner
         self._drop = drop
+        self._disk = environment.disk
+        self._kept_free_bytes = environment.settings.watermarks.refuse_below_bytes
 
     async def flush(self, topic_id: int) -> TopicHistory:
         """Have all that is stored of a topic in segments, with its cursors; answers what metadata names then.
@@ -65,11 +68,30 @@ class LogCarry:
             return await self._flusher.flush_topic(topic_id)
 
     async def read(self, topic_id: int, name: str, position: int, length: int) -> bytes:
-        """A piece of a segment. Raises InvalidRequestError for another file, StorageUnavailableError."""
+        """A piece of a segment.
+
+        Raises InvalidRequestError for another file, NotFoundError for one that was merged or trimmed away meanwhile,
+        StorageUnavailableError.
+        """
         if not _SEGMENT_FILE.fullmatch(name):
             raise InvalidRequestError(f"{name[:60]!r} is no segment: ask for those of the manifest")
         path = f"{folder_of(topic_id)}/{name}"
-        return await _run(self._read_runner, lambda: self._reading_tier.read(path, position, length), path)
+        try:
+            return await self._read_runner.run(lambda: self._reading_tier.read(path, position, length))
+        except FileNotFoundError as error:
+            raise NotFoundError(f"{path} is not there any more: ask for the manifest again") from error
+        except OSError as error:
+            raise _unavailable(error, path) from error
+
+    async def check_room(self, needed_bytes: int) -> None:
+        """Raise StorageUnavailableError where the disk has too little room for so many more bytes."""
+        room = await _run(self._read_runner, self._disk.room, "the disk")
+        if room.free_bytes - needed_bytes < self._kept_free_bytes:
+            raise StorageUnavailableError(
+                f"the disk has {room.free_bytes // MIB} MiB left, and the log needs {needed_bytes // MIB} MiB beside"
+                f" the {self._kept_free_bytes // MIB} MiB that are kept back: free some space, or move the topic to"
+                " another broker"
+            )
 
     async def missing(self, manifest: Manifest) -> Sequence[Segment]:
         """The segments of a manifest that are not here. Raises StorageUnavailableError."""
@@ -97,6 +119,17 @@ class LogCarry:
         self._journal.adopt(base_of(history))
         self._topics.histories.put(history)
 
+    async def load(self, record: TopicStorage) -> None:
+        """Go on with a topic that this broker owns, and may not know of: the answer of metadata was lost."""
+        if self._topics.histories.get(record.topic_id) is not None or record.topic_id in self._topics.refused:
+            return
+        try:
+            history = await self._read_runner.run(lambda: load_history(self._reading_tier, record))
+        except DanubeError as error:
+            self._topics.refused[record.topic_id] = error
+        else:
+            self.adopt(record, history.manifest)
+
     async def abandon(self, topic_id: int) -> None:
         """Remove a topic that metadata says is another broker's, and its files. Raises StorageUnavailableError."""
         self._drop(topic_id)
@@ -123,4 +156,8 @@ async def _run(runner: BlockingRunner, work: Callable[[], T], name: str) -> T:
     try:
         return await runner.run(work)
     except OSError as error:
-        raise StorageUnavailableError(f"a log could not be carried: {fault_of(error, name)}") from error
+        raise _unavailable(error, name) from error
+
+
+def _unavailable(error: OSError, name: str) -> StorageUnavailableError:
+    return StorageUnavailableError(f"a log could not be carried: {fault_of(error, name)}")

@@ -14,10 +14,10 @@ from danube.metadata.records.catalog import TopicRecord
 from danube.metadata.records.storage import StorageRecords
 from danube.model.address import host_and_port
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment
-from danube.model.errors import DamagedDataError, StorageChangedError
+from danube.model.errors import DamagedDataError, NotFoundError, StorageChangedError
 from danube.model.limits.moves import (
-    CARRY_BYTES_PER_S,
     CARRY_CALL_TIMEOUT_S,
+    CARRY_OFFERS_MAX,
     CARRY_PASSES_MAX,
     CARRY_PAUSE_S_MAX,
     CARRY_PIECE_BYTES_MAX,
@@ -34,17 +34,42 @@ if TYPE_CHECKING:
     from danube.broker.cluster.member import Cluster
 
 
+class Pace:
+    """Pace of all copies to one broker."""
+
+    def __init__(self, clock: Clock, bytes_per_s: int) -> None:
+        """0 is no limit."""
+        self._clock = clock
+        self._bytes_per_s = bytes_per_s
+        self._free_s = clock.monotonic_s()
+
+    async def wait(self, length: int) -> None:
+        """Wait for as long as the rate asks for before so many bytes."""
+        if self._bytes_per_s:
+            begin_s = max(self._free_s, self._clock.monotonic_s())
+            self._free_s = begin_s + length / self._bytes_per_s
+            await self._clock.sleep_until(self._free_s)
+
+
 class LogCopies:
     """Copies of logs that are under way to this broker."""
 
     def __init__(
-        self, carrier: Carrier, storage: Storage, stored: StorageRecords, cluster: "Cluster", *, clock: Clock
+        self,
+        carrier: Carrier,
+        storage: Storage,
+        stored: StorageRecords,
+        cluster: "Cluster",
+        *,
+        clock: Clock,
+        bytes_per_s: int,
     ) -> None:
+        """`bytes_per_s` bounds the copies of topics that are served meanwhile, all together; 0 is no limit."""
         self._carrier = carrier
         self._storage = storage
         self._stored = stored
         self._cluster = cluster
-        self._clock = clock
+        self._pace = Pace(clock, bytes_per_s)
         self._running: dict[int, LogCopy] = {}
 
     async def copy(self, record: TopicRecord) -> None:
@@ -60,7 +85,7 @@ class LogCopies:
             self._storage,
             self._stored,
             broker_id=topics.own_id,
-            clock=self._clock,
+            pace=self._pace,
             is_wanted=lambda: topics.is_assigned_here(record),
         )
         try:
@@ -86,7 +111,7 @@ class LogCopy:
         stored: StorageRecords,
         *,
         broker_id: int,
-        clock: Clock,
+        pace: Pace,
         is_wanted: Callable[[], bool],
     ) -> None:
         """`channel` is to the owner. It is given up once the topic is not `is_wanted()` here any more."""
@@ -95,17 +120,19 @@ class LogCopy:
         self._storage = storage
         self._stored = stored
         self._broker_id = broker_id
-        self._clock = clock
+        self._pace = pace
         self._is_wanted = is_wanted
-        self._free_s = clock.monotonic_s()
         self.copied_bytes = self.total_bytes = 0
 
     async def run(self) -> None:
         """Copy the log, and own the topic. Raises DanubeError; then its owner serves it on, or again."""
         for _ in range(CARRY_PASSES_MAX):
             offered, _revision = await self._offer(CarryStep.COPY)
-            if await self._copy(offered, is_paced=True) < CARRY_TAIL_BYTES:
-                break
+            try:
+                if await self._copy(offered, is_paced=True) < CARRY_TAIL_BYTES:
+                    break
+            except NotFoundError:  # a segment was merged or trimmed away meanwhile
+                continue
         try:
             async with asyncio.timeout(CARRY_PAUSE_S_MAX / 2):
                 await self._own()
@@ -115,12 +142,22 @@ class LogCopy:
             await self._give_up_unless_owned()
 
     async def _own(self) -> None:
+        for attempt in range(1, CARRY_OFFERS_MAX + 1):
+            try:
+                return await self._own_as_offered()
+            except (NotFoundError, StorageChangedError):  # retention, for one, goes on in the pause
+                if attempt == CARRY_OFFERS_MAX or not self._is_wanted():
+                    raise
+        return None
+
+    async def _own_as_offered(self) -> None:
         manifest, revision = await self._offer(CarryStep.PAUSE)
         await self._copy(manifest, is_paced=False)
         await self._storage.carry.put_manifest(manifest)
         record = await self._stored.get(self._record.topic_id, linearizable=True)
         if record.revision != revision:
-            raise StorageChangedError(f"the owner of {self._record.name} serves it again")
+            raise StorageChangedError(f"the owner of {self._record.name} has changed it since it offered it")
+        self._check_wanted()
         (owned,) = await self._stored.own([record], self._broker_id)
         self._storage.carry.adopt(owned, manifest)
 
@@ -146,21 +183,22 @@ class LogCopy:
     async def _copy(self, manifest: Manifest, *, is_paced: bool) -> int:
         """Copy the segments that are missing; answers their bytes."""
         missing = await self._storage.carry.missing(manifest)
-        self.copied_bytes = manifest.file_bytes - sum(one.file_bytes for one in missing)
+        missing_bytes = sum(one.file_bytes for one in missing)
+        self.copied_bytes = manifest.file_bytes - missing_bytes
+        await self._storage.carry.check_room(missing_bytes)
         for segment in missing:
             content = await self._read(segment, is_paced=is_paced)
             await self._storage.carry.put(manifest.topic_id, segment, content)
-        return sum(one.file_bytes for one in missing)
+        return missing_bytes
 
     async def _read(self, segment: Segment, *, is_paced: bool) -> list[bytes]:
         name = segment_name(self._record.topic_id, segment).rpartition("/")[2]
         pieces: list[bytes] = []
         for position in range(0, segment.file_bytes, CARRY_PIECE_BYTES_MAX):
-            if not self._is_wanted():
-                raise StorageChangedError(f"{self._record.name} is not assigned to this broker any more")
+            self._check_wanted()
             length = min(CARRY_PIECE_BYTES_MAX, segment.file_bytes - position)
             if is_paced:
-                await self._pace(length)
+                await self._pace.wait(length)
             pieces.append(await self._piece(name, position, length))
             self.copied_bytes += length
         return pieces
@@ -174,8 +212,6 @@ class LogCopy:
             raise DamagedDataError(f"bytes {position} to {position + length} of {name} came damaged")
         return piece.content
 
-    async def _pace(self, length: int) -> None:
-        """Wait for as long as the rate asks for."""
-        now_s = self._clock.monotonic_s()
-        self._free_s = max(self._free_s, now_s) + length / CARRY_BYTES_PER_S
-        await self._clock.sleep_until(self._free_s)
+    def _check_wanted(self) -> None:
+        if not self._is_wanted():
+            raise StorageChangedError(f"{self._record.name} is not assigned to this broker any more")

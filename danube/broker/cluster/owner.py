@@ -78,13 +78,21 @@ class TopicOwner:
             _log.warning("some topics cannot be owned for now, %d can: %s", len(owned), error)
             return owned
 
+    def forget(self, topic_id: int) -> None:
+        """Drop a topic that was deleted while it was served by nobody; its files are removed by and by."""
+        self._storage.forget(topic_id)
+
     async def abandon(self, topic_ids: Iterable[int]) -> None:
-        """Remove logs on this broker's disk whose topics are other brokers' by now. Raises MetadataError."""
+        """Remove logs on this broker's disk whose topics are other brokers' by now, or deleted.
+
+        A topic has a record as long as it exists. Raises MetadataError, StorageUnavailableError.
+        """
         if isinstance(self._storage, SharedStorage):
             return
         for topic_id in topic_ids:
             stored = await self._stored.get(topic_id, linearizable=True)
-            if stored.owner not in {0, self._broker_id}:
+            is_deleted = not stored.revision
+            if is_deleted or stored.owner not in {0, self._broker_id}:
                 await self._storage.carry.abandon(topic_id)
 
     async def sweep_strange(self, topics: ClusterTopics) -> None:
@@ -124,8 +132,20 @@ class TopicOwner:
         for start in range(0, len(there), STORAGE_POINTERS_MAX):
             for record in await self._stored.own(there[start : start + STORAGE_POINTERS_MAX], self._broker_id):
                 stored[record.topic_id] = record
-        self._enter(records, stored)
-        return frozenset(one.topic_id for one in there)
+        owned = frozenset(one.topic_id for one in there)
+        mine = [one for one in records if one.topic_id in owned]
+        await self._load(mine, stored)
+        self._enter(mine, stored)
+        return owned
+
+    async def _load(self, records: Iterable[TopicRecord], stored: dict[int, TopicStorage]) -> None:
+        """Load logs on this disk that came from another one, and whose arrival this broker does not know of."""
+        if self._is_alone:
+            return
+        for record in records:
+            known = stored.get(record.topic_id)
+            if known is not None and known.manifest_version and not self._is_shared(record):
+                await self._storage.carry.load(known)
 
     async def _records_of(self, records: Collection[TopicRecord]) -> dict[int, TopicStorage]:
         ids = [one.topic_id for one in records]

@@ -20,12 +20,13 @@ from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import DanubeError, TopicExistsError, TopicNotServedError
 from danube.model.limits.moves import (
-    CARRIES_AT_ONCE_MAX,
+    CARRY_RETRY_S_MAX,
     LEAVE_LOOK_S,
     LEAVE_TIMEOUT_S,
     PLACEMENT_INTERVAL_S,
     PLACEMENT_RETRY_S,
     RELEASES_AT_ONCE_MAX,
+    STRANGE_LOGS_LOOK_S,
 )
 from danube.model.subscription import Cursor
 from danube.runtime.clock import Clock, sleep_for
@@ -46,6 +47,7 @@ class Placement:
         *,
         carrying: Carrying,
         copies: LogCopies,
+        copies_at_once: int,
         clock: Clock,
         on_fenced: Callable[[], None],
     ) -> None:
@@ -56,6 +58,9 @@ class Placement:
         self._owner = owner
         self._carrying = carrying
         self._copies = copies
+        self._copies_at_once = copies_at_once
+        self._failures: dict[int, tuple[int, float]] = {}
+        """Copies that failed, by topic id: how often one after the other, and the time of the next attempt."""
         self._clock = clock
         self._on_fenced = on_fenced
         self._reconciler = Reconciler(clock, self._reconcile, "topics of this broker are not where they should be")
@@ -104,15 +109,13 @@ class Placement:
             self._reconciler.wake()
 
     async def _sweep_strange(self) -> None:
-        """Once: files of topics that were carried away, or not to the end, while this broker did not run."""
+        """Now and then: files of topics that were carried away while this broker did not run, or not to the end."""
         while True:
             try:
                 await self._owner.sweep_strange(self._cluster.topics)
             except DanubeError as error:
                 _log.warning("logs of other brokers' topics cannot be looked for: %s", error)
-                await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
-            else:
-                return
+            await sleep_for(self._clock, STRANGE_LOGS_LOOK_S)
 
     def _changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
         if before is not None and (after is None or after.topic_id != before.topic_id):
@@ -154,7 +157,7 @@ class Placement:
         for record in due.get(Action.RELEASE, ())[: RELEASES_AT_ONCE_MAX - len(self._releasing)]:
             self._releasing.add(record.topic_id)
             self._tasks.spawn(self._release(record), f"release {record.name}")
-        for record in due.get(Action.CARRY, ())[: CARRIES_AT_ONCE_MAX - len(self._copying)]:
+        for record in due.get(Action.CARRY, ())[: max(0, self._copies_at_once - len(self._copying))]:
             self._copying.add(record.topic_id)
             self._tasks.spawn(self._carry(record), f"carry {record.name}")
         await self._open([*due.get(Action.OPEN, ()), *due.get(Action.RESUME, ())])
@@ -167,6 +170,8 @@ class Placement:
             if served and served.record.topic_id != record.topic_id:
                 continue
             if record.topic_id in self._releasing | self._copying or self._carrying.is_paused(record.topic_id):
+                continue
+            if self._failures.get(record.topic_id, (0, 0.0))[1] > self._clock.monotonic_s():
                 continue
             action = next_action(
                 topics.ownership(record),
@@ -208,13 +213,36 @@ class Placement:
         try:
             await self._copies.copy(record)
             await self._moves.open_owned(record)
+            self._failures.pop(record.topic_id, None)
             _log.info("%s is served here now, with its log", record.name)
         except DanubeError as error:
-            _log.warning("the log of %s could not be carried here, which is tried again: %s", record.name, error)
-            await sleep_for(self._clock, PLACEMENT_RETRY_S)
+            await self._copy_failed(record, error)
         finally:
             self._copying.discard(record.topic_id)
             self._reconciler.wake()
+        if record.topic_id in self._failures:
+            await self._clock.sleep_until(self._failures[record.topic_id][1])
+            self._reconciler.wake()
+
+    async def _copy_failed(self, record: TopicRecord, error: DanubeError) -> None:
+        """Try again after a while that grows, unless the topic goes elsewhere: then what was copied is removed."""
+        if not self._cluster.topics.is_assigned_here(record):
+            self._failures.pop(record.topic_id, None)
+            _log.info("the log of %s is not carried here any more: %s", record.name, error)
+            try:
+                await self._owner.abandon([record.topic_id])
+            except DanubeError as failure:
+                _log.warning("what was copied of %s is removed later: %s", record.name, failure)
+            return
+        count = self._failures.get(record.topic_id, (0, 0.0))[0]
+        wait_s = min(PLACEMENT_RETRY_S * 2**count, CARRY_RETRY_S_MAX)
+        self._failures[record.topic_id] = count + 1, self._clock.monotonic_s() + wait_s
+        _log.warning(
+            "the log of %s could not be carried here, and its owner serves it: %s. The next attempt is in %d s",
+            record.name,
+            error,
+            wait_s,
+        )
 
     async def _stop(self, record: TopicRecord) -> dict[int, Cursor]:
         """End the service of a topic. Its cursors are durable then, so that none are left to be written."""
@@ -231,6 +259,8 @@ class Placement:
             if served is not None and served.record.topic_id == topic_id:
                 await self._moves.close_deleted(record.name)
             elif self._cluster.topics.find(str(record.name)) is None:
+                if self._topics.is_unloaded(record.name):
+                    self._owner.forget(topic_id)
                 self._topics.forget_unloaded(record.name)
                 self._moves.reopened(record.name)
             self._deleted.pop(topic_id, None)

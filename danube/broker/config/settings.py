@@ -15,6 +15,7 @@ from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
 from danube.model.limits.metadata import BROKER_LEASE_TTL_S
+from danube.model.limits.moves import CARRIES_AT_ONCE_MAX, CARRY_BYTES_PER_S, PARALLEL_MOVES_MAX
 from danube.model.ownership import StorageMode
 from danube.model.plans.durability import Durability
 from danube.model.topic import check_name_part
@@ -87,6 +88,18 @@ class BrokerSettings(BaseModel):
         ge=1,
         le=60,
         description="Seconds after which the other brokers of a cluster take a broker that is not heard of for dead.",
+    )
+    move_rate_bytes_s: int = Field(
+        CARRY_BYTES_PER_S,
+        ge=0,
+        le=1 << 40,
+        description="Bytes a second at which a broker copies the logs of topics that move to its disk; 0 is no limit.",
+    )
+    move_parallelism: int = Field(
+        CARRIES_AT_ONCE_MAX,
+        ge=1,
+        le=PARALLEL_MOVES_MAX,
+        description="Topics whose logs a broker copies to its disk at the same time.",
     )
     data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
     broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")

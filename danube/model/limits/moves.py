@@ -31,6 +31,12 @@ CARRY_PAUSE_S_MAX = 20.0
 CARRY_CALL_TIMEOUT_S = 30.0
 """One call between brokers that carry a log: a flush of it, or a piece."""
 CARRIES_AT_ONCE_MAX = 2
-"""Logs that one broker copies to its disk at the same time; each holds one segment in memory."""
+"""Logs that one broker copies to its disk at the same time, unless it is set; each holds one segment in memory."""
 CARRY_BYTES_PER_S = 32 * MIB
-"""Pace of a copy while the topic is served."""
+"""Pace of all copies to one broker while their topics are served, unless it is set."""
+CARRY_OFFERS_MAX = 3
+"""Offers that are taken in one pause: files may go, and the record may change, between an offer and its copy."""
+STRANGE_LOGS_LOOK_S = 60.0
+"""Between two looks for logs on a broker's disk that are not its own."""
+CARRY_RETRY_S_MAX = 30.0
+"""The time before a copy that failed is tried again doubles up to this."""

@@ -146,12 +146,12 @@ class SegmentFlusher:
         return report
 
     async def flush_topic(self, topic_id: int) -> TopicHistory:
-        """Flush one topic up to the end of the closed files; answers its history then.
+        """Flush one topic up to the end of the closed files, and merge nothing; answers its history then.
 
         Raises MetadataError, the fault of the topic, and StorageChangedError when another broker has it.
         """
         report = await self.commit_waiting()
-        made = await self._make(topic_id, self._journal.last_file_position)
+        made = await self._make(topic_id, self._journal.last_file_position, merges=False)
         if made is not None:
             await self._commit([made], report)
         history = self._topics.histories.get(topic_id)
@@ -272,7 +272,7 @@ class SegmentFlusher:
             self._topics.quarantine_topic(topic_id, error, self._clock.monotonic_s())
             return None
 
-    async def _make(self, topic_id: int, position: int) -> ManifestVersion | None:
+    async def _make(self, topic_id: int, position: int, *, merges: bool = True) -> ManifestVersion | None:
         """Write the topic's next manifest version; None when it is not this broker's to flush any more."""
         if topic_id in self._topics.stale and not await refresh(self._topics, self._committer, topic_id):
             return None
@@ -286,7 +286,7 @@ class SegmentFlusher:
             files=journal.files,
             journal_id=journal.journal_id,
             position=position,
-            merges=not self._is_room_short(),
+            merges=merges and not self._is_room_short(),
             cursors=snapshot.cursors,
             producer_states=snapshot.producer_states,
         )

@@ -1,0 +1,476 @@
+"""Logs that are carried between disks, with faults on the way: nothing is lost, and nothing stays half done."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.broker.cluster.log_copy import Pace
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.record_format import TopicStorage
+from danube.metadata.records.storage import StorageRecords
+from danube.model.calls.carry import CarryStep, PrepareCarry, ReadSegment, SegmentPiece
+from danube.model.errors import (
+    BrokerUnreachableError,
+    MetadataError,
+    TopicNotServedError,
+)
+from danube.model.policies import Policies, PolicyChange
+from danube.model.topic import TopicName
+from danube.rpc.carrier import Carrier, CarrierServer, Channel, ClientStream, Service
+from danube.runtime.rng import SystemRng
+from danube.storage.carry import LogCarry
+from danube.storage.segment.manifest import Segment
+from danube.testing.in_process_broker import Cell
+from danube.testing.patience import LONG_S, PATIENCE_S
+from danube.testing.simulated.clock import SimClock
+from danube.wire import control_messages
+from tests.unit.broker.network import Network, is_served, until
+
+ORDERS = TopicName("default", "orders")
+EVENTS = TopicName("default", "events")
+MIB = 1 << 20
+PAYLOAD = 200_000
+COUNT = 20
+"""Messages of this size: four segments."""
+
+Answer = Callable[[], Awaitable[bytes]]
+Meddle = Callable[[str, bytes, Answer], Awaitable[bytes]]
+
+
+class Meddled:
+    """A carrier whose calls that carry logs can be held, failed and changed."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self.meddle: Meddle | None = None
+        self.reads: list[ReadSegment] = []
+
+    async def serve(self, address: str, services: Sequence[Service]) -> CarrierServer:
+        return await self._carrier.serve(address, services)
+
+    def connect(self, address: str) -> Channel:
+        return MeddledChannel(self._carrier.connect(address), self)
+
+    def hold_reads(self, after: int) -> "Hold":
+        """Hold the read that comes after so many, and those after it, until they are let go."""
+        hold, count = Hold(), 0
+
+        async def meddle(path: str, _request: bytes, answer: Answer) -> bytes:
+            nonlocal count
+            if path.endswith("/ReadSegment"):
+                count += 1
+                if count > after:
+                    hold.reached.set()
+                    await hold.free.wait()
+            return await answer()
+
+        self.meddle = meddle
+        return hold
+
+
+class Hold:
+    """A call that waits."""
+
+    def __init__(self) -> None:
+        self.reached, self.free = asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self.reached.wait()
+
+
+class MeddledChannel:
+    """A channel of a `Meddled` carrier."""
+
+    def __init__(self, channel: Channel, carrier: Meddled) -> None:
+        self._channel = channel
+        self._carrier = carrier
+
+    async def call(self, path: str, request: bytes, **options: Any) -> bytes:
+        if path.endswith("/ReadSegment"):
+            self._carrier.reads.append(control_messages.READ_SEGMENT.decode(request))
+
+        async def answer() -> bytes:
+            return await self._channel.call(path, request, **options)
+
+        if "danube.control.Carry" not in path or self._carrier.meddle is None:
+            return await answer()
+        return await self._carrier.meddle(path, request, answer)
+
+    def stream(self, path: str, **options: Any) -> ClientStream:
+        return self._channel.stream(path, **options)
+
+    def server_stream(self, path: str, request: bytes, **options: Any) -> ClientStream:
+        return self._channel.server_stream(path, request, **options)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+@pytest.fixture
+async def network(tmp_path: Path) -> AsyncIterator[Network]:
+    made = Network(tmp_path)
+    made.carrier = Meddled(made.carrier)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def carrier(network: Network) -> Meddled:
+    assert isinstance(network.carrier, Meddled)
+    return network.carrier
+
+
+async def started(network: Network, name: str, **settings: Any) -> Cell:
+    values = {
+        "segment_bytes_max": MIB,
+        "telemetry_interval_s": 0,
+        "move_rate_bytes_s": 0,
+        "max_unacked_messages": COUNT,
+    }
+    return await network.start(name, **values | settings)
+
+
+async def with_topic(network: Network, name: TopicName = ORDERS, on: str = "a") -> tuple[Cell, int]:
+    """A broker that serves a topic with a few segments; answers it and the topic's id."""
+    cell = await started(network, on)
+    await fill(network, cell, name)
+    return cell, await topic_id_of(network, name)
+
+
+async def fill(network: Network, cell: Cell, name: TopicName) -> None:
+    await network.put(name, cell)
+    await cell.client.subscribe(name, "s")
+    producer = await cell.client.create_producer(name)
+    for number in range(COUNT):
+        await cell.client.send(name, producer, payload_of(number))
+
+
+def payload_of(number: int) -> bytes:
+    return (b"%d " % number).ljust(PAYLOAD, b".")
+
+
+async def topic_id_of(network: Network, name: TopicName) -> int:
+    record = await Records(network.meta_store.store).topic(name)
+    assert record is not None
+    return record.topic_id
+
+
+async def assign(network: Network, name: TopicName, cell: Cell) -> None:
+    records = Records(network.meta_store.store)
+    record = await records.topic(name)
+    assert record is not None
+    assert await records.assign([(record, await network.id_of(cell))]) == 1
+
+
+async def is_whole(cell: Cell, name: TopicName = ORDERS) -> None:
+    """Every message is there, in order, and the next offset follows."""
+    await until(lambda: is_open(cell, name))
+    inbox = await cell.client.receive(await cell.client.subscribe(name, "s"))
+    found = [(message.offset, message.payload) for message in await inbox.take(COUNT)]
+    inbox.close()
+    assert found == [(number, payload_of(number)) for number in range(COUNT)]
+    producer = await cell.client.create_producer(name, "last")
+    assert await cell.client.send(name, producer, b"next", producer="last")
+
+
+async def is_open(cell: Cell, name: TopicName = ORDERS) -> bool:
+    """True once it is not only this broker's by metadata, but takes clients."""
+    try:
+        await cell.client.create_producer(name, "first")
+    except TopicNotServedError:
+        return False
+    return True
+
+
+def files_of(network: Network, broker: str, topic_id: int) -> list[str]:
+    folder = network.folder / broker / "segments" / str(topic_id)
+    return sorted(each.name for each in folder.iterdir()) if folder.exists() else []
+
+
+async def until_removed(network: Network, broker: str, topic_id: int) -> None:
+    async def holds() -> bool:
+        return not files_of(network, broker, topic_id)
+
+    await until(holds)
+
+
+async def test_a_copy_that_broke_off_goes_on_with_the_segments_that_are_missing(
+    network: Network, carrier: Meddled
+) -> None:
+    await with_topic(network)
+    second = await started(network, "b")
+    failed: list[ReadSegment] = []
+
+    async def meddle(path: str, request: bytes, answer: Answer) -> bytes:
+        if path.endswith("/ReadSegment") and len(carrier.reads) == 3 and not failed:
+            failed.append(control_messages.READ_SEGMENT.decode(request))
+            raise BrokerUnreachableError("the connection broke")
+        return await answer()
+
+    carrier.meddle = meddle
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    again = [read for read in carrier.reads if read.name != failed[0].name]
+    assert len(set(map(str, again))) == len(again) == 3
+    await is_whole(second)
+
+
+async def test_one_segment_of_a_log_is_in_memory_at_a_time(
+    network: Network, carrier: Meddled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_topic(network)
+    second = await started(network, "b")
+    original, read_before_put = LogCarry.put, list[int]()
+
+    async def put(self: LogCarry, topic_id: int, segment: Segment, content: Sequence[bytes]) -> None:
+        read_before_put.append(len({read.name for read in carrier.reads}))
+        await original(self, topic_id, segment, content)
+
+    monkeypatch.setattr(LogCarry, "put", put)
+    await assign(network, ORDERS, second)
+    await until(lambda: is_open(second))
+    assert read_before_put == list(range(1, len(read_before_put) + 1))
+    assert len(read_before_put) >= 4
+
+
+async def test_a_taker_that_dies_half_way_leaves_the_topic_to_its_owner_and_nothing_on_its_disk(
+    network: Network, carrier: Meddled
+) -> None:
+    first, topic_id = await with_topic(network)
+    second = await started(network, "b")
+    hold = carrier.hold_reads(after=2)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    await network.stop("b")
+    hold.free.set()
+    assert files_of(network, "b", topic_id)
+    await started(network, "b")
+    await until_removed(network, "b", topic_id)
+    await is_whole(first)
+
+
+async def test_an_owner_that_dies_half_way_is_waited_for_and_the_copy_goes_on(
+    network: Network, carrier: Meddled
+) -> None:
+    await with_topic(network)
+    second = await started(network, "b")
+    hold = carrier.hold_reads(after=2)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    await network.stop("a")
+    hold.free.set()
+    with pytest.raises(TopicNotServedError):
+        await second.client.create_producer(ORDERS)
+    await started(network, "a")
+    await until(lambda: is_served(second, ORDERS))
+    await is_whole(second)
+
+
+async def test_a_move_that_is_called_off_half_way_leaves_the_topic_where_it_was_and_nothing_of_it_elsewhere(
+    network: Network, carrier: Meddled
+) -> None:
+    first, topic_id = await with_topic(network)
+    second = await started(network, "b")
+    hold = carrier.hold_reads(after=2)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    assert files_of(network, "b", topic_id)
+    await assign(network, ORDERS, first)
+    hold.free.set()
+    await until_removed(network, "b", topic_id)
+    await is_whole(first)
+
+
+async def test_of_two_moves_of_a_topic_the_last_one_holds(network: Network, carrier: Meddled) -> None:
+    _, topic_id = await with_topic(network)
+    second, third = await started(network, "b"), await started(network, "c")
+    hold = carrier.hold_reads(after=2)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    await assign(network, ORDERS, third)
+    hold.free.set()
+    await until(lambda: is_served(third, ORDERS))
+    await is_whole(third)
+    await until_removed(network, "b", topic_id)
+    await until_removed(network, "a", topic_id)
+
+
+async def test_a_piece_that_comes_damaged_is_not_kept(
+    network: Network, carrier: Meddled, caplog: pytest.LogCaptureFixture
+) -> None:
+    await with_topic(network)
+    second = await started(network, "b")
+
+    async def meddle(path: str, _request: bytes, answer: Answer) -> bytes:
+        response = await answer()
+        if path.endswith("/ReadSegment") and len(carrier.reads) == 2:
+            piece = control_messages.SEGMENT_PIECE.decode(response)
+            damaged = SegmentPiece(content=b"x" + piece.content[1:], checksum=piece.checksum)
+            return control_messages.SEGMENT_PIECE.encode(damaged)
+        return response
+
+    carrier.meddle = meddle
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    assert "came damaged" in caplog.text
+    await is_whole(second)
+
+
+async def test_a_segment_that_retention_trims_before_it_is_copied_has_a_new_offer_asked_for(
+    network: Network, carrier: Meddled, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.broker.environment.SWEEP_INTERVAL_S", 0.05)
+    _, topic_id = await with_topic(network)
+    second = await started(network, "b")
+    hold = carrier.hold_reads(after=0)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    oldest = carrier.reads[0].name
+    assert oldest in files_of(network, "a", topic_id)
+    change = PolicyChange(given=Policies(retention_bytes=MIB, retention_drops_unread=1))
+    await Records(network.meta_store.store).change_topic_policies([ORDERS], change)
+
+    async def is_trimmed() -> bool:
+        return oldest not in files_of(network, "a", topic_id)
+
+    await until(is_trimmed)
+    hold.free.set()
+    await until(lambda: is_open(second))
+    assert oldest not in files_of(network, "b", topic_id)
+    assert "could not be carried" not in caplog.text
+    producer = await second.client.create_producer(ORDERS)
+    assert await second.client.send(ORDERS, producer, b"next")
+
+
+async def test_a_topic_stays_where_it_is_while_the_other_disk_has_no_room(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, topic_id = await with_topic(network)
+    second = await started(network, "b", disk_refuse_free_bytes=1 << 50)
+    await assign(network, ORDERS, second)
+
+    async def is_said() -> bool:
+        return "free some space, or move the topic to another broker" in caplog.text
+
+    await until(is_said)
+    assert not files_of(network, "b", topic_id)
+    await is_whole(first)
+
+
+async def test_a_topic_that_is_deleted_while_it_is_carried_leaves_nothing_behind(
+    network: Network, carrier: Meddled
+) -> None:
+    first, topic_id = await with_topic(network)
+    second = await started(network, "b")
+    hold = carrier.hold_reads(after=2)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    await first.admin.delete_topic(ORDERS)
+    hold.free.set()
+    await until_removed(network, "a", topic_id)
+    await until_removed(network, "b", topic_id)
+
+
+async def test_a_topic_that_is_deleted_in_the_pause_leaves_nothing_behind(network: Network, carrier: Meddled) -> None:
+    first, topic_id = await with_topic(network)
+    second = await started(network, "b")
+    hold = hold_pause(carrier)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    await first.admin.delete_topic(ORDERS)
+    hold.free.set()
+    await until_removed(network, "a", topic_id)
+    await until_removed(network, "b", topic_id)
+
+
+def hold_pause(carrier: Meddled) -> Hold:
+    """Hold the first answer to a pause."""
+    hold = Hold()
+
+    async def meddle(path: str, request: bytes, answer: Answer) -> bytes:
+        response = await answer()
+        if path.endswith("/Prepare") and pauses(control_messages.PREPARE_CARRY.decode(request)):
+            hold.reached.set()
+            await hold.free.wait()
+        return response
+
+    carrier.meddle = meddle
+    return hold
+
+
+def pauses(wanted: PrepareCarry) -> bool:
+    return wanted.step is CarryStep.PAUSE
+
+
+async def test_a_topic_whose_new_owner_gets_no_answer_from_the_metadata_is_served_by_it_with_its_messages(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_topic(network)
+    second = await started(network, "b")
+    taker, original, lost = await network.id_of(second), StorageRecords.own, list[int]()
+
+    async def own(self: StorageRecords, records: Sequence[TopicStorage], broker_id: int) -> list[TopicStorage]:
+        owned = await original(self, records, broker_id)
+        if broker_id == taker and not lost:
+            lost.append(broker_id)
+            raise MetadataError("no answer came")
+        return owned
+
+    monkeypatch.setattr(StorageRecords, "own", own)
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    assert lost
+    await is_whole(second)
+
+
+async def test_as_many_logs_are_copied_at_once_as_is_set(network: Network, carrier: Meddled) -> None:
+    first, _ = await with_topic(network)
+    await fill(network, first, EVENTS)
+    second = await started(network, "b", move_parallelism=1)
+    under_way: set[int] = set()
+    most = 0
+
+    async def meddle(path: str, request: bytes, answer: Answer) -> bytes:
+        nonlocal most
+        if path.endswith("/Prepare"):
+            wanted = control_messages.PREPARE_CARRY.decode(request)
+            under_way.add(wanted.topic_id)
+            most = max(most, len(under_way))
+            if wanted.step is not CarryStep.COPY:
+                under_way.discard(wanted.topic_id)
+        return await answer()
+
+    carrier.meddle = meddle
+    for name in (ORDERS, EVENTS):
+        await assign(network, name, second)
+    for name in (ORDERS, EVENTS):
+        await until(lambda name=name: is_served(second, name))  # type: ignore[misc]
+    assert most == 1
+
+
+async def test_copies_keep_the_pace_that_is_set_all_together() -> None:
+    clock = SimClock()
+    pace, free = Pace(clock, 1_000), Pace(clock, 0)
+    begun_s = clock.monotonic_s()
+    copies = asyncio.gather(*(pace.wait(500) for _ in range(4)), free.wait(1 << 40))
+    await clock.run_for(1.9)
+    assert not copies.done()
+    await clock.run_for(0.2)
+    await asyncio.wait_for(copies, LONG_S)
+    assert clock.monotonic_s() - begun_s < 2.2
+
+
+async def test_files_of_a_topic_that_another_broker_owns_are_kept_until_metadata_says_so(network: Network) -> None:
+    first, topic_id = await with_topic(network)
+    second = await started(network, "b")
+    await assign(network, ORDERS, second)
+    await until(lambda: is_served(second, ORDERS))
+    stored = await StorageRecords(network.meta_store.store, SystemRng()).get(topic_id)
+    assert stored.owner == await network.id_of(second)
+    await until_removed(network, "a", topic_id)
+    assert files_of(network, "b", topic_id)
+    assert not await is_served(first, ORDERS)
