@@ -85,13 +85,15 @@ class TopicOwner:
     async def abandon(self, topic_ids: Iterable[int]) -> None:
         """Remove logs on this broker's disk whose topics are other brokers' by now, or deleted.
 
-        A topic has a record as long as it exists. Raises MetadataError, StorageUnavailableError.
+        A topic has a record as long as it exists. One whose id is above the last one was given out by newer metadata
+        than this: its log stays. Raises MetadataError, StorageUnavailableError.
         """
         if isinstance(self._storage, SharedStorage):
             return
+        last = await self._stored.last_topic_id()
         for topic_id in topic_ids:
             stored = await self._stored.get(topic_id, linearizable=True)
-            is_deleted = not stored.revision
+            is_deleted = not stored.revision and topic_id <= last
             if is_deleted or stored.owner not in {0, self._broker_id}:
                 await self._storage.carry.abandon(topic_id)
 

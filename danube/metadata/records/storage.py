@@ -16,6 +16,7 @@ from danube.metadata.records.record_format import (
     EpochRange,
     TopicRecord,
     TopicStorage,
+    decode_counter,
     decode_tombstone,
     decode_topic_storage,
     encode_tombstone,
@@ -143,6 +144,10 @@ class StorageRecords:
     async def disown(self, record: TopicStorage) -> TopicStorage:
         """Release a topic that has no log. Raises as above."""
         return (await self._write([replace(record, owner=0)]))[0]
+
+    async def last_topic_id(self) -> int:
+        """The last topic id that was given out, linearizable: this metadata knows nothing of topics above it."""
+        return decode_counter(await self._store.get(keys.TOPIC_ID_COUNTER, linearizable=True))
 
     async def deleted(self) -> list[int]:
         """The ids of deleted topics whose files may still be there, ascending."""

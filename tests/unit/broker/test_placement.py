@@ -407,3 +407,16 @@ async def test_a_broker_that_is_behind_takes_no_topic_from_one_that_runs(network
         assert await second.broker.moves._topics._owner.own([record], lambda _broker_id: False) == frozenset()
     await published(first, ORDERS, 3)
     assert not first.broker.fenced.is_set()
+
+
+async def test_a_log_that_the_metadata_is_too_old_to_know_stays_on_the_disk(network: Network) -> None:
+    first = await network.start("a")
+    await network.put(EVENTS, first, DispatchStrategy.NON_RELIABLE)
+    deleted = await topic_id_of(network, EVENTS)
+    await first.admin.delete_topic(EVENTS)
+    folders = [network.folder / "a" / "segments" / str(topic_id) for topic_id in (deleted, deleted + 1_000)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "0000000001.manifest").touch()
+    await first.broker.moves._topics._owner.sweep_strange(first.broker.moves._topics.cluster)
+    assert [await is_removed(folder) for folder in folders] == [True, False]
