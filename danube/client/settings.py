@@ -35,7 +35,10 @@ class RetryOptions:
     max_backoff_ms: int = 0
     """The longest wait; default 5000."""
     connect_total_s: float = 0.0
-    """How long creating or subscribing is tried, in place of `max_retries`."""
+    """How long creating or subscribing is tried, in place of `max_retries`.
+
+    By default a topic that no broker serves for the moment is waited for for CLIENT_TAKEOVER_S.
+    """
     retry_total_s: float = 0.0
     """How long a broker that was lost is tried for, in place of `max_retries`; begins anew with whatever succeeds."""
 

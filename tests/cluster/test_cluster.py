@@ -22,6 +22,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.etcd import EtcdServer
+from tests.cluster.administration import Administration
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -174,32 +175,34 @@ async def _is_gone(gateway: AdminGateway, topic: TopicName) -> bool:
 async def test_one_broker_is_killed_and_the_others_go_on_and_it_comes_back_with_its_topics(
     cluster: BrokerCluster, gateways: list[AdminGateway]
 ) -> None:
-    lost = cluster.brokers[2]
     topic, after = TopicName("default", "kept"), TopicName("default", "made-meanwhile")
-    await sent(lost, topic, MESSAGES)
+    await sent(cluster.brokers[2], topic, MESSAGES)
+    lost = await Administration(cluster).owner(topic)
+    left = [(broker, gateways[at]) for at, broker in enumerate(cluster.brokers) if broker is not lost]
+    (first, gateway), (second, other_gateway) = left
     await asyncio.to_thread(lost.kill)
 
     async def is_made() -> bool:
         with suppress(TopicExistsError):  # made by a call whose answer was lost
-            await gateways[0].create_topic(CreateTopic(topic=after, strategy=RELIABLE))
+            await gateway.create_topic(CreateTopic(topic=after, strategy=RELIABLE))
         return True
 
     await until(is_made)
-    await sent(cluster.brokers[1], after, MESSAGES)
+    await sent(second, after, MESSAGES)
 
     async def is_missed() -> bool:
-        return await active(gateways[0]) == 2 and await gateways[1].leader() is not None
+        return await active(gateway) == 2 and await other_gateway.leader() is not None
 
     await until(is_missed)
-    missed = [each for each in (await gateways[0].describe_cluster()).brokers if each.status == UNREACHABLE]
+    missed = [each for each in (await gateway.describe_cluster()).brokers if each.status == UNREACHABLE]
     assert [each.topics > 0 for each in missed] == [True]
     await asyncio.to_thread(lost.start)
-    await until(lambda: _is_whole(gateways[0]))
-    reading = asyncio.ensure_future(received(cluster.brokers[1], topic, 1))
-    await until(lambda: _subscribed(gateways[0], topic))
-    await sent(cluster.brokers[0], topic, 1, since=MESSAGES)
+    await until(lambda: _is_whole(gateway))
+    reading = asyncio.ensure_future(received(second, topic, 1))
+    await until(lambda: _subscribed(gateway, topic))
+    await sent(first, topic, 1, since=MESSAGES)
     assert await reading == [b"%d" % MESSAGES]
-    page = await gateways[0].describe_topics(DescribeTopics(topics=(topic,), page_size=1))
+    page = await gateway.describe_topics(DescribeTopics(topics=(topic,), page_size=1))
     assert page.topics[0].end_offset == MESSAGES + 1
 
 

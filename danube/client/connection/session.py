@@ -19,7 +19,7 @@ Between losses soon after one another the pauses grow, until the session gives u
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from danube.client.connection.address import BrokerAddress
@@ -34,7 +34,7 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits.broker import CLIENT_SETTLED_S
+from danube.model.limits.broker import CLIENT_SETTLED_S, CLIENT_TAKEOVER_S
 from danube.runtime.rng import Rng
 
 _UNREACHABLE = (BrokerUnreachableError, DeadlineExceededError)
@@ -240,7 +240,7 @@ class Session:
             known = self._address.connect_url  # take turns with the service URL: either may be down
             self._asked_url = known if self._asked_url == self._service_url else self._service_url
         failure = self._failures.add(error, now_s)
-        delay = delay_before_retry(self._policy, failure, self._rng.uniform(0, 1))
+        delay = delay_before_retry(self._policy_for(error), failure, self._rng.uniform(0, 1))
         if delay is not None:
             return self._wait(delay)
         return self._abandon(final_error(self._service_url, failure, self._sent_to))
@@ -292,9 +292,12 @@ class Session:
             error = TopicDeletedError(f"the topic was deleted, create() makes it anew: {error}")
         return Abandon(error)
 
-    @property
-    def _policy(self) -> RetryPolicy:
-        return self._again if self._attachments else self._first
+    def _policy_for(self, error: DanubeError) -> RetryPolicy:
+        if self._attachments:
+            return self._again
+        if isinstance(error, TopicNotServedError) and self._first.total_s is None:  # a takeover is under way
+            return replace(self._first, total_s=CLIENT_TAKEOVER_S)
+        return self._first
 
 
 def may_reattach_after(error: DanubeError) -> bool:

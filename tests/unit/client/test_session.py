@@ -33,9 +33,10 @@ from danube.model.errors import (
     NotPermittedError,
     TopicDeletedError,
     TopicNotFoundError,
+    TopicNotServedError,
     UnavailableError,
 )
-from danube.model.limits.broker import CLIENT_SETTLED_S
+from danube.model.limits.broker import CLIENT_SETTLED_S, CLIENT_TAKEOVER_S
 from danube.runtime.rng import Rng
 
 SERVICE = "http://service:6650"
@@ -153,6 +154,19 @@ def test_an_unreachable_service_is_tried_five_times_more_and_then_named() -> Non
     assert SERVICE in str(error)
     assert "check that it runs there" in str(error)
     assert "6 tries in 3.0 s" in str(error)
+
+
+def test_a_topic_that_no_broker_serves_for_the_moment_is_waited_for_longer_than_a_takeover_takes() -> None:
+    session, now_s = new_session(), 0.0
+    instruction = session.handle(Opened(), now_s)
+    while not isinstance(instruction, Abandon):
+        if isinstance(instruction, Delay):
+            now_s += instruction.seconds
+            instruction = session.handle(DelayEnded(), now_s)
+        else:
+            instruction = session.handle(NotLocated(TopicNotServedError("it is being opened")), now_s)
+    assert isinstance(instruction.error, TopicNotServedError)
+    assert now_s == pytest.approx(CLIENT_TAKEOVER_S)
 
 
 def test_an_owner_that_is_not_there_is_told_apart_from_the_service_that_named_it() -> None:
