@@ -58,6 +58,7 @@ nightly: $(INSTALLED) $(WHEEL_INSTALLED) ## The same at length: 200 seeds, sabot
 	@$(MAKE) trials
 	@echo "[nightly 5/5] kills, pauses and cuts of real processes"
 	@$(MAKE) soak
+	@$(MAKE) failover
 	@for store in raft etcd zookeeper sqlite; do $(MAKE) soak-metadata STORE=$$store || exit 1; done
 
 .PHONY: static
@@ -94,6 +95,10 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 soak: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kill -9 and pauses under load, in .soak: nothing may be lost (ROUNDS=10)
 	@$(BIN)/python -m lab.soak.rounds --rounds $(ROUNDS) --folder .soak --wheel-python $(WHEEL_VENV)/bin/python
 
+.PHONY: failover
+failover: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kills, pauses, restarts and drains on three brokers, in .failover (ROUNDS=10)
+	@$(BIN)/python -m lab.failover --rounds $(ROUNDS) --folder .failover --wheel-python $(WHEEL_VENV)/bin/python
+
 .PHONY: trials
 trials: $(INSTALLED) ## Raft: fifty times kill -9 of all members, then ten minutes beside a busy broker without an election
 	@$(BIN)/python -m lab.trials.raft kill-all --rounds 50
@@ -120,7 +125,7 @@ lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pypro
 
 .PHONY: clean
 clean: ## Remove what was installed, built and cached
-	@rm -rf $(VENV) .venvs dist build .soak .soak-metadata .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venvs dist build .soak .soak-metadata .failover .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/dev.txt scripts/find_python.sh

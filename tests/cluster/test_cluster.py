@@ -22,7 +22,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.etcd import EtcdServer
-from tests.cluster.administration import Administration
+from lab.failover.administration import Administration
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]

@@ -32,9 +32,9 @@ from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.service import ServiceProcess
+from lab.failover.administration import Administration
 from lab.metadata.clusters import write_secret
 from lab.metadata.servers import SERVERS, backend_at, new_root
-from tests.cluster.administration import Administration
 from tests.cluster.raft_group import RaftGroup
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]

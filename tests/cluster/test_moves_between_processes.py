@@ -11,8 +11,8 @@ from danube.model.ownership import StorageMode
 from danube.model.topic import TopicName
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.service import ServiceProcess
+from lab.failover.administration import Administration
 from lab.metadata.servers import SERVERS
-from tests.cluster.administration import Administration
 from tests.cluster.following import Application
 from tests.cluster.seeing import until
 

@@ -15,8 +15,8 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.service import ServiceProcess
+from lab.failover.administration import Administration
 from lab.metadata.servers import new_root
-from tests.cluster.administration import Administration
 from tests.cluster.test_metadata_tools import TOPIC, publish, server, service_variables, settings_of, stored
 from tests.unit.offline.folder_world import flip
 

@@ -1,22 +1,36 @@
 """Brokers of one cluster in processes of their own, and what their administrators see and do."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
 from danube.model.calls.admin import UNREACHABLE
-from danube.model.errors import UnavailableError
+from danube.model.errors import DanubeError, UnavailableError
 from danube.model.ownership import StorageMode
 from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
-from tests.cluster.seeing import until
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
+LOOK_S = 0.02
+"""Between two looks at what other processes see, for which there is no event."""
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Return when it holds. A call that fails is made again. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                if await holds():
+                    return
+            except DanubeError:
+                pass
+            await asyncio.sleep(LOOK_S)
 
 
 class Administration:
@@ -28,12 +42,12 @@ class Administration:
 
     async def owner(self, topic: TopicName) -> BrokerProcess:
         """The broker that serves a topic."""
-        async with self._gateway(self.processes.brokers) as gateway:
+        async with self.gateway(self.processes.brokers) as gateway:
             return await self._server(gateway, topic)
 
     async def apply(self, asked: BrokerProcess, operation: str, **arguments: str) -> None:
         """Carry out an operation by a plan."""
-        async with self._gateway([asked]) as gateway:
+        async with self.gateway([asked]) as gateway:
             request = PlanRequest(
                 operation=operation, arguments=arguments, effect=Effect.MOVE, caller=PERSON, needs_approval=False
             )
@@ -43,7 +57,7 @@ class Administration:
             )
 
     async def id_of(self, broker: BrokerProcess) -> str:
-        async with self._gateway([broker]) as gateway:
+        async with self.gateway([broker]) as gateway:
             return (await gateway.describe_broker()).info.broker_id
 
     async def leaves(self, topic: TopicName, owner: BrokerProcess) -> None:
@@ -51,7 +65,7 @@ class Administration:
         others = [broker for broker in self.processes.brokers if broker is not owner]
 
         async def has_left() -> bool:
-            async with self._gateway(others) as gateway:
+            async with self.gateway(others) as gateway:
                 return await self._server(gateway, topic) is not owner
 
         await until(has_left)
@@ -59,13 +73,13 @@ class Administration:
     async def is_whole(self) -> bool:
         """True while every broker sees all of them, without a drain."""
         for broker in self.processes.brokers:
-            async with self._gateway([broker]) as gateway:
+            async with self.gateway([broker]) as gateway:
                 if [info.status for info in await gateway.brokers()] != ["active"] * 3:
                     return False
         return True
 
     @staticmethod
-    def _gateway(brokers: Sequence[BrokerProcess]) -> AbstractAsyncContextManager[AdminGateway]:
+    def gateway(brokers: Sequence[BrokerProcess]) -> AbstractAsyncContextManager[AdminGateway]:
         return opened(Target(endpoint=brokers[0].endpoints.admin_url, timeout_s=PATIENCE_S))
 
     async def _server(self, gateway: AdminGateway, topic: TopicName) -> BrokerProcess:

@@ -1,0 +1,25 @@
+"""The rounds, from the command line.
+
+    python -m lab.failover --rounds 10 --folder .failover --wheel-python .venvs/danube-client/bin/python
+
+The folder holds the brokers' data and a ledger with a line for each round. Run again, it goes on where it stopped. Exit
+codes: 0 every promise was kept, in all rounds of the ledger; 1 one was not; 130 interrupted.
+"""
+
+import sys
+from pathlib import Path
+
+from lab.failover.rounds import FailoverRounds
+from lab.kernel.rounds import parser_of, run_soak
+
+
+def main() -> int:
+    """Run the rounds; answers the exit code."""
+    parser = parser_of(__doc__, folder=".failover")
+    parser.add_argument("--wheel-python", type=Path, help="interpreter with the published danube-client [not used]")
+    options = parser.parse_args()
+    return run_soak(lambda: FailoverRounds(options.folder, options.wheel_python), options.rounds, options.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
