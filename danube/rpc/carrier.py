@@ -213,8 +213,11 @@ class Channel(Protocol):
     ) -> ClientStream:
         """Open a server stream: one request, many answers."""
 
-    async def close(self) -> None:
-        """Cancel what is under way and disconnect. Idempotent."""
+    async def close(self, lost: str | None = None) -> None:
+        """Cancel what is under way and disconnect. Idempotent.
+
+        With `lost`, which says why the other end is given up, calls under way raise BrokerUnreachableError.
+        """
 
 
 class Carrier(Protocol):

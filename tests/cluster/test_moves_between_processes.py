@@ -91,6 +91,20 @@ async def test_a_broker_is_killed_and_started(cluster: Administration, applicati
     await asyncio.to_thread(owner.start)
 
 
+@pytest.mark.parametrize("service", ["raft"], indirect=True)
+@pytest.mark.parametrize("processes", [StorageMode.SHARED_FS], indirect=True)
+async def test_an_owner_that_stands_still_comes_back_without_its_topics(
+    cluster: Administration, application: Application
+) -> None:
+    owner = await cluster.owner(application.topic)
+    owner.pause()
+    try:
+        await cluster.leaves(application.topic, owner)
+        await application.see(SOME)
+    finally:
+        owner.resume()
+
+
 async def test_a_broker_is_ended_and_started(cluster: Administration, application: Application) -> None:
     owner = await cluster.owner(application.topic)
     assert await asyncio.to_thread(owner.terminate) == 0

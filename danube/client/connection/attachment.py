@@ -20,6 +20,7 @@ from danube.model.calls.client import ClientKind, HealthStatus
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
+    DeadlineExceededError,
     InternalError,
     NotFoundError,
     TopicDeletedError,
@@ -219,6 +220,10 @@ class Attachment:
                 break
             except DanubeError as error:
                 _log.debug("health check failed, asking again later: %s", error)
+                is_silent = isinstance(error, DeadlineExceededError)
+                if is_silent and await self._connection.leave_silent(self._topic, link.address):
+                    self.lose(link, error)
+                    return
         await self._member.leave()
         self.lose(link, None)
 

@@ -13,7 +13,13 @@ from danube.client.connection.session import Link
 from danube.client.settings import TokenSupplier
 from danube.model.address import host_and_port
 from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
-from danube.model.errors import BrokerUnreachableError, DeadlineExceededError, UnrecoverableError, UnsupportedError
+from danube.model.errors import (
+    BrokerUnreachableError,
+    DanubeError,
+    DeadlineExceededError,
+    UnrecoverableError,
+    UnsupportedError,
+)
 from danube.model.errors import LookupError as TopicLookupError
 from danube.model.limits.broker import (
     CALL_TIMEOUT_S,
@@ -49,6 +55,8 @@ class Connection:
         self.service_url = service_urls[0]
         self._known_urls: dict[str, None] = dict.fromkeys(service_urls)
         """Brokers that can be asked: those given, and those that lookups named. At most CLIENT_CHANNELS_MAX."""
+        self._silent_urls: set[str] = set()
+        """Those of them that did not answer in time when they were asked last."""
         self.clock = clock
         self.rng = rng
         self.members: set[Closing] = set()
@@ -91,6 +99,24 @@ class Connection:
             raise TopicLookupError(f"the broker at {url} cannot say who serves {topic}: try again later")
         return BrokerAddress(answer.connect_url, answer.broker_url, answer.proxy)
 
+    async def leave_silent(self, topic: TopicName, address: BrokerAddress) -> bool:
+        """Leave a broker that does not answer, if another one serves the topic by now; answers True if so.
+
+        Other brokers are asked. What waits for an answer of the silent one fails then, for all topics of this client.
+        """
+        for url in [known for known in self._known_urls if known != address.connect_url]:
+            try:
+                found = await self.locate(topic, url)
+            except DanubeError:
+                continue
+            if found.broker_url != address.broker_url:
+                self._silent_urls.add(address.connect_url)
+                channel = self._channels.pop((address.broker_url, address.connect_url), None)
+                if channel is not None:
+                    await channel.close(f"{address.broker_url} does not answer, and another broker has {topic}")
+                return True
+        return False
+
     async def partitions(self, topic: TopicName) -> tuple[TopicName, ...]:
         """The topics behind a name: itself, its partitions, or nothing. Raises DanubeError."""
         answer = await self._look_up(paths.TOPIC_PARTITIONS, self.service_url, topic)
@@ -132,13 +158,27 @@ class Connection:
             await channel.close()
 
     async def _look_up(self, path: str, url: str, topic: TopicName) -> bytes:
-        """Ask the broker at `url`, and others while that one cannot be reached: each knows the whole cluster."""
+        """Ask the broker at `url`, and others while that one cannot be reached: each knows the whole cluster.
+
+        Those that did not answer when they were asked last are asked last.
+        """
         request = client_messages.LOOKUP.encode(Lookup(request_id=next(self._request_ids), topic=topic))
-        *others, last = [url, *(known for known in self._known_urls if known != url)]
+        urls = [url, *(known for known in self._known_urls if known != url)]
+        *others, last = sorted(urls, key=lambda each: each in self._silent_urls)
         for each in others:
             with contextlib.suppress(BrokerUnreachableError, DeadlineExceededError):
-                return await self.call(BrokerAddress.direct(each), path, request, timeout_s=CONNECT_TIMEOUT_S)
-        return await self.call(BrokerAddress.direct(last), path, request, timeout_s=CONNECT_TIMEOUT_S)
+                return await self._ask(each, path, request)
+        return await self._ask(last, path, request)
+
+    async def _ask(self, url: str, path: str, request: bytes) -> bytes:
+        try:
+            answer = await self.call(BrokerAddress.direct(url), path, request, timeout_s=CONNECT_TIMEOUT_S)
+        except DeadlineExceededError:
+            if url in self._known_urls:
+                self._silent_urls.add(url)
+            raise
+        self._silent_urls.discard(url)
+        return answer
 
     def _metadata(self, address: BrokerAddress) -> Sequence[tuple[str, str]]:
         metadata = []

@@ -34,7 +34,8 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits.broker import CLIENT_SETTLED_S, CLIENT_TAKEOVER_S
+from danube.model.limits.broker import CLIENT_SETTLED_S
+from danube.model.limits.moves import CLIENT_TAKEOVER_PAUSE_S, CLIENT_TAKEOVER_S
 from danube.runtime.rng import Rng
 
 _UNREACHABLE = (BrokerUnreachableError, DeadlineExceededError)
@@ -240,7 +241,7 @@ class Session:
             known = self._address.connect_url  # take turns with the service URL: either may be down
             self._asked_url = known if self._asked_url == self._service_url else self._service_url
         failure = self._failures.add(error, now_s)
-        delay = delay_before_retry(self._policy_for(error), failure, self._rng.uniform(0, 1))
+        delay = delay_before_retry(self._policy_for(failure), failure, self._rng.uniform(0, 1))
         if delay is not None:
             return self._wait(delay)
         return self._abandon(final_error(self._service_url, failure, self._sent_to))
@@ -292,12 +293,16 @@ class Session:
             error = TopicDeletedError(f"the topic was deleted, create() makes it anew: {error}")
         return Abandon(error)
 
-    def _policy_for(self, error: DanubeError) -> RetryPolicy:
-        if self._attachments:
-            return self._again
-        if isinstance(error, TopicNotServedError) and self._first.total_s is None:  # a takeover is under way
-            return replace(self._first, total_s=CLIENT_TAKEOVER_S)
-        return self._first
+    def _policy_for(self, failure: Failure) -> RetryPolicy:
+        """While a takeover may be under way, pauses stay short, and a topic that is being opened is waited for."""
+        policy = self._again if self._attachments else self._first
+        is_waited_for = isinstance(failure.error, TopicNotServedError)
+        if is_waited_for and policy.total_s is None:
+            policy = replace(policy, total_s=CLIENT_TAKEOVER_S)
+        if failure.elapsed_s < CLIENT_TAKEOVER_S and (self._attachments or is_waited_for):
+            longest_s = max(policy.delay_step_s, CLIENT_TAKEOVER_PAUSE_S)
+            policy = replace(policy, delay_max_s=min(policy.delay_max_s, longest_s))
+        return policy
 
 
 def may_reattach_after(error: DanubeError) -> bool:

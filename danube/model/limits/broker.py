@@ -473,8 +473,6 @@ CLIENT_RETRY_TOTAL_S = 600.0
 """A send, an acknowledgement or a consumer that has lost its broker gives up after this long, when nothing is set."""
 CLIENT_FAILOVER_S = 60.0
 """A producer that has lost its broker looks for another one this long, when nothing is set; a takeover is faster."""
-CLIENT_TAKEOVER_S = 10.0
-"""A topic that no broker serves for the moment is waited for this long by who creates or subscribes."""
 CLIENT_HEALTH_INTERVAL_S = 5.0
 """Between two health checks of one producer or consumer, as in the official clients."""
 CLIENT_PARTITIONS_INTERVAL_S = 10.0

@@ -40,3 +40,7 @@ STRANGE_LOGS_LOOK_S = 60.0
 """Between two looks for logs on a broker's disk that are not its own."""
 CARRY_RETRY_S_MAX = 30.0
 """The time before a copy that failed is tried again doubles up to this."""
+CLIENT_TAKEOVER_S = 10.0
+"""A topic that no broker serves for the moment is waited for this long by who creates or subscribes."""
+CLIENT_TAKEOVER_PAUSE_S = 0.3
+"""The longest pause between two tries for so long after a broker was lost: others serve its topics soon."""

@@ -32,6 +32,7 @@ class GrpcChannel:
         self.options = options
         self.tasks = TaskScope(f"channel to {address}")
         self.closed = False
+        self._lost: str | None = None
         self._channel = channel
         self._methods = dict[str, aio.UnaryUnaryMultiCallable[bytes, bytes]]()  # one for each method of the protos
 
@@ -70,13 +71,16 @@ class GrpcChannel:
         call = self._channel.unary_stream(path, None, None)(request, timeout=timeout_s, metadata=tuple(metadata))
         return GrpcClientStream(self, call)
 
-    async def close(self) -> None:
+    async def close(self, lost: str | None = None) -> None:
         self.closed = True
+        self._lost = self._lost or lost
         await self._channel.close(None)
         await self.tasks.close()
 
     def closed_error(self) -> DanubeError:
         """The error of a call whose channel is closed under it."""
+        if self._lost is not None:
+            return errors.BrokerUnreachableError(self._lost)
         return errors.CancelledError(f"the channel to {self.address} was closed at this end")
 
     def _check_open(self) -> None:

@@ -63,6 +63,7 @@ class MemoryChannel:
         self._carrier = carrier
         self._address = address
         self._closed = False
+        self._lost: str | None = None
         self._under_way: set[Callable[[DanubeError], None]] = set()
 
     async def call(
@@ -105,8 +106,9 @@ class MemoryChannel:
         stream.half_close()
         return MemoryClientStream(stream, half_closed=True)
 
-    async def close(self) -> None:
+    async def close(self, lost: str | None = None) -> None:
         self._closed = True
+        self._lost = self._lost or lost
         for end in tuple(self._under_way):
             end(self._closed_error())
 
@@ -162,4 +164,6 @@ class MemoryChannel:
         return outcome
 
     def _closed_error(self) -> DanubeError:
+        if self._lost is not None:
+            return errors.BrokerUnreachableError(self._lost)
         return errors.CancelledError(f"the channel to {self._address} was closed at this end")

@@ -106,8 +106,8 @@ class MeddledChannel:
     def server_stream(self, path: str, request: bytes, **options: Any) -> ClientStream:
         return self._channel.server_stream(path, request, **options)
 
-    async def close(self) -> None:
-        await self._channel.close()
+    async def close(self, lost: str | None = None) -> None:
+        await self._channel.close(lost)
 
 
 @pytest.fixture

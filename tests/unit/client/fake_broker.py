@@ -25,7 +25,7 @@ from danube.model.errors import (
     TopicNotFoundError,
 )
 from danube.model.message import consumer_id, producer_id
-from danube.rpc.carrier import Carrier, CarrierServer, ServerStream, Service, UnaryCall
+from danube.rpc.carrier import Carrier, CarrierServer, ServerStream, Service, StreamFactory, UnaryCall, UnaryHandler
 from danube.wire import client_messages, decode, encode
 
 
@@ -82,6 +82,8 @@ class FakeBroker:
         self.held: deque[Callable[[], None]] | None = None
         """When a deque, answers to SendMessage wait in it until the test lets them go."""
         self.unanswered_max = 0
+        self.is_silent = False
+        """True for one that takes calls and answers none, as a process that stands still."""
         self.refuse_after: int | None = None
         """Refuse every message of a topic that has this many."""
         self._server: CarrierServer | None = None
@@ -145,15 +147,23 @@ class FakeBroker:
         return self.subscriptions[str(subscribe.topic), subscribe.subscription]
 
     def _services(self) -> list[Service]:
+        def unless_silent(answer: UnaryHandler) -> UnaryHandler:
+            return lambda request, call: None if self.is_silent else answer(request, call)
+
+        calls: dict[str, dict[str, UnaryHandler]] = {
+            "ProducerService": {"CreateProducer": self._create, "SendMessage": self._send},
+            "ConsumerService": {"Subscribe": self._subscribe, "Ack": self._ack, "Nack": self._nack},
+            "Discovery": {"TopicLookup": self._lookup, "TopicPartitions": self._partitions},
+            "HealthCheck": {"HealthCheck": self._health},
+        }
+        streams: dict[str, StreamFactory] = {"ReceiveMessages": lambda stream: Stream(self, stream)}
         return [
-            Service("danube.ProducerService", {"CreateProducer": self._create, "SendMessage": self._send}),
             Service(
-                "danube.ConsumerService",
-                {"Subscribe": self._subscribe, "Ack": self._ack, "Nack": self._nack},
-                {"ReceiveMessages": lambda stream: Stream(self, stream)},
-            ),
-            Service("danube.Discovery", {"TopicLookup": self._lookup, "TopicPartitions": self._partitions}),
-            Service("danube.HealthCheck", {"HealthCheck": self._health}),
+                f"danube.{name}",
+                {method: unless_silent(answer) for method, answer in methods.items()},
+                streams if name == "ConsumerService" else {},
+            )
+            for name, methods in calls.items()
         ]
 
     def _create(self, request: bytes, call: UnaryCall) -> bytes:

@@ -4,7 +4,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from danube.client import DanubeClient, DispatchStrategy, Producer, ProducerOptions, UnrecoverableError
+from danube.client import (
+    DanubeClient,
+    DanubeClientBuilder,
+    DispatchStrategy,
+    Producer,
+    ProducerOptions,
+    UnrecoverableError,
+)
 from danube.model.errors import (
     AlreadyExistsError,
     BrokerUnreachableError,
@@ -15,8 +22,14 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.model.limits.broker import (
+    CLIENT_HEALTH_INTERVAL_S,
+    CLIENT_SENDS_IN_FLIGHT_MAX,
+    CONNECT_TIMEOUT_S,
+    MESSAGE_BYTES_MAX,
+)
 from danube.rpc.memory.carrier import MemoryCarrier
+from danube.runtime.rng import SystemRng
 from danube.testing.simulated.clock import SimClock, settle
 from danube.wire import decode
 from tests.unit.client.fake_broker import FakeBroker, serves
@@ -112,6 +125,26 @@ async def test_a_moved_topic_is_found_at_its_new_broker(
     assert (broker.payloads(TOPIC), new_owner.payloads(TOPIC)) == ([], [b"x"])
     await producer.close()
     await new_owner.stop()
+
+
+async def test_a_broker_that_stands_still_is_left_once_another_one_has_its_topic(
+    broker: FakeBroker, carrier: MemoryCarrier, clock: SimClock
+) -> None:
+    other = FakeBroker(carrier, "memory:7000")
+    await other.start()
+    builder = DanubeClientBuilder().service_url(f"{broker.url},{other.url}").with_carrier(carrier)
+    async with await builder.with_clock(clock, SystemRng(seed=7)).build() as client:
+        producer = new_producer(client)
+        await producer.create()
+        broker.is_silent = True
+        sending = asyncio.create_task(producer.send(b"x"))
+        await clock.run_for(CLIENT_HEALTH_INTERVAL_S + CONNECT_TIMEOUT_S + 1)
+        assert not sending.done()
+        other.answers[TOPIC] = serves(other.url)
+        await clock.run_for(CLIENT_HEALTH_INTERVAL_S + CONNECT_TIMEOUT_S + 1)
+        await sending
+        assert (broker.payloads(TOPIC), other.payloads(TOPIC)) == ([], [b"x"])
+    await other.stop()
 
 
 async def test_a_producer_id_that_a_restarted_broker_forgot_is_asked_for_again(

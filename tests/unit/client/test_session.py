@@ -36,7 +36,8 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.limits.broker import CLIENT_SETTLED_S, CLIENT_TAKEOVER_S
+from danube.model.limits.broker import CLIENT_SETTLED_S
+from danube.model.limits.moves import CLIENT_TAKEOVER_PAUSE_S, CLIENT_TAKEOVER_S
 from danube.runtime.rng import Rng
 
 SERVICE = "http://service:6650"
@@ -167,6 +168,22 @@ def test_a_topic_that_no_broker_serves_for_the_moment_is_waited_for_longer_than_
             instruction = session.handle(NotLocated(TopicNotServedError("it is being opened")), now_s)
     assert isinstance(instruction.error, TopicNotServedError)
     assert now_s == pytest.approx(CLIENT_TAKEOVER_S)
+
+
+def test_pauses_stay_short_while_a_takeover_may_be_under_way_and_grow_behind_it() -> None:
+    session, now_s = attached_session(RetryPolicy(total_s=60)), 0.0
+    instruction = session.handle(Lost(DOWN), now_s)
+    pauses: list[tuple[float, float]] = []
+    while not isinstance(instruction, Abandon):
+        if isinstance(instruction, Delay):
+            pauses.append((now_s, instruction.seconds))
+            now_s += instruction.seconds
+            instruction = session.handle(DelayEnded(), now_s)
+        else:
+            instruction = session.handle(NotLocated(DOWN), now_s)
+    assert max(pause_s for at_s, pause_s in pauses if at_s < CLIENT_TAKEOVER_S) == CLIENT_TAKEOVER_PAUSE_S
+    assert pauses[-2][1] == RetryPolicy().delay_max_s
+    assert now_s == pytest.approx(60)
 
 
 def test_an_owner_that_is_not_there_is_told_apart_from_the_service_that_named_it() -> None:
