@@ -61,6 +61,7 @@ from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.broker.topics.producer_access import ProducerAccesses
+from danube.broker.topics.topic_states import TopicStates
 from danube.data_folder.data_folder import open_data_folder
 from danube.metadata.records.journals import JournalRecords
 from danube.metadata.records.storage import owner_of
@@ -123,6 +124,7 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
             clock=given.clock,
             bytes_per_s=settings.move_rate_bytes_s,
         )
+        context.control.states.follow_copies(copies.progress)
         _start_placement(given, metadata, context, owner, copies=copies, fenced=fenced)
     await _start_telemetry(given, context, storage)
     return Assembled(addresses, context.moves, replaced, fenced, metadata.cluster)
@@ -305,7 +307,8 @@ def _control(
         started_s=clock.monotonic_s(),
     )
     brokers = BrokerControl(identity, topics, storage, clock, metadata.cluster)
-    cluster = ClusterControl(metadata.cluster, metadata.kind, brokers)
+    states = TopicStates(topics, metadata.cluster.topics if metadata.cluster else None)
+    cluster = ClusterControl(metadata.cluster, metadata.kind, brokers, states)
     namespaces = NamespaceControl(records, topics)
     topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
     subscriptions = SubscriptionControl(topics, consumers)
@@ -322,15 +325,18 @@ def _control(
         **member_changes(cluster, metadata.store, rng),
         **planned_moves(move_control),
     }
+    carrying = Carrying(topics, moves, storage, clock)
+    states.follow_copies(carrying.progress)
     return Control(
         brokers=brokers,
-        carrying=Carrying(topics, moves, storage, clock),
+        carrying=carrying,
         cluster=cluster,
         namespaces=namespaces,
         moves=move_control,
+        states=states,
         topics=topic_control,
         subscriptions=subscriptions,
-        descriptions=Descriptions(topics, brokers),
+        descriptions=Descriptions(topics, brokers, states),
         policies=PolicyControl(topics, records),
         positions=positions,
         peeking=Peeking(topics),

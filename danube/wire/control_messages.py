@@ -13,6 +13,7 @@ from danube.model.calls.admin import (
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
+    TopicState,
     TopicStorageDescription,
 )
 from danube.model.calls.carry import CarryOffer, PrepareCarry, ReadSegment, SegmentPiece
@@ -80,6 +81,7 @@ DESCRIBE_TOPICS = record(
 record(ConsumerDescription, pb.Consumer, is_connected="connected")
 record(SubscriptionDescription, pb.Subscription, type="subscription_type")
 record(TopicStorageDescription, pb.TopicStorage, durability=Rule(decode=durability_of, encode=attrgetter("number")))
+record(TopicState, pb.TopicState)
 record(TopicDescription, pb.Topic, topic="name", strategy="dispatch_strategy")
 TOPICS_PAGE = record(
     TopicsPage, pb.DescribeTopicsResponse, next=Rule(name="next_page_token", decode=_cursor, encode=_page_token)

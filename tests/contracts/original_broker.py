@@ -11,6 +11,7 @@ from danube.model.calls.admin import (
     RaftStatus,
     TopicDetails,
     TopicInfo,
+    UnloadedBroker,
     Unsubscribe,
 )
 from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError, UnsupportedError
@@ -58,6 +59,8 @@ class OriginalBroker:
     """Of whatever subscription somebody named: it does not look whether there is one."""
     deleted: list[str] = field(default_factory=list)
     """The names that DeleteTopic was called with."""
+    moved: list[str] = field(default_factory=list)
+    """The names that UnloadTopic was called with, and the ids of brokers that were unloaded or activated."""
     tokens: list[str] = field(default_factory=list)
     """What each call brought as its authorization."""
 
@@ -206,6 +209,25 @@ def _delete_topic(broker: OriginalBroker, request: bytes) -> bytes:
     return admin_messages.DONE.encode(None)
 
 
+def _unload_topic(broker: OriginalBroker, request: bytes) -> bytes:
+    broker.moved.append(str(admin_messages.TOPIC.decode(request)))
+    return admin_messages.DONE.encode(None)
+
+
+def _unload_broker(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted = admin_messages.UNLOAD_BROKER.decode(request)
+    if len(broker.brokers) < 2:
+        raise PreconditionFailedError("not enough brokers")
+    broker.moved.append(f"{wanted.broker_id} {wanted.max_parallel} {','.join(wanted.namespaces_exclude)}")
+    return admin_messages.BROKER_UNLOADED.encode(UnloadedBroker(started=True, total=1, pending=1))
+
+
+def _activate_broker(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted = admin_messages.ACTIVATE_BROKER.decode(request)
+    broker.moved.append(f"{wanted.broker_id} {wanted.reason}")
+    return admin_messages.DONE.encode(None)
+
+
 def _subscriptions(broker: OriginalBroker, request: bytes) -> bytes:
     return admin_messages.SUBSCRIPTIONS.encode(broker.listed_subscriptions(admin_messages.TOPIC.decode(request)))
 
@@ -256,6 +278,8 @@ BROKER_CALLS: dict[str, Answer] = {
     "ListBrokers": lambda broker, _: admin_messages.BROKERS.encode(broker.brokers),
     "GetLeaderBroker": _leader,
     "ListNamespaces": _namespaces,
+    "UnloadBroker": _unload_broker,
+    "ActivateBroker": _activate_broker,
 }
 CLUSTER_CALLS: dict[str, Answer] = {
     "ClusterStatus": _cluster_status,
@@ -274,6 +298,7 @@ TOPIC_CALLS: dict[str, Answer] = {
     "CreateTopic": _create_topic,
     "CreatePartitionedTopic": _create_partitioned,
     "DeleteTopic": _delete_topic,
+    "UnloadTopic": _unload_topic,
     "ListSubscriptions": _subscriptions,
     "DescribeTopic": _describe_topic,
     "Unsubscribe": _unsubscribe,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ async def planned(
     *,
     needs_approval: bool = False,
     effect: Effect = Effect.DESTROY,
-    **arguments: str,
+    **arguments: Any,
 ) -> Plan:
     request = PlanRequest(
         operation=operation,
@@ -252,6 +253,39 @@ async def test_a_member_that_cannot_be_removed_gets_no_plan(
     original.raft = raft
     with pytest.raises(errors.DanubeError, match=said):
         await planned(gateway, "remove_cluster_node", node_id=node_id)
+
+
+async def test_a_topic_or_each_of_its_partitions_is_unloaded_by_a_plan(
+    gateway: AdminGateway, original: OriginalBroker
+) -> None:
+    for topic in ("/default/orders", "/default/events", "/default/events-part-1"):
+        await apply(gateway, await planned(gateway, "unload_topic", effect=Effect.MOVE, topic=topic, broker_id=None))
+    partitions = [f"/default/events-part-{number}" for number in range(3)]
+    assert original.moved == ["/default/orders", *partitions, partitions[1]]
+    with pytest.raises(errors.UnsupportedError, match="chooses itself where a topic goes"):
+        await planned(gateway, "unload_topic", effect=Effect.MOVE, topic="/default/orders", broker_id="8")
+
+
+async def test_a_broker_is_unloaded_and_activated_by_plans(gateway: AdminGateway, original: OriginalBroker) -> None:
+    own = original.brokers[0]
+    drain: dict[str, Any] = {
+        "broker_id": own.broker_id,
+        "max_parallel": 4,
+        "namespaces_include": [],
+        "namespaces_exclude": ["default"],
+    }
+    alone = await planned(gateway, "unload_broker", effect=Effect.MOVE, **drain)
+    assert alone.impact.topic_count == 0
+    with pytest.raises(errors.PreconditionFailedError, match="not enough brokers"):
+        await apply(gateway, alone)
+    original.brokers.append(replace(own, broker_id="8"))
+    every = await planned(gateway, "unload_broker", effect=Effect.MOVE, **{**drain, "namespaces_exclude": []})
+    assert every.impact.changes[0] == f"Have 5 topics leave broker {own.broker_id}."
+    await apply(gateway, await planned(gateway, "unload_broker", effect=Effect.MOVE, **drain))
+    await apply(gateway, await planned(gateway, "activate_broker", effect=Effect.MOVE, broker_id=own.broker_id))
+    assert original.moved == [f"{own.broker_id} 4 default", f"{own.broker_id} admin_activate"]
+    with pytest.raises(errors.NotFoundError, match="there is no broker '9'"):
+        await planned(gateway, "activate_broker", effect=Effect.MOVE, broker_id="9")
 
 
 async def test_what_only_our_brokers_tell_and_do_says_so(gateway: AdminGateway) -> None:

@@ -14,6 +14,7 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.message import consumer_id, producer_id
+from danube.model.ownership import OwnershipState, StorageMode
 from danube.model.plans.durability import Durability, durability_of
 from danube.model.plans.plan import (
     Arguments,
@@ -38,6 +39,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 
 AS_SET_UP = Policies(durability=Durability.FSYNC.number)
 """Policies that hold where nobody sets any, as a broker's settings say it."""
+SERVED = admin.TopicState(state=OwnershipState.SERVED)
 _CHANGES = {"retention": retention_change, "durability": durability_change}
 
 
@@ -78,6 +80,7 @@ class MemoryTopic:
     subscriptions: dict[str, MemorySubscription] = field(default_factory=dict)
     pending: dict[str, MemorySubscription] = field(default_factory=dict)
     """Subscriptions that have policies and do not exist yet."""
+    state: admin.TopicState = SERVED
 
     @property
     def is_reliable(self) -> bool:
@@ -105,6 +108,9 @@ class MemoryCluster:
     brokers: list[admin.BrokerInfo] = field(default_factory=list)
     gone: tuple[admin.BrokerState, ...] = ()
     """Brokers that are told of beside these."""
+    storage_mode: StorageMode | None = None
+    unserved: tuple[admin.UnservedTopics, ...] = ()
+    moves: tuple[admin.TopicMove, ...] = ()
     leader: str | None = None
     namespaces: dict[str, admin.NamespacePolicies] = field(default_factory=dict)
     policies: dict[str, Policies] = field(default_factory=dict)
@@ -246,7 +252,15 @@ def described_cluster(
     cluster: MemoryCluster, raft: admin.RaftStatus | None, away: set[str]
 ) -> admin.ClusterDescription:
     """The agreement of the brokers; those that are away are not connected."""
-    alone = admin.ClusterDescription(kind="memory", leader_broker_id=cluster.leader, brokers=cluster.states())
+    alone = admin.ClusterDescription(
+        kind="memory",
+        leader_broker_id=cluster.leader,
+        brokers=cluster.states(),
+        storage_mode=cluster.storage_mode,
+        unserved=cluster.unserved,
+        move_count=len(cluster.moves),
+        moves=cluster.moves,
+    )
     if raft is None:
         return alone
     members = tuple(
@@ -302,9 +316,8 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
         topic, subscription, target = _target(cluster, arguments)
         lost, again = max(0, target - subscription.position), max(0, subscription.position - target)
         return _impact(f"does {call}; {again} messages come again", [topic], [(topic, subscription)], messages=lost)
-    if operation.endswith(("_retention", "_durability")):
-        _change(operation, arguments)
-        return _impact(f"does {call}", _with_policy(cluster, operation, arguments), ())
+    if operation == "unload_topic" or operation.endswith(("_retention", "_durability")):
+        return _impact(f"does {call}", _touched(cluster, operation, arguments), ())
     return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
 
 
@@ -360,6 +373,7 @@ def described_topic(topic: MemoryTopic, broker_id: str, limits: Limits = NO_LIMI
         storage=storage if topic.is_reliable else None,
         subscriptions=tuple(_described_subscription(topic, each) for each in subscriptions),
         pending_policies=tuple(sorted(topic.pending)),
+        state=topic.state,
     )
 
 
@@ -426,6 +440,13 @@ def _name(arguments: Arguments) -> SubscriptionName:
 
 def _change(operation: str, arguments: Arguments) -> PolicyChange:
     return _CHANGES[operation.rpartition("_")[2]](arguments)
+
+
+def _touched(cluster: MemoryCluster, operation: str, arguments: Arguments) -> list[MemoryTopic]:
+    if operation == "unload_topic":
+        return cluster.behind(TopicName.parse(str(arguments["topic"])))
+    _change(operation, arguments)
+    return _with_policy(cluster, operation, arguments)
 
 
 def _with_policy(cluster: MemoryCluster, operation: str, arguments: Arguments) -> list[MemoryTopic]:

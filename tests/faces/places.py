@@ -1,12 +1,15 @@
 """A fresh broker with the seed in it, on real ports, and a gateway to it."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway import open_gateway
+from danube.admin.operations.operation import Example
 from danube.admin.target import Target
 from danube.broker.app import Broker
 from danube.broker.cluster.metadata_store import MetaStore
@@ -20,11 +23,13 @@ from danube.model.plans.plan import Caller, Decision, Face, fingerprint_of
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
-from tests.faces.seeded import SEEDED_REQUEST, seed
+from tests.faces.seeded import BROKER_ID, PLAN_ID, SEEDED_REQUEST, seed
 from tests.unit.broker.memory_membership import MemoryMembership
+from tests.unit.broker.network import until
 
 PERSON = Caller(who="person@test", face=Face.CLI)
 
@@ -37,6 +42,8 @@ class Place:
     gateway: AdminGateway
     waiting_plan: str
     """The plan that the seed leaves waiting, under the id that this broker gave it."""
+    broker_id: str
+    """Of the broker, which the seed calls broker 1."""
 
     @property
     def target(self) -> Target:
@@ -47,6 +54,11 @@ class Place:
     def flags(self) -> list[str]:
         """The same, for a command."""
         return ["--endpoint", self.endpoint, "--timeout-s", f"{PATIENCE_S:g}"]
+
+    def arguments(self, example: Example) -> dict[str, Any]:
+        """Arguments of an example, with the ids that this place has."""
+        given = {name: self.waiting_plan if value == PLAN_ID else value for name, value in example.arguments.items()}
+        return {**given, "broker_id": self.broker_id} if given.get("broker_id") == BROKER_ID else given
 
     async def digest(self) -> str:
         """Of the metadata and the topics: all but plans, audit log and telemetry, which a refusal may add to."""
@@ -80,29 +92,42 @@ def _answered(state: ReliableState | None) -> list[int] | None:
 async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIterator[Place]:
     """A broker of its own, in this process, reached over gRPC; stopped at the end.
 
-    With `is_cluster` it is one of a cluster whose other members are made up.
+    With `is_cluster` it is one of a cluster whose other members of the agreement are made up; another broker without
+    topics runs beside it. Both have the same ids in every place.
     """
     clock = SystemClock()
-    carrier = GrpcCarrier(clock)
-    values = {"data_dir": data_dir, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
-    values |= {"ack_timeout_s": LONG_S, "telemetry_interval_s": LONG_S}  # so that nothing that is told goes by time
-    world = Environment(clock=clock, carrier=carrier)
-    if is_cluster:
-        values |= {"mode": "cluster"}
-        world = replace(world, meta_store=MetaStore(MemoryStore(clock), MetaStoreType.RAFT, MemoryMembership()))
-    broker = await Broker.start(BrokerSettings.model_validate(values), world)
-    channels = [carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]
-    kept = await seed(Peer(channels[0]), AdminPeer(channels[1]))
-    endpoint = f"http://{broker.addresses.admin}"
-    try:
-        async with open_gateway(Target(endpoint=endpoint, timeout_s=PATIENCE_S)) as gateway:
-            request = replace(SEEDED_REQUEST, arguments=dict(SEEDED_REQUEST.arguments))
-            plan = await gateway.create_plan(request)
-            yield Place(endpoint, gateway, plan.plan_id)
-    finally:
-        kept.close()
+    world = Environment(clock=clock, carrier=GrpcCarrier(clock))
+    async with AsyncExitStack() as running:
+        if is_cluster:
+            meta_store = MetaStore(MemoryStore(clock), MetaStoreType.RAFT, MemoryMembership())
+            running.push_async_callback(meta_store.store.close)
+            world = replace(world, meta_store=meta_store, rng=SystemRng(1))
+        broker = await _broker(data_dir, world, running)
+        endpoint = f"http://{broker.addresses.admin}"
+        channels = [GrpcCarrier(clock).connect(each) for each in (broker.addresses.broker, broker.addresses.admin)]
         for channel in channels:
-            await channel.close()
-        await broker.stop()
-        if world.meta_store is not None:
-            await world.meta_store.store.close()
+            running.push_async_callback(channel.close)
+        admin = AdminPeer(channels[1])
+        running.callback((await seed(Peer(channels[0]), admin)).close)
+        gateway = await running.enter_async_context(open_gateway(Target(endpoint=endpoint, timeout_s=PATIENCE_S)))
+        if is_cluster:
+            await _broker(data_dir.with_name(f"{data_dir.name}-beside"), replace(world, rng=SystemRng(2)), running)
+            await until(partial(_are_active, 2, admin))
+        plan = await gateway.create_plan(replace(SEEDED_REQUEST, arguments=dict(SEEDED_REQUEST.arguments)))
+        broker_id = (await admin.describe_broker()).info.broker_id
+        yield Place(endpoint, gateway, plan.plan_id, broker_id)
+
+
+async def _broker(data_dir: Path, world: Environment, running: AsyncExitStack) -> Broker:
+    """A broker that is stopped when `running` is closed; nothing that it tells goes by time."""
+    values = {"data_dir": data_dir, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+    values |= {"ack_timeout_s": LONG_S, "telemetry_interval_s": LONG_S}
+    if world.meta_store is not None:
+        values |= {"mode": "cluster"}
+    broker = await Broker.start(BrokerSettings.model_validate(values), world)
+    running.push_async_callback(broker.stop)
+    return broker
+
+
+async def _are_active(count: int, admin: AdminPeer) -> bool:
+    return sum(info.status == "active" for info in await admin.brokers()) == count

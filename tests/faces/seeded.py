@@ -28,6 +28,7 @@ ACKNOWLEDGED = 2  # of those, by `billing`; `audit` has acknowledged none
 PAYLOAD = b"an order of 20 bytes"
 PARTITIONS = 3
 PLAN_ID = "plan-seeded"
+BROKER_ID = "1"
 ASSISTANT = Caller(who="assistant@seed", face=Face.MCP, client="seed 1.0")
 
 SEEDED_REQUEST = PlanRequest(
@@ -94,7 +95,7 @@ async def seed(client: Peer, admin: AdminPeer) -> Seed:
 
 
 _BROKER = BrokerInfo(
-    broker_id="1",
+    broker_id=BROKER_ID,
     broker_url="http://127.0.0.1:6650",
     role="None",
     status="active",

@@ -15,7 +15,6 @@ from danube.model.plans.plan import Effect, PlanStatus
 from tests.faces.answers import comparable
 from tests.faces.faces import FACES, CallFace
 from tests.faces.places import Place, seeded_place
-from tests.faces.seeded import PLAN_ID
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -68,7 +67,7 @@ async def answers_on(faces: set[str], operation: AnyOperation, example: Example,
     """What each of these faces says, on a broker of its own."""
     answers = {}
     for name in faces if operation.is_tool else faces - ASSISTANTS:
-        is_cluster = operation.toolset == MEMBERS
+        is_cluster = operation.toolset == MEMBERS or operation.effect is Effect.MOVE
         async with seeded_place(folder / name, is_cluster=is_cluster) as place, FACES[name](place) as call:
             answers[name] = await answers_of(place, call, operation, example)
     return answers
@@ -83,7 +82,7 @@ def assert_same(answers: dict[str, list[Any]]) -> None:
 
 async def answers_of(place: Place, call: CallFace, operation: AnyOperation, example: Example) -> list[Any]:
     """What a face says; of a planned operation the plan, and then that it was applied."""
-    arguments = {k: place.waiting_plan if v == PLAN_ID else v for k, v in example.arguments.items()}
+    arguments = place.arguments(example)
     answer = await call(operation, arguments, None)
     said = [comparable(operation, answer)]
     if operation.is_planned:

@@ -77,6 +77,8 @@ API has none; an assistant has no such tool. `plans` is a plan that can be appli
 
 EFFECTS = {
     "list_brokers": "read",
+    "unload_broker": "move",
+    "activate_broker": "move",
     "cluster_status": "read",
     "add_cluster_node": "write",
     "promote_cluster_node": "move",
@@ -89,6 +91,7 @@ EFFECTS = {
     "list_topics": "read",
     "describe_topic": "read",
     "create_topic": "write",
+    "unload_topic": "move",
     "delete_topic": "destroy",
     "list_subscriptions": "read",
     "unsubscribe": "destroy",

@@ -21,7 +21,6 @@ from danube.runtime.clock import SystemClock
 from tests.faces.faces import ask_web, mcp_over_http, run, typed, web_client
 from tests.faces.pilot import run_operation
 from tests.faces.places import Place, seeded_place
-from tests.faces.seeded import PLAN_ID
 from tests.faces.test_refusals import EFFECTS, NO_TOOLS, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -31,7 +30,7 @@ CHANGING = [operation for operation in REGISTRY if EFFECTS[operation.name] != "r
 
 
 def arguments_of(place: Place, operation: AnyOperation) -> dict[str, Any]:
-    return {k: place.waiting_plan if v == PLAN_ID else v for k, v in operation.examples[0].arguments.items()}
+    return place.arguments(operation.examples[0])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from danube.admin.grpc_gateway.broker_connection import Answer, BrokerConnection, ConnectionPool, Request
-from danube.model.calls.admin import UNREACHABLE, AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
+from danube.model.calls.admin import (
+    UNREACHABLE,
+    ActivateBroker,
+    AddNode,
+    BrokerInfo,
+    RaftStatus,
+    TopicDetails,
+    TopicInfo,
+    UnloadBroker,
+    Unsubscribe,
+)
 from danube.model.errors import (
     InternalError,
     NotFoundError,
@@ -106,6 +116,15 @@ class AdminCalls:
         if not is_done:
             raise PreconditionFailedError(f"the broker at {self._broker.url} did not do it: {said[:500]}")
 
+    async def unload_broker(self, wanted: UnloadBroker) -> None:
+        path = f"{BROKERS}/UnloadBroker"
+        answer = await self.ask(path, messages.UNLOAD_BROKER, wanted, messages.BROKER_UNLOADED)
+        self._require_success(path, answer.started)
+
+    async def activate_broker(self, broker_id: str) -> None:
+        wanted = ActivateBroker(broker_id=broker_id, reason="admin_activate")
+        await self.do(f"{BROKERS}/ActivateBroker", messages.ACTIVATE_BROKER, wanted)
+
     async def namespaces(self) -> Sequence[str]:
         found = await self.ask(f"{BROKERS}/ListNamespaces", messages.EMPTY, None, messages.NAMESPACES)
         return sorted(set(found))
@@ -133,6 +152,9 @@ class AdminCalls:
 
     async def delete_topic(self, topic: TopicName) -> None:
         await self.do(f"{TOPICS}/DeleteTopic", messages.TOPIC, topic)
+
+    async def unload_topic(self, topic: TopicName) -> None:
+        await self.do(f"{TOPICS}/UnloadTopic", messages.TOPIC, topic)
 
     async def unsubscribe(self, wanted: Unsubscribe) -> None:
         """Delete a subscription, at the broker that serves its topic: the original's others know nothing of it."""

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from danube.admin.grpc_gateway.calls import AdminCalls
 from danube.admin.local_state import LocalState
-from danube.model.calls.admin import Unsubscribe
+from danube.model.calls.admin import UnloadBroker, Unsubscribe
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -128,9 +128,19 @@ class OriginalPlansAndAudit:
                 return await self._unsubscribed(_unsubscribe(arguments))
             case "promote_cluster_node" | "remove_cluster_node":
                 return await self._member_changed(operation, str(arguments["node_id"]))
+            case "unload_topic":
+                return await self._moved_topics(_topic(arguments), arguments.get("broker_id"))
+            case "unload_broker":
+                return await self._unloaded_broker(_unload_broker(arguments))
+            case "activate_broker":
+                broker_id = str(arguments["broker_id"])
+                await self._answers.require_broker(broker_id)
+                change = f"Have broker {broker_id} get topics again; those that left it stay where they are."
+                return Impact(changes=(change,), fingerprint=fingerprint_of([broker_id]))
         raise UnsupportedError(
             f"the original's broker cannot do {operation[:80]} by a plan: it does delete_topic, delete_namespace,"
-            " unsubscribe, promote_cluster_node and remove_cluster_node; the rest only brokers of this project do"
+            " unsubscribe, unload_topic, unload_broker, activate_broker, promote_cluster_node and remove_cluster_node;"
+            " the rest only brokers of this project do"
         )
 
     async def _act(self, operation: str, arguments: Arguments) -> None:
@@ -145,6 +155,13 @@ class OriginalPlansAndAudit:
                 await self._calls.promote_node(str(arguments["node_id"]))
             case "remove_cluster_node":
                 await self._calls.remove_node(str(arguments["node_id"]))
+            case "unload_topic":
+                for topic in await self._behind(_topic(arguments)):
+                    await self._calls.unload_topic(topic)
+            case "unload_broker":
+                await self._calls.unload_broker(_unload_broker(arguments))
+            case "activate_broker":
+                await self._calls.activate_broker(str(arguments["broker_id"]))
 
     async def _delete_topics(self, name: TopicName) -> None:
         """Outside a cluster the original takes a base name for a topic, deletes nothing and says that it did."""
@@ -164,13 +181,29 @@ class OriginalPlansAndAudit:
                 f" ({error})"
             ) from error
 
+    async def _moved_topics(self, name: TopicName, broker_id: str | None) -> Impact:
+        if broker_id is not None:
+            raise UnsupportedError("the original's broker chooses itself where a topic goes: leave the broker id out")
+        return _moved([f"Move topic {name} to another broker."], await self._behind(name))
+
+    async def _unloaded_broker(self, wanted: UnloadBroker) -> Impact:
+        await self._answers.require_broker(wanted.broker_id)
+        found = [info.topic for info in await self._calls.topics_on(wanted.broker_id)]
+        include, exclude = wanted.namespaces_include, wanted.namespaces_exclude
+        leaving = [
+            topic
+            for topic in found
+            if topic.namespace in (include or {topic.namespace}) and topic.namespace not in exclude
+        ]
+        changes = [
+            f"Have {count_text(len(leaving), 'topic')} leave broker {wanted.broker_id}.",
+            f"Assign no new topics to broker {wanted.broker_id} until it is activated.",
+        ]
+        return _moved(changes, leaving)
+
     async def _behind(self, name: TopicName) -> list[TopicName]:
         topics = {info.topic for info in await self._calls.topics(name.namespace)}
         if name in topics:
-            if name.base is not None:
-                raise PreconditionFailedError(
-                    f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
-                )
             return [name]
         partitions = sorted((each for each in topics if each.base == name), key=_index)
         if not partitions:
@@ -179,6 +212,10 @@ class OriginalPlansAndAudit:
 
     async def _deleted_topics(self, name: TopicName) -> Impact:
         found = await self._behind(name)
+        if name.base is not None and found == [name]:
+            raise PreconditionFailedError(
+                f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
+            )
         by_topic = {str(topic): real_subscriptions(await self._calls.subscriptions(topic)) for topic in found}
         pairs = [f"{topic} {subscription}" for topic, names in by_topic.items() for subscription in names]
         with_partitions = "" if found == [name] else f", which has {count_text(len(found), 'partition')}"
@@ -240,8 +277,28 @@ class OriginalPlansAndAudit:
         )
 
 
+def _moved(changes: list[str], topics: list[TopicName]) -> Impact:
+    names = [str(topic) for topic in topics]
+    unknown = "Their sizes and their next brokers are not known: this broker does not tell."
+    return Impact(
+        changes=(*changes, unknown),
+        topics=tuple(names[:PLAN_NAMES_MAX]),
+        topic_count=len(names),
+        fingerprint=fingerprint_of([changes, names]),
+    )
+
+
 def _topic(arguments: Arguments) -> TopicName:
     return TopicName.parse(str(arguments["topic"]))
+
+
+def _unload_broker(arguments: Arguments) -> UnloadBroker:
+    return UnloadBroker(
+        broker_id=str(arguments["broker_id"]),
+        max_parallel=int(arguments["max_parallel"]),
+        namespaces_include=tuple(arguments["namespaces_include"]),
+        namespaces_exclude=tuple(arguments["namespaces_exclude"]),
+    )
 
 
 def _unsubscribe(arguments: Arguments) -> Unsubscribe:

@@ -106,21 +106,24 @@ class ClusterTopics:
 
     def refusal(self, record: TopicRecord) -> TopicNotServedError:
         """The error of a call about a topic that this broker does not serve."""
+        return TopicNotServedError(f"{record.name} {self.reason(record)}")
+
+    def reason(self, record: TopicRecord) -> str:
+        """Cause why this broker does not serve a topic, and the next step, without its name."""
         topic, running = self.ownership(record), self._running()
         owner = running.get(topic.owner)
         match topic.state(self.mode, running):
             case OwnershipState.OPENING:
-                reason = f"is being opened by broker {topic.broker}: try again in a moment"
+                return f"is being opened by broker {topic.broker}: try again in a moment"
             case OwnershipState.WAITING:
-                reason = f"waits for broker {topic.owner}, which has its messages and does not run: start that broker"
+                return f"waits for broker {topic.owner}, which has its messages and does not run: start that broker"
             case OwnershipState.UNASSIGNED:
-                reason = f"is assigned to broker {topic.broker}, which does not run at the moment: try again"
+                return f"is assigned to broker {topic.broker}, which does not run at the moment: try again"
             case _ if owner is not None and topic.owner != self.own_id:
                 admin = f" (administrators: {owner.admin_url})"
-                reason = f"is served by broker {topic.owner} at {owner.broker_url}{admin}: look it up again and retry"
+                return f"is served by broker {topic.owner} at {owner.broker_url}{admin}: look it up again and retry"
             case _:
-                reason = "is not served here at the moment: look it up again and retry"
-        return TopicNotServedError(f"{record.name} {reason}")
+                return "is not served here at the moment: look it up again and retry"
 
     def follow_topic(self, key: str, entry: Entry | None) -> None:
         """Apply a change or the deletion of a topic's key."""

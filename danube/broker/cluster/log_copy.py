@@ -204,7 +204,14 @@ class LogCopy:
         return pieces
 
     async def _piece(self, name: str, position: int, length: int) -> bytes:
-        wanted = ReadSegment(topic_id=self._record.topic_id, name=name, position=position, length=length)
+        wanted = ReadSegment(
+            topic_id=self._record.topic_id,
+            name=name,
+            position=position,
+            length=length,
+            copied_bytes=self.copied_bytes,
+            log_bytes=self.total_bytes,
+        )
         request = wire.READ_SEGMENT.encode(wanted)
         answer = await self._channel.call("/danube.control.Carry/ReadSegment", request, timeout_s=CARRY_CALL_TIMEOUT_S)
         piece = wire.SEGMENT_PIECE.decode(answer)

@@ -24,6 +24,8 @@ class Carrying:
         self._clock = clock
         self._paused: dict[int, float] = {}
         """By topic id, the monotonic time until which a paused topic waits for its next owner."""
+        self._copied: dict[int, tuple[int, int]] = {}
+        """By topic id, bytes of a log that its next owner has copied, and of all of it, as that tells it."""
         self._on_resume: Callable[[], None] = lambda: None
 
     def on_resume(self, listener: Callable[[], None]) -> None:
@@ -40,6 +42,11 @@ class Carrying:
     def forget(self, topic_id: int) -> None:
         """The next owner of a topic has it."""
         self._paused.pop(topic_id, None)
+        self._copied.pop(topic_id, None)
+
+    def progress(self, topic_id: int) -> tuple[int, int] | None:
+        """As `LogCopies.progress`, of a log that leaves this broker."""
+        return self._copied.get(topic_id)
 
     async def prepare(self, wanted: PrepareCarry) -> CarryOffer:
         """Have what is stored of a topic in segments; answers their manifest.
@@ -48,6 +55,7 @@ class Carrying:
         """
         topic_id = wanted.topic_id
         if wanted.step is CarryStep.RESUME:
+            self._copied.pop(topic_id, None)
             if self._paused.pop(topic_id, None) is not None:
                 self._on_resume()
             return CarryOffer()
@@ -64,6 +72,7 @@ class Carrying:
         if wanted.length > CARRY_PIECE_BYTES_MAX:
             raise InvalidRequestError(f"{wanted.length} bytes are more than one piece: {CARRY_PIECE_BYTES_MAX}")
         content = await self._storage.carry.read(wanted.topic_id, wanted.name, wanted.position, wanted.length)
+        self._copied[wanted.topic_id] = wanted.copied_bytes, wanted.log_bytes
         return SegmentPiece(content=content, checksum=zlib.crc32(content))
 
     def _check(self, wanted: PrepareCarry) -> None:

@@ -16,6 +16,7 @@ from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
+from danube.broker.topics.topic_states import TopicStates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class Control:
     cluster: ClusterControl
     namespaces: NamespaceControl
     moves: MoveControl
+    states: TopicStates
     topics: TopicControl
     subscriptions: SubscriptionControl
     descriptions: Descriptions

@@ -1,7 +1,9 @@
 """Members of the Raft group, for administrators: status, roles, and changes."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from danube.broker.topics.topic_states import TopicStates
 from danube.metadata.cluster.membership import Member, MemberRole, Membership, MembershipStatus
 from danube.model.calls.admin import AddNode, ClusterDescription, ClusterMember, RaftStatus
 from danube.model.errors import NotFoundError, PreconditionFailedError
@@ -19,9 +21,10 @@ class ClusterControl:
     Where brokers do not agree among themselves, all but `describe` raise PreconditionFailedError with the reason.
     """
 
-    def __init__(self, cluster: "Cluster | None", kind: str, brokers: "BrokerControl") -> None:
+    def __init__(self, cluster: "Cluster | None", kind: str, brokers: "BrokerControl", states: TopicStates) -> None:
         self._cluster = cluster
         self._brokers = brokers
+        self._states = states
         self._kind = kind
 
     @property
@@ -31,15 +34,22 @@ class ClusterControl:
 
     async def describe(self) -> ClusterDescription:
         """Members of the group: connections and lag as the leader reports them, all else as this broker knows it."""
-        leader = self._cluster.election.leader if self._cluster else None
-        leader_broker_id = None if leader is None else str(leader)
+        move_count, moves = self._states.moves()
+        description = ClusterDescription(
+            kind=self._kind,
+            leader_broker_id=self._brokers.leader(),
+            brokers=self._brokers.states(),
+            storage_mode=self._states.mode,
+            unserved=self._states.reasons(),
+            move_count=move_count,
+            moves=moves,
+        )
         membership = self._cluster.membership if self._cluster else None
         if membership is None:
-            return ClusterDescription(
-                kind=self._kind, leader_broker_id=leader_broker_id, brokers=self._brokers.states()
-            )
+            return description
         status = await membership.leader_status()
-        return ClusterDescription(
+        return replace(
+            description,
             kind=status.kind,
             node_id=str(status.node_id),
             address=status.address,
@@ -48,8 +58,6 @@ class ClusterControl:
             position=status.position,
             has_quorum=status.has_quorum,
             members=tuple(self._member(each) for each in status.members),
-            leader_broker_id=leader_broker_id,
-            brokers=self._brokers.states(),
         )
 
     async def status(self) -> RaftStatus:

@@ -8,6 +8,8 @@ from danube.broker.control.brokers import BrokerControl
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.broker.topics.topic_states import TopicStates
+from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.admin import (
     ConsumerDescription,
     DescribeCursor,
@@ -16,6 +18,7 @@ from danube.model.calls.admin import (
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
+    TopicState,
     TopicStorageDescription,
 )
 from danube.model.errors import TopicNotFoundError
@@ -28,35 +31,41 @@ from danube.storage.log.protocol import TopicStorageStats
 _ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
 
 AnySubscription = ReliableSubscription | NonReliableSubscription
+Shown = AnyTopic | TopicRecord
+"""A topic of this broker, or one that nobody serves."""
 
 
 class Descriptions:
-    """Descriptions of this broker's topics at this moment."""
+    """Descriptions of this broker's topics at this moment, and of topics that nobody serves."""
 
-    def __init__(self, topics: Topics, brokers: BrokerControl) -> None:
+    def __init__(self, topics: Topics, brokers: BrokerControl, states: TopicStates) -> None:
         self._topics = topics
         self._brokers = brokers
+        self._states = states
 
     async def topics(self, wanted: DescribeTopics) -> TopicsPage:
         """One page of topics; each is listed once. One created or deleted between two pages may be missed.
 
-        Raises TopicNotFoundError for a named topic that does not exist.
+        Raises TopicNotFoundError for a named topic that does not exist, TopicNotServedError for one that another
+        broker serves.
         """
         await _look_for_oldest(self._next_topics(wanted)[: wanted.page_size])
-        return _Page(self._brokers.own_id).fill(self._next_topics(wanted), wanted)
+        return _Page(self._brokers.own_id, self._states).fill(self._next_topics(wanted), wanted)
 
-    def _next_topics(self, wanted: DescribeTopics) -> list[AnyTopic]:
+    def _next_topics(self, wanted: DescribeTopics) -> list[Shown]:
         """The topics that fit a page, and one more, which shows that another page follows."""
-        topics = self._named(wanted.topics) if wanted.topics else self._topics
+        topics = self._named(wanted.topics) if wanted.topics else (*self._topics, *self._states.unserved())
         found = (topic for topic in topics if _is_wanted(topic, wanted))
-        return nsmallest(wanted.page_size + 1, found, key=lambda topic: topic.name)
+        return nsmallest(wanted.page_size + 1, found, key=lambda topic: str(_name(topic)))
 
-    def _named(self, names: Iterable[TopicName]) -> Iterable[AnyTopic]:
-        """Topics with these names or base names, each once."""
-        exact = {name: topic for name in names if (topic := self._topics.find(str(name))) is not None}
+    def _named(self, names: Iterable[TopicName]) -> Iterable[Shown]:
+        """Topics with these names or base names, each once; those of other brokers only where this one has none."""
+        exact: dict[TopicName, Shown] = {name: one for name in names if (one := self._find(name)) is not None}
         bases = set(names) - exact.keys()
-        partitions = [topic for topic in self._topics if topic.record.name.base in bases] if bases else []
-        missing = bases - {topic.record.name.base for topic in partitions}
+        partitions: list[Shown] = [topic for topic in self._topics if topic.record.name.base in bases] if bases else []
+        if bases:
+            partitions += [record for record in self._states.unserved() if record.name.base in bases]
+        missing = bases - {_name(topic).base for topic in partitions}
         for name in missing:
             for each in self._topics.matching(name):
                 self._topics.refuse_remote(each)
@@ -64,43 +73,58 @@ class Descriptions:
             raise TopicNotFoundError(
                 f"there is no topic {min(missing)}: list the topics of its namespace to see their names"
             )
-        return {topic.name: topic for topic in (*exact.values(), *partitions)}.values()
+        return {_name(topic): topic for topic in (*exact.values(), *partitions)}.values()
+
+    def _find(self, name: TopicName) -> Shown | None:
+        record = self._topics.find_remote(name)
+        if record is not None and self._states.is_unserved(record):
+            return record
+        return self._topics.find(str(name))
 
 
-async def _look_for_oldest(topics: Iterable[AnyTopic]) -> None:
+def _name(topic: Shown) -> TopicName:
+    return topic.name if isinstance(topic, TopicRecord) else topic.record.name
+
+
+async def _look_for_oldest(topics: Iterable[Shown]) -> None:
     """Read the times of the oldest unread messages of subscriptions that do not have them in memory."""
     left = DESCRIBE_LOOKS_MAX
     for topic in topics:
+        if isinstance(topic, TopicRecord):
+            continue
         for subscription in list(topic.subscriptions.values()):
             if isinstance(subscription, ReliableSubscription) and subscription.must_read_unread_time and left:
                 left -= 1
                 await subscription.read_unread_time()
 
 
-def _is_wanted(topic: AnyTopic, wanted: DescribeTopics) -> bool:
-    after = wanted.after
-    if wanted.namespace is not None and topic.record.name.namespace != wanted.namespace:
+def _is_wanted(topic: Shown, wanted: DescribeTopics) -> bool:
+    after, name = wanted.after, _name(topic)
+    if wanted.namespace is not None and name.namespace != wanted.namespace:
         return False
     if after is None:
         return True
-    last = str(after.topic)
-    return topic.name > last or (topic.name == last and after.subscription is not None)
+    return str(name) > str(after.topic) or (name == after.topic and after.subscription is not None)
 
 
 class _Page:
     """A page being filled, up to its bounds. The first subscription of a page always fits."""
 
-    def __init__(self, broker_id: str) -> None:
+    def __init__(self, broker_id: str, states: TopicStates) -> None:
         self._broker_id = broker_id
+        self._states = states
         self._topics: list[TopicDescription] = []
         self._bytes = 0
 
-    def fill(self, topics: list[AnyTopic], wanted: DescribeTopics) -> TopicsPage:
+    def fill(self, topics: list[Shown], wanted: DescribeTopics) -> TopicsPage:
         """The page that begins with these sorted topics."""
         for topic in topics:
             if len(self._topics) == wanted.page_size or self._bytes >= DESCRIBE_BYTES_MAX:
                 return self._end(DescribeCursor(topic=self._topics[-1].topic))
             after = wanted.after
+            if isinstance(topic, TopicRecord):
+                self._add_unserved(topic)
+                continue
             seen = after.subscription if after is not None and after.topic == topic.record.name else None
             if not self._add(topic, seen or ""):
                 last = self._topics[-1]
@@ -109,6 +133,10 @@ class _Page:
 
     def _end(self, cursor: DescribeCursor | None) -> TopicsPage:
         return TopicsPage(topics=tuple(self._topics), next=cursor)
+
+    def _add_unserved(self, record: TopicRecord) -> None:
+        self._bytes += _ENTRY_BYTES + len(str(record.name).encode())
+        self._topics.append(_describe_unserved(record, self._states))
 
     def _add(self, topic: AnyTopic, seen: str) -> bool:
         """Add a topic with its subscriptions after `seen`; True if they all fit."""
@@ -122,7 +150,8 @@ class _Page:
             subscription = _describe_subscription(topic, topic.subscriptions[name])
             subscriptions.append(subscription)
             self._bytes += _wire_bytes(subscription)
-        self._topics.append(_describe_topic(topic, self._broker_id, tuple(subscriptions)))
+        state = self._states.of(topic.record)
+        self._topics.append(_describe_topic(topic, self._broker_id, state, tuple(subscriptions)))
         return len(subscriptions) == len(names)
 
 
@@ -132,7 +161,7 @@ def _wire_bytes(subscription: SubscriptionDescription) -> int:
 
 
 def _describe_topic(
-    topic: AnyTopic, broker_id: str, subscriptions: tuple[SubscriptionDescription, ...]
+    topic: AnyTopic, broker_id: str, state: TopicState, subscriptions: tuple[SubscriptionDescription, ...]
 ) -> TopicDescription:
     record = topic.record
     log, expired = (topic.log, topic.messages_expired) if isinstance(topic, ReliableTopic) else (None, 0)
@@ -152,6 +181,27 @@ def _describe_topic(
         storage=_describe_storage(log.stats, topic.limits) if log else None,
         subscriptions=subscriptions,
         pending_policies=tuple(one.subscription for one in record.pending),
+        state=state,
+    )
+
+
+def _describe_unserved(record: TopicRecord, states: TopicStates) -> TopicDescription:
+    """A topic that nobody serves, as metadata has it; nothing is counted."""
+    return TopicDescription(
+        topic=record.name,
+        topic_id=record.topic_id,
+        strategy=record.strategy,
+        broker_id=states.owner_of(record),
+        created_ms=record.created_ms,
+        start_offset=0,
+        end_offset=0,
+        messages_in=0,
+        bytes_in=0,
+        producers=0,
+        subscription_count=0,
+        subscriptions=(),
+        pending_policies=tuple(one.subscription for one in record.pending),
+        state=states.of(record),
     )
 
 

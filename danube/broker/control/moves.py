@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from danube.broker.cluster.assignment import fewest_topics, leaves
 from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import ExtraWrites, Records, TopicRecord
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
@@ -33,6 +34,10 @@ class TopicMove:
     ownership: TopicOwnership
     broker: int
     """The broker that it goes to."""
+    stored_bytes: int | None = None
+    """Of its messages; None of a topic that this broker does not serve."""
+    is_copied: bool = False
+    """True if its log is copied to another disk."""
 
 
 class MoveControl:
@@ -67,7 +72,7 @@ class MoveControl:
         for record, topic in zip(records, topics, strict=True):
             self._check_movable(record, topic)
         targets = self._targets(topics, broker_id)
-        moves = [TopicMove(*each) for each in zip(records, topics, targets, strict=True)]
+        moves = [self._move_of(*each) for each in zip(records, topics, targets, strict=True)]
         left = [one for one in moves if one.broker != one.ownership.owner]
         if not left:
             raise PreconditionFailedError(f"{name} is served by broker {targets[0]} already: there is nothing to move")
@@ -81,8 +86,8 @@ class MoveControl:
         """Have a topic move to another broker. Raises as `moves_of`."""
         await self.move(self.moves_of(name))
 
-    def topics_to_leave(self, drain: BrokerDrain) -> list[TopicRecord]:
-        """Topics that leave a broker once it is drained so, by name.
+    def topics_to_leave(self, drain: BrokerDrain) -> list[TopicMove]:
+        """Topics that leave a broker once it is drained so, by name, to those that have the fewest topics now.
 
         Raises NotFoundError for a broker that does not run, PreconditionFailedError where no other broker takes topics.
         """
@@ -93,9 +98,14 @@ class MoveControl:
             raise PreconditionFailedError(
                 f"no other broker takes topics: start one, or activate one, before broker {drain.broker_id} is unloaded"
             )
-        mode = cluster.topics.mode
-        found = [one for one in cluster.topics if leaves(cluster.topics.ownership(one), drain, mode)]
-        return sorted(found, key=lambda record: record.name)
+        mode, ownership = cluster.topics.mode, cluster.topics.ownership
+        leaving = sorted(
+            (one for one in cluster.topics if leaves(ownership(one), drain, mode)), key=lambda one: one.topic_id
+        )
+        takers = {each: other for each, other in cluster.topics.brokers.items() if each in others}
+        targets = fewest_topics(cluster.topics.ownerships(), takers, len(leaving))
+        moves = [self._move_of(one, ownership(one), to) for one, to in zip(leaving, targets, strict=True)]
+        return sorted(moves, key=lambda one: one.record.name)
 
     async def drain(self, drain: BrokerDrain, extra_writes: ExtraWrites | None = None) -> None:
         """Have topics leave a broker, which gets no new ones until `activate`. Raises as `topics_to_leave`."""
@@ -147,6 +157,13 @@ class MoveControl:
     def is_drained(self, broker_id: str) -> bool:
         """True for a broker that topics leave, or have left."""
         return self._cluster.topics.drain_of(self._id(broker_id)) is not None
+
+    def _move_of(self, record: TopicRecord, topic: TopicOwnership, broker: int) -> TopicMove:
+        served, stored_bytes = self._topics.find(str(record.name)), None
+        if served is not None:
+            stored_bytes = served.log.body_bytes if isinstance(served, ReliableTopic) else 0
+        is_copied = topic.stays_with_disk(self._cluster.topics.mode)
+        return TopicMove(record, topic, broker, stored_bytes, is_copied)
 
     def _check_movable(self, record: TopicRecord, topic: TopicOwnership) -> None:
         if topic.is_pinned:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from danube.model.limits.broker import MESSAGE_BYTES_MAX
+from danube.model.ownership import OwnershipState, StorageMode
 from danube.model.plans.durability import Durability
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
@@ -188,6 +189,27 @@ class ActivateBroker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnservedTopics:
+    """Topics that nobody serves, for the same reason."""
+
+    state: OwnershipState
+    reason: str
+    topics: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMove:
+    """A topic on its way to another broker; ids are decimal digits."""
+
+    topic: TopicName
+    broker_id: str
+    target_broker_id: str
+    copied_bytes: int | None = None
+    """As in TopicState."""
+    log_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
     """The metadata store and its members, as one broker sees them; ids are decimal digits."""
 
@@ -205,6 +227,13 @@ class ClusterDescription:
     """The elected leader among the brokers."""
     brokers: tuple[BrokerState, ...] = ()
     """Sorted by id; empty from a broker of an older version."""
+    storage_mode: StorageMode | None = None
+    """None from a broker that stands alone, or of an older version."""
+    unserved: tuple[UnservedTopics, ...] = ()
+    """At most UNSERVED_SHOWN_MAX reasons, those of the most topics first; without topics of the namespace `system`."""
+    move_count: int = 0
+    moves: tuple[TopicMove, ...] = ()
+    """Sorted by name, at most MOVES_SHOWN_MAX."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +353,20 @@ class TopicStorageDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """State of a topic, and the broker that it moves to."""
+
+    state: OwnershipState
+    reason: str = ""
+    """Cause why it is not served, without its name, and the next step; empty while it is served."""
+    target_broker_id: str | None = None
+    """None while it stays."""
+    copied_bytes: int | None = None
+    """Of its log, on the disk of the broker that it moves to; None where no copy is under way, or it is not known."""
+    log_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
     """One topic in full; the counters start with the broker."""
 
@@ -349,6 +392,13 @@ class TopicDescription:
     """None on a topic that is not reliable, and from a broker of an older version."""
     pending_policies: tuple[str, ...] = ()
     """Subscriptions that do not exist yet and have policies already, sorted."""
+    state: TopicState | None = None
+    """None from a broker of an older version. All counters are 0 of a topic that nobody serves."""
+
+    @property
+    def is_served(self) -> bool:
+        """True if a broker serves it, and its counters are known."""
+        return self.state is None or not self.state.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

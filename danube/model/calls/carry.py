@@ -45,6 +45,9 @@ class ReadSegment:
     """Of the file, within the topic's folder."""
     position: int
     length: int
+    copied_bytes: int = 0
+    """Of the log, as far as it is copied."""
+    log_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,8 +133,8 @@ ANALYTICS_LOG_BYTES = 4 * KIB
 # MCP
 MCP_ANSWER_BYTES_MAX = 24 * KIB
 """Bytes of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
-MCP_LIST_BYTES_MAX = 36 * KIB
-"""Bytes of all tools together, which an assistant reads before its first call; the default set takes 25 KiB."""
+MCP_LIST_BYTES_MAX = 40 * KIB
+"""Bytes of all tools together, which an assistant reads before its first call; the default set takes 30 KiB."""
 MCP_ROWS_DEFAULT = 50
 """Rows of a page that an assistant asks for without a limit."""
 MCP_ERROR_CHARS_MAX = 2_000
@@ -201,3 +201,5 @@ HTTP_REQUEST_TIMEOUT_S = 20.0
 """An HTTP connection is ended when a request is not whole after this long, or an answer stands still for so long."""
 HTTP_CONNECTIONS_SPARE = 16
 """Connections of an HTTP port beyond its requests at one time: for probes. One more ends the oldest idle one."""
+NAMESPACES_NAMED_MAX = 100
+"""Namespaces that one call names."""

@@ -44,3 +44,7 @@ CLIENT_TAKEOVER_S = 10.0
 """A topic that no broker serves for the moment is waited for this long by who creates or subscribes."""
 CLIENT_TAKEOVER_PAUSE_S = 0.3
 """The longest pause between two tries for so long after a broker was lost: others serve its topics soon."""
+MOVES_SHOWN_MAX = 20
+"""Topics on the move that the status of a cluster names; the rest is counted."""
+UNSERVED_SHOWN_MAX = 20
+"""Reasons why topics are not served that the status of a cluster gives."""

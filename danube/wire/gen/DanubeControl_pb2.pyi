@@ -48,7 +48,7 @@ class DescribeTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping[str, object]]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage", "pending_policies")
+    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage", "pending_policies", "state")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_STRATEGY_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,7 @@ class Topic(_message.Message):
     MESSAGES_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     STORAGE_FIELD_NUMBER: _ClassVar[int]
     PENDING_POLICIES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     dispatch_strategy: int
@@ -79,7 +80,22 @@ class Topic(_message.Message):
     messages_expired: int
     storage: TopicStorage
     pending_policies: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ..., pending_policies: _Optional[_Iterable[str]] = ...) -> None: ...
+    state: TopicState
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ..., pending_policies: _Optional[_Iterable[str]] = ..., state: _Optional[_Union[TopicState, _Mapping[str, object]]] = ...) -> None: ...
+
+class TopicState(_message.Message):
+    __slots__ = ("state", "reason", "target_broker_id", "copied_bytes", "log_bytes")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TARGET_BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    COPIED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    reason: str
+    target_broker_id: str
+    copied_bytes: int
+    log_bytes: int
+    def __init__(self, state: _Optional[str] = ..., reason: _Optional[str] = ..., target_broker_id: _Optional[str] = ..., copied_bytes: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class TopicStorage(_message.Message):
     __slots__ = ("stored_bytes", "segments", "segment_file_bytes", "oldest_ms", "newest_ms", "unsynced_bytes", "durability")
@@ -456,16 +472,20 @@ class PrepareCarryResponse(_message.Message):
     def __init__(self, manifest: _Optional[bytes] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class ReadSegmentRequest(_message.Message):
-    __slots__ = ("topic_id", "name", "position", "length")
+    __slots__ = ("topic_id", "name", "position", "length", "copied_bytes", "log_bytes")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
+    COPIED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     position: int
     length: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., position: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+    copied_bytes: int
+    log_bytes: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., position: _Optional[int] = ..., length: _Optional[int] = ..., copied_bytes: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class ReadSegmentResponse(_message.Message):
     __slots__ = ("content", "checksum")
@@ -696,7 +716,7 @@ class DescribeClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeClusterResponse(_message.Message):
-    __slots__ = ("kind", "node_id", "address", "leader_id", "term", "position", "has_quorum", "members", "leader_broker_id", "brokers")
+    __slots__ = ("kind", "node_id", "address", "leader_id", "term", "position", "has_quorum", "members", "leader_broker_id", "brokers", "storage_mode", "unserved", "move_count", "moves")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -707,6 +727,10 @@ class DescribeClusterResponse(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     LEADER_BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_MODE_FIELD_NUMBER: _ClassVar[int]
+    UNSERVED_FIELD_NUMBER: _ClassVar[int]
+    MOVE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     kind: str
     node_id: int
     address: str
@@ -717,7 +741,35 @@ class DescribeClusterResponse(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[ClusterMember]
     leader_broker_id: str
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerStanding]
-    def __init__(self, kind: _Optional[str] = ..., node_id: _Optional[int] = ..., address: _Optional[str] = ..., leader_id: _Optional[int] = ..., term: _Optional[int] = ..., position: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[ClusterMember, _Mapping[str, object]]]] = ..., leader_broker_id: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerStanding, _Mapping[str, object]]]] = ...) -> None: ...
+    storage_mode: str
+    unserved: _containers.RepeatedCompositeFieldContainer[UnservedTopics]
+    move_count: int
+    moves: _containers.RepeatedCompositeFieldContainer[TopicMove]
+    def __init__(self, kind: _Optional[str] = ..., node_id: _Optional[int] = ..., address: _Optional[str] = ..., leader_id: _Optional[int] = ..., term: _Optional[int] = ..., position: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[ClusterMember, _Mapping[str, object]]]] = ..., leader_broker_id: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerStanding, _Mapping[str, object]]]] = ..., storage_mode: _Optional[str] = ..., unserved: _Optional[_Iterable[_Union[UnservedTopics, _Mapping[str, object]]]] = ..., move_count: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[TopicMove, _Mapping[str, object]]]] = ...) -> None: ...
+
+class UnservedTopics(_message.Message):
+    __slots__ = ("state", "reason", "topics")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    reason: str
+    topics: int
+    def __init__(self, state: _Optional[str] = ..., reason: _Optional[str] = ..., topics: _Optional[int] = ...) -> None: ...
+
+class TopicMove(_message.Message):
+    __slots__ = ("topic", "broker_id", "target_broker_id", "copied_bytes", "log_bytes")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    COPIED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    broker_id: str
+    target_broker_id: str
+    copied_bytes: int
+    log_bytes: int
+    def __init__(self, topic: _Optional[str] = ..., broker_id: _Optional[str] = ..., target_broker_id: _Optional[str] = ..., copied_bytes: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class BrokerStanding(_message.Message):
     __slots__ = ("broker_id", "status", "topics", "last_seen_ms")

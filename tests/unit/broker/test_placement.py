@@ -369,7 +369,7 @@ async def test_a_move_by_a_plan_says_what_moves_and_where_and_is_refused_once_it
     await network.put(ORDERS, first)
     plan = await first.admin.plan("unload_topic", effect=Effect.MOVE, topic=str(ORDERS))
     ids = [await network.id_of(cell) for cell in (first, second)]
-    assert f"/default/orders: broker {ids[0]} to {ids[1]}." in plan.impact.changes
+    assert f"/default/orders: broker {ids[0]} to {ids[1]}, 0 bytes." in plan.impact.changes
     await assign(network, ORDERS, second)
     await until(lambda: is_served(second, ORDERS))
     await until(lambda: knows_owner(first, ORDERS))

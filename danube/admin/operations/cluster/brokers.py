@@ -4,11 +4,39 @@ from typing import Annotated
 
 from pydantic import Field
 
-from danube.admin.operations.fields import VOLATILE, PageParams, PageResult, Result
+from danube.admin.operations.fields import (
+    VOLATILE,
+    BrokerText,
+    NamespaceText,
+    PageParams,
+    PageResult,
+    Params,
+    Result,
+)
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
+from danube.admin.operations.plan_views import PlannedResult
 from danube.model.calls.admin import BrokerInfo
+from danube.model.limits.faces import NAMESPACES_NAMED_MAX
+from danube.model.limits.moves import PARALLEL_MOVES_MAX
 from danube.model.plans.plan import Effect
+
+
+class BrokerParams(Params):
+    """One broker."""
+
+    broker_id: BrokerText = Field(title="Broker ID", description="Its id, as list_brokers answers it.")
+
+
+_Namespaces = Annotated[list[NamespaceText], Field(max_length=NAMESPACES_NAMED_MAX)]
+
+
+class UnloadBrokerParams(BrokerParams):
+    """The broker that topics leave, and which."""
+
+    max_parallel: int = Field(1, ge=1, le=PARALLEL_MOVES_MAX, description="Topics on the move at a time.")
+    namespaces_include: _Namespaces = Field([], description="Only topics of these namespaces; empty for all.")
+    namespaces_exclude: _Namespaces = Field([], description="Topics of these namespaces stay.")
 
 
 class BrokerRow(Result):
@@ -54,4 +82,30 @@ LIST_BROKERS = Operation(
     examples=(Example("Every broker"),),
 )
 
-OPERATIONS = (LIST_BROKERS,)
+UNLOAD_BROKER = Operation(
+    name="unload_broker",
+    words=("brokers", "unload"),
+    summary="Have topics of a broker move to others, as before it is stopped.",
+    description="It gets no new ones until activate_broker. list_brokers shows it `draining`, then `drained`;"
+    " cluster_status shows the moves under way.",
+    effect=Effect.MOVE,
+    params=UnloadBrokerParams,
+    result=PlannedResult,
+    examples=(
+        Example("All topics of broker 1, four at a time", {"broker_id": "1", "max_parallel": 4}),
+        Example("Those of one namespace", {"broker_id": "1", "namespaces_include": ["default"]}),
+    ),
+)
+
+ACTIVATE_BROKER = Operation(
+    name="activate_broker",
+    words=("brokers", "activate"),
+    summary="Have a drained broker get topics again.",
+    description="Topics that left it stay where they are; unload_topic moves one back.",
+    effect=Effect.MOVE,
+    params=BrokerParams,
+    result=PlannedResult,
+    examples=(Example("Broker 1", {"broker_id": "1"}),),
+)
+
+OPERATIONS = (LIST_BROKERS, UNLOAD_BROKER, ACTIVATE_BROKER)

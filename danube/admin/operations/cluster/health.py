@@ -1,6 +1,5 @@
 """health.*: is all well?"""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from danube.model.calls.admin import (
 )
 from danube.model.errors import DanubeError, UnsupportedError
 from danube.model.limits.broker import MIB
+from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import Effect
 from danube.model.text import count_text
 
@@ -68,7 +68,9 @@ def _brokers(brokers: list[BrokerInfo]) -> Check:
         return _check("brokers", CheckStatus.OK, f"{len(brokers)} active")
     worst = CheckStatus.CRITICAL if len(idle) == len(brokers) else CheckStatus.WARNING
     words = ", ".join(f"{info.broker_id} is {info.status}" for info in idle[:5])
-    return _check("brokers", worst, f"{len(idle)} of {len(brokers)} not active: {words}")
+    is_drained = any(info.status == "drained" for info in idle)
+    step = ". A drained one gets no topics until activate_broker, and may be stopped" if is_drained else ""
+    return _check("brokers", worst, f"{len(idle)} of {len(brokers)} not active: {words}{step}")
 
 
 async def _leader(call: Call, brokers: int) -> Check:
@@ -85,18 +87,23 @@ async def _of_cluster(call: Call) -> list[Check]:
         cluster = await call.gateway.describe_cluster()
     except UnsupportedError:
         return []
-    judged = _judge_owners(cluster.brokers, call.clock.now_ms())
+    judged = _judge_owners(cluster, call.clock.now_ms())
     topics = [_check("topics without owner", *judged)] if cluster.brokers else []
     return [*_agreement(cluster), *topics]
 
 
-def _judge_owners(brokers: Sequence[BrokerState], now_ms: int) -> tuple[CheckStatus, str]:
-    lost = [each for each in brokers if each.status == UNREACHABLE and each.topics]
-    if not lost:
-        return CheckStatus.OK, f"the brokers of all {sum(each.topics for each in brokers):,} topics run"
-    words = "; ".join(_owner(each, now_ms) for each in lost[:5])
-    step = "Start those brokers again: their topics wait for them"
-    return CheckStatus.CRITICAL, f"topics that nobody serves: {sum(each.topics for each in lost):,} ({words}). {step}"
+def _judge_owners(cluster: ClusterDescription, now_ms: int) -> tuple[CheckStatus, str]:
+    """Topics that wait for their broker are critical; others take over the rest by themselves, in a moment."""
+    lost = [each for each in cluster.brokers if each.status == UNREACHABLE and each.topics]
+    count = sum(each.topics for each in cluster.unserved) or sum(each.topics for each in lost)
+    if not count:
+        moving = f"; {count_text(cluster.move_count, 'topic')} on the move" if cluster.move_count else ""
+        return CheckStatus.OK, f"the brokers of all {sum(each.topics for each in cluster.brokers):,} topics run{moving}"
+    words = "; ".join(_owner(each, now_ms) for each in lost[:5]) or cluster.unserved[0].reason
+    found = f"topics that nobody serves: {count:,} ({words})"
+    if cluster.unserved and all(each.state is not OwnershipState.WAITING for each in cluster.unserved):
+        return CheckStatus.WARNING, f"{found}. Other brokers open them in a moment: look again"
+    return CheckStatus.CRITICAL, f"{found}. Start those brokers again: their topics wait for them"
 
 
 def _owner(lost: BrokerState, now_ms: int) -> str:

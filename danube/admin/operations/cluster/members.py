@@ -12,6 +12,7 @@ from danube.admin.operations.plan_views import PlannedResult
 from danube.model.calls.admin import AddNode, ClusterMember
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.limits.metadata import NODE_ADDRESS_BYTES_MAX
+from danube.model.ownership import OwnershipState, StorageMode
 from danube.model.plans.plan import Effect
 
 T = TypeVar("T")
@@ -46,6 +47,26 @@ class BrokerStateRow(Result):
     )
 
 
+class UnservedRow(Result):
+    """Topics that nobody serves, for the same reason."""
+
+    state: OwnershipState = Field(description="As describe_topic tells it.")
+    topics: int = Field(description="How many.")
+    reason: Annotated[str, VOLATILE] = Field(description="Why, and what to do.")
+
+
+class MoveRow(Result):
+    """One topic on its way to another broker."""
+
+    topic: str = Field(description="Its name.")
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="The broker that serves it.")
+    target_broker_id: Annotated[str, VOLATILE] = Field(title="Target", description="The broker that it moves to.")
+    copied_bytes: Annotated[int | None, VOLATILE] = Field(
+        description="Of its log, copied to that broker's disk; null: no copy, or not known to the asked broker."
+    )
+    log_bytes: Annotated[int | None, VOLATILE] = Field(description="Bytes of that log.")
+
+
 class ClusterStatus(Result):
     """Agreement of the brokers, as the one that was asked sees it; null is not known, or not there."""
 
@@ -73,6 +94,12 @@ class ClusterStatus(Result):
     has_quorum: bool | None = Field(description="Whether a majority of the voters is reached.")
     members: list[MemberRow] = Field(description="Who agrees, by node id.")
     brokers: list[BrokerStateRow] = Field(description="Those that run, are gone since a while ago, or own topics.")
+    storage_mode: StorageMode | None = Field(
+        description="`local`: each broker on its own disk; `shared_fs`: all in one folder; null: alone, or not known."
+    )
+    not_served: list[UnservedRow] = Field(description="Topics that nobody serves.")
+    moves_under_way: int = Field(description="Topics on their way to another broker.")
+    moves: list[MoveRow] = Field(description="The first of them, by name.")
 
 
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
@@ -96,6 +123,10 @@ async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 
         has_quorum=cluster.has_quorum if cluster else None,
         members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
         brokers=[BrokerStateRow.of(each) for each in cluster.brokers] if cluster else [],
+        storage_mode=cluster.storage_mode if cluster else None,
+        not_served=[UnservedRow.of(each) for each in cluster.unserved] if cluster else [],
+        moves_under_way=cluster.move_count if cluster else 0,
+        moves=[MoveRow.of(each, topic=str(each.topic)) for each in cluster.moves] if cluster else [],
     )
 
 

@@ -30,6 +30,7 @@ from danube.model.calls.admin import (
 )
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits.broker import PARTITIONS_MAX
+from danube.model.ownership import OwnershipState
 from danube.model.plans.durability import Durability
 from danube.model.plans.plan import Effect
 from danube.model.topic import DispatchStrategy, TopicName
@@ -63,6 +64,16 @@ class ListTopicsParams(PageParams):
         if self.namespace is not None and self.broker is not None:
             raise ValueError("namespace and broker exclude each other: give one of them, or neither for all topics")
         return self
+
+
+class UnloadTopicParams(TopicParams):
+    """A topic, and the broker that it goes to."""
+
+    broker_id: BrokerText | None = Field(
+        default=None,
+        title="Broker ID",
+        description="The broker that it goes to; by default one with the fewest topics.",
+    )
 
 
 class CreateTopicParams(Params):
@@ -119,7 +130,15 @@ class TopicDetail(Result):
     """One topic in full; null is not known."""
 
     topic: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that serves it; empty when none does.")
+    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
+    state: OwnershipState | None = Field(
+        description="`served`; `moving` to target_broker_id, and served until that is ready; `opening` there; `waiting`"
+        " for its broker, whose disk has its messages; `unassigned`. Null: the broker does not tell."
+    )
+    reason: str | None = Field(description="Why nobody serves it, and what to do; null while somebody does.")
+    target_broker_id: Annotated[str | None, VOLATILE] = Field(description="The broker that it moves to.")
+    copied_bytes: Annotated[int | None, VOLATILE] = Field(description="Of its log, copied to that broker's disk.")
+    log_bytes: Annotated[int | None, VOLATILE] = Field(description="Bytes of that log.")
     delivery: str = Field(description="`Reliable` or `NonReliable`.")
     schema_subject: str | None = Field(description="The schema its messages have.")
     schema_id: int | None = Field(description="The id of that schema.")
@@ -191,12 +210,19 @@ def _row(info: TopicInfo) -> TopicRow:
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
     details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
-    storage = described.storage if described else None
+    state = described.state if described else None
+    counted = described if described and described.is_served else None
+    storage = counted.storage if counted else None
     return TopicDetail.of(
-        described,
+        counted,
         storage,
         topic=str(details.info.topic),
         broker_id=details.info.broker_id or "",
+        state=state.state if state else None,
+        reason=(state.reason or None) if state else None,
+        target_broker_id=state.target_broker_id if state else None,
+        copied_bytes=state.copied_bytes if state else None,
+        log_bytes=state.log_bytes if state else None,
         delivery=DELIVERY[details.info.strategy],
         schema_subject=details.schema_subject,
         **_NO_SCHEMA,
@@ -322,4 +348,19 @@ DELETE_TOPIC = Operation(
     ),
 )
 
-OPERATIONS = (LIST_TOPICS, DESCRIBE_TOPIC, CREATE_TOPIC, DELETE_TOPIC)
+UNLOAD_TOPIC = Operation(
+    name="unload_topic",
+    words=("topics", "unload"),
+    summary="Have a topic move to another broker, with its messages and subscriptions.",
+    description="The name of a partitioned topic moves all its partitions. describe_topic shows how far it has come.",
+    effect=Effect.MOVE,
+    params=UnloadTopicParams,
+    result=PlannedResult,
+    positional=("topic",),
+    examples=(
+        Example("The topic /default/orders", {"topic": "/default/orders"}),
+        Example("All partitions of /default/events", {"topic": "/default/events"}),
+    ),
+)
+
+OPERATIONS = (LIST_TOPICS, DESCRIBE_TOPIC, CREATE_TOPIC, UNLOAD_TOPIC, DELETE_TOPIC)

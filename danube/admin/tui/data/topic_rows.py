@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from danube.model.calls.admin import SubscriptionDescription, TopicDescription, TopicInfo
 from danube.model.limits.faces import TUI_TOPICS_MAX
+from danube.model.ownership import OwnershipState
 from danube.model.topic import DispatchStrategy, TopicName
 
 
@@ -18,6 +19,7 @@ class TopicRow:
     """The topic as text."""
     strategy: DispatchStrategy
     broker_id: str
+    state: OwnershipState | None = None
     subscriptions: int | None = None
     lag: int | None = None
     """Of the subscription that is furthest behind, messages."""
@@ -134,9 +136,10 @@ def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:
         name=str(topic.topic),
         strategy=topic.strategy,
         broker_id=topic.broker_id,
-        subscriptions=topic.subscription_count,
+        state=topic.state.state if topic.state else None,
+        subscriptions=topic.subscription_count if topic.is_served else None,
         lag=lag_of(topic.subscriptions),
-        taken=topic.messages_in,
+        taken=topic.messages_in if topic.is_served else None,
         seen_s=now_s,
     )
 

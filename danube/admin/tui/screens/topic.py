@@ -18,7 +18,12 @@ from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
-from danube.model.calls.admin import SubscriptionActivity, SubscriptionDescription, TopicStorageDescription
+from danube.model.calls.admin import (
+    SubscriptionActivity,
+    SubscriptionDescription,
+    TopicState,
+    TopicStorageDescription,
+)
 from danube.model.text import count_text
 from danube.model.topic import TopicName
 
@@ -123,17 +128,30 @@ def _facts(topic: OpenedTopic, app_context: AppContext) -> str:
     described = topic.description
     if described is None:
         return "This broker tells the names of subscriptions, and not their lag."
+    if described.state is not None and not described.is_served:
+        moving = _moving(described.state)
+        return f"{DELIVERY[described.strategy]}{moving} · nobody serves it: it {described.state.reason}"
     line = app_context.watch.topics.get(str(topic.name))
     shown = len(topic.subscriptions)
     total = described.subscription_count
     more = f" · the first {shown:,} of {total:,} subscriptions" if shown < total else ""
     return (
-        f"{DELIVERY[described.strategy]} · broker {described.broker_id} · offsets {described.start_offset:,} to"
+        f"{DELIVERY[described.strategy]} · broker {described.broker_id}{_moving(described.state)}"
+        f" · offsets {described.start_offset:,} to"
         f" {described.end_offset:,}{_kept(described.storage)} · producers {described.producers:,}"
         f" · taken {described.messages_in:,}"
         f"{f' ({line.rate:,.1f} a second)' if line is not None and line.rate is not None else ''}"
         f"{more}"
     )
+
+
+def _moving(state: TopicState | None) -> str:
+    """The broker that it moves to, and how far a copy of its log has come; nothing while it stays."""
+    if state is None or state.target_broker_id is None:
+        return ""
+    is_copied = state.copied_bytes is not None and state.log_bytes is not None
+    copied = f", {size(state.copied_bytes or 0)} of {size(state.log_bytes or 0)} copied" if is_copied else ""
+    return f" · moves to broker {state.target_broker_id}{copied}"
 
 
 def _kept(storage: TopicStorageDescription | None) -> str:

@@ -26,6 +26,7 @@ from danube.admin.tui.screens.topic import TopicScreen
 from danube.admin.tui.widgets.plain import PlainInput, plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
 from danube.model.calls.admin import BrokerInfo
+from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import PlanStatus
 from danube.model.records.audit import AuditRecord, Outcome
 
@@ -63,6 +64,12 @@ _COLUMNS = {
         Column("What"),
         Column("Outcome", 8),
     ),
+}
+_TONES = {
+    OwnershipState.MOVING: "warning",
+    OwnershipState.OPENING: "warning",
+    OwnershipState.UNASSIGNED: "warning",
+    OwnershipState.WAITING: "error",
 }
 _MARKS = {Order.NAME: "Topic", Order.LAG: "Lag", Order.RATE: "Msg/s"}
 
@@ -274,6 +281,7 @@ def _topic_columns(order: Order) -> tuple[Column, ...]:
         Column("Subs", 6, is_number=True),
         Column(title(Order.LAG), 11, is_number=True),
         Column(title(Order.RATE), 9, is_number=True),
+        Column("State", 10, from_width=90),
         Column("Broker", 21, is_number=True, from_width=100),
     )
 
@@ -287,9 +295,10 @@ def _topic_cells(line: TopicRow) -> Cells:
             cell(line.subscriptions),
             cell(line.lag),
             rate,
+            cell(line.state),
             line.broker_id or "none",
         ),
-        "" if line.broker_id else "warning",
+        _TONES.get(line.state or OwnershipState.SERVED, "") if line.broker_id else "warning",
     )
 
 

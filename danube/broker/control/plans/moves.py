@@ -4,25 +4,27 @@ from collections.abc import Mapping, Sequence
 
 from danube.broker.control.moves import MoveControl, TopicMove
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, if_any, texts
-from danube.metadata.records.catalog import ExtraWrites, TopicRecord
+from danube.metadata.records.catalog import ExtraWrites
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.broker import PLAN_NAMES_MAX
-from danube.model.limits.moves import PARALLEL_MOVES_MAX
+from danube.model.limits.moves import CARRY_BYTES_PER_S, PARALLEL_MOVES_MAX
 from danube.model.plans.plan import Arguments, Effect, Impact, fingerprint_of
 from danube.model.text import count_text
 from danube.model.topic import TopicName, check_name_part
 
-_PAUSE = "For a moment publishes are refused and sent again by their clients; nothing acknowledged is lost."
+_PAUSE = (
+    "Each is paused while its owner changes, for less than a second as a rule: publishes are refused meanwhile, and"
+    " sent again by their clients. Nothing acknowledged is lost."
+)
 
 
 def moves(control: MoveControl) -> Mapping[str, PlannedOperation]:
     """The operations, by the names that every face knows them by."""
 
     def unload_topic(arguments: Arguments) -> PlannedCall:
-        if "broker_id" in arguments:
-            topic, target = texts("unload_topic", arguments, "topic", "broker_id")
-        else:
-            (topic,), target = texts("unload_topic", arguments, "topic"), None
+        given = {key: value for key, value in arguments.items() if (key, value) != ("broker_id", None)}
+        topic, *targets = texts("unload_topic", given, "topic", *(("broker_id",) if "broker_id" in given else ()))
+        target = targets[0] if targets else None
         name = TopicName.parse(topic)
 
         async def impact() -> Impact:
@@ -76,30 +78,48 @@ def _drain(arguments: Arguments) -> BrokerDrain:
 
 def _moved(name: TopicName, moves: Sequence[TopicMove]) -> Impact:
     partitions = "" if moves[0].record.name == name else f", {count_text(len(moves), 'partition')} of it"
+    places = [[one.record.topic_id, str(one.ownership.owner), str(one.broker)] for one in moves]
+    return _impact([f"Move topic {name}{partitions}."], moves, fingerprint_of(places))
+
+
+def _drained(drain: BrokerDrain, moves: Sequence[TopicMove]) -> Impact:
+    at_once = f", {drain.parallel_moves} at a time" if moves else ""
+    changes = [
+        f"Have {count_text(len(moves), 'topic')} leave broker {drain.broker_id}{at_once}.",
+        f"Assign no new topics to broker {drain.broker_id} until it is activated.",
+    ]
+    return _impact(changes, moves, fingerprint_of([str(drain.broker_id), [one.record.topic_id for one in moves]]))
+
+
+def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str) -> Impact:
+    """Impact of moves: each with its owner, its next one and its size, as far as this broker knows that."""
+    named = moves[:PLAN_NAMES_MAX]
+    copied_bytes = sum(one.stored_bytes or 0 for one in moves if one.is_copied)
+    copy_s = f"{copied_bytes / CARRY_BYTES_PER_S:,.0f}"
+    elsewhere = sum(one.stored_bytes is None for one in moves)
     return Impact(
         changes=(
-            f"Move topic {name}{partitions}.",
-            *(f"{one.record.name}: broker {one.ownership.owner} to {one.broker}." for one in moves[:PLAN_NAMES_MAX]),
-            _PAUSE,
+            *changes,
+            *(f"{one.record.name}: broker {one.ownership.owner} to {one.broker}{_size(one)}." for one in named),
+            *if_any(len(moves) - len(named), "{} more.", "topic"),
+            *if_any(elsewhere, "What {} hold is not counted: other brokers serve them.", "topic"),
+            *if_any(
+                sum(one.is_copied for one in moves),
+                f"The logs of {{}} are copied, {copied_bytes:,} bytes in about {copy_s} s at the default pace; they are"
+                " served meanwhile.",
+                "topic",
+            ),
+            *((_PAUSE,) if moves else ()),
         ),
-        topics=tuple(str(one.record.name) for one in moves[:PLAN_NAMES_MAX]),
+        topics=tuple(str(one.record.name) for one in named),
         topic_count=len(moves),
-        fingerprint=fingerprint_of([[one.record.topic_id, str(one.ownership.owner)] for one in moves]),
+        bytes=sum(one.stored_bytes or 0 for one in moves),
+        fingerprint=fingerprint,
     )
 
 
-def _drained(drain: BrokerDrain, records: Sequence[TopicRecord]) -> Impact:
-    at_once = f", {drain.parallel_moves} at a time" if records else ""
-    return Impact(
-        changes=(
-            f"Have {count_text(len(records), 'topic')} leave broker {drain.broker_id}{at_once}.",
-            f"Assign no new topics to broker {drain.broker_id} until it is activated.",
-            *if_any(len(records), f"{{}} moves. {_PAUSE}", "topic"),
-        ),
-        topics=tuple(str(record.name) for record in records[:PLAN_NAMES_MAX]),
-        topic_count=len(records),
-        fingerprint=fingerprint_of([str(drain.broker_id), [record.topic_id for record in records]]),
-    )
+def _size(move: TopicMove) -> str:
+    return "" if move.stored_bytes is None else f", {move.stored_bytes:,} bytes"
 
 
 def _activated(broker_id: str, *, is_drained: bool) -> Impact:

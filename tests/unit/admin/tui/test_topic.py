@@ -3,6 +3,8 @@
 import pytest
 
 from danube.admin.tui.screens.topic import TopicScreen
+from danube.model.calls.admin import TopicState
+from danube.model.ownership import OwnershipState
 from tests.unit.admin.tui.conftest import Terminal
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -70,3 +72,20 @@ async def test_a_topic_that_goes_while_it_is_open_says_so(terminal: Terminal) ->
     del terminal.gateway.cluster.topics["/default/orders"]
     await terminal.look()
     assert "there is no topic" in terminal.text
+
+
+async def test_a_topic_that_nobody_serves_says_why(terminal: Terminal) -> None:
+    await open_orders(terminal)
+    reason = "waits for broker 7: start that broker"
+    terminal.gateway.cluster.topics["/default/orders"].state = TopicState(state=OwnershipState.WAITING, reason=reason)
+    await terminal.look()
+    assert f"Reliable · nobody serves it: it {reason}" in terminal.flat
+
+
+async def test_a_topic_on_the_move_says_where_to_and_how_far(terminal: Terminal) -> None:
+    await open_orders(terminal)
+    terminal.gateway.cluster.topics["/default/orders"].state = TopicState(
+        state=OwnershipState.MOVING, target_broker_id="8", copied_bytes=10, log_bytes=40
+    )
+    await terminal.look()
+    assert "broker 1 · moves to broker 8, 10 B of 40 B copied · offsets 0 to 5" in terminal.flat
