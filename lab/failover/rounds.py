@@ -114,7 +114,10 @@ class FailoverRounds(Soak[FailoverResult]):
         reports = [one.end() for one in applications]
         violations = [Violation("failed", complaint) for complaint in course.complaints]
         for one, report in zip(applications, reports, strict=True):
-            violations += judge(str(one.topic), report, await self._held(one.topic))
+            try:
+                violations += judge(str(one.topic), report, await self._held(one.topic))
+            except DanubeError as error:
+                violations.append(Violation("failed", f"{one.topic} cannot be read: {error!r}"))
         violations += [Violation("failed", f"our client raised {each}") for each in reports[0].errors]
         for broker, start in zip(self._processes.brokers, logged, strict=True):
             if "Traceback" in (said := broker.log()[start:]):
