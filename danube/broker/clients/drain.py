@@ -6,6 +6,8 @@ All official clients survive one sequence, and each fails in others (`docs/drain
 2. nothing is delivered, and the consumer's stream stays open; its next health check is answered with CLOSE;
 3. DRAIN_END_S later the stream ends with OK. Before CLOSE, that would make the Go client stop.
 
+The stream of a client that says so (FOLLOWS_MOVES_KEY) ends at once when its topic has moved.
+
 A consumer that checks no health within DRAIN_WAIT_S never will. Its stream then ends with an error, on which clients
 that can reconnect do. So does every stream at once when the broker shuts down: no broker serves the topic yet, and
 after CLOSE a client tries for three seconds at most, while one whose stream fails tries until the broker is back.
@@ -15,7 +17,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
 
-from danube.model.calls.client import ClientKind, HealthStatus
+from danube.model.calls.client import FOLLOWS_MOVES_KEY, ClientKind, HealthStatus
 from danube.model.errors import (
     ConsumerNotFoundError,
     DanubeError,
@@ -190,7 +192,8 @@ class DisconnectedClients:
         if stream is None:
             return
         drained = _DrainedStream(reason, stream, self._timer(identity, reason))
-        if drain.cause is Cause.GOING_DOWN:
+        follows = drain.cause is Cause.MOVED and FOLLOWS_MOVES_KEY in stream.caller.metadata
+        if follows or drain.cause is Cause.GOING_DOWN:
             drained.end(reason.stream_error())
         else:
             self._streams[identity] = drained

@@ -12,7 +12,7 @@ from danube.client.connection.address import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.settings import TokenSupplier
 from danube.model.address import host_and_port
-from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
+from danube.model.calls.client import FOLLOWS_MOVES_KEY, ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
@@ -79,7 +79,7 @@ class Connection:
     async def open_stream(self, address: BrokerAddress, path: str, request: bytes) -> ClientStream:
         """A stream of answers from the broker at `address`."""
         channel = await self._channel(address)
-        return channel.server_stream(path, request, metadata=self._metadata(address))
+        return channel.server_stream(path, request, metadata=[*self._metadata(address), (FOLLOWS_MOVES_KEY, "yes")])
 
     async def open_exchange(self, address: BrokerAddress, path: str) -> ClientStream:
         """A stream with messages both ways with the broker at `address`."""

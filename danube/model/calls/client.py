@@ -194,6 +194,10 @@ class NegativeAcknowledge:
 # Discovery and health
 
 
+FOLLOWS_MOVES_KEY = "x-danube-follows-moves"
+"""Metadata of a stream whose client looks its topic up once the stream fails, so that no health check is waited for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """Ask for a topic's broker, or for a topic's partitions (the two calls share their request).

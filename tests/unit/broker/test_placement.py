@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from danube.broker.clients import drain
+from danube.client import DanubeClientBuilder
+from danube.client.connection import attachment
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
@@ -31,6 +34,7 @@ from danube.model.plans.plan import Effect, Plan
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
 from danube.testing.in_process_broker import Cell
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.wire import admin_messages, control_messages
 from tests.unit.broker.network import Network, is_served, until
 
@@ -105,6 +109,26 @@ async def test_a_planned_move_loses_nothing_and_continues_offsets_and_cursors(ne
     await until(lambda: is_served(first, ORDERS))
     await published(first, ORDERS, 1, first=12)
     assert await received(first, ORDERS, 1) == numbers(12, 13)
+
+
+async def test_our_consumer_follows_a_move_without_a_health_check(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attachment, "CLIENT_HEALTH_INTERVAL_S", LONG_S)
+    monkeypatch.setattr(drain, "DRAIN_WAIT_S", LONG_S)
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    url = f"http://{first.broker.addresses.broker}"
+    async with await DanubeClientBuilder().service_url(url).with_carrier(network.carrier).build() as client:
+        naming = client.new_consumer().with_topic(str(ORDERS)).with_consumer_name("c").with_subscription("s")
+        consumer = naming.build()
+        await consumer.subscribe()
+        messages = await consumer.receive()
+        await assign(network, ORDERS, second)
+        await until(lambda: is_served(second, ORDERS))
+        await published(second, ORDERS, 1)
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await messages.get()).payload == b"0"
 
 
 async def test_a_move_of_a_non_reliable_topic_keeps_its_subscriptions(network: Network) -> None:
