@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from danube.broker.control.moves import MoveControl, TopicMove
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, if_any, texts
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import ExtraWrites
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.broker import PLAN_NAMES_MAX
@@ -94,15 +95,16 @@ def _drained(drain: BrokerDrain, moves: Sequence[TopicMove]) -> Impact:
 def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str) -> Impact:
     """Impact of moves: each with its owner, its next one and its size, as far as this broker knows that."""
     named = moves[:PLAN_NAMES_MAX]
-    copied_bytes = sum(one.stored_bytes or 0 for one in moves if one.is_copied)
-    copy_s = f"{copied_bytes / CARRY_BYTES_PER_S:,.0f}"
-    elsewhere = sum(one.stored_bytes is None for one in moves)
+    served = [one.served for one in moves if one.served is not None]
+    copied_bytes = sum(_stored_bytes(one.served) for one in moves if one.served is not None and one.is_copied)
+    copy_s = f"{max(1, copied_bytes / CARRY_BYTES_PER_S):,.0f}"
+    subscriptions = [f"{topic.name} {name}" for topic in served for name in sorted(topic.subscriptions)]
     return Impact(
         changes=(
             *changes,
             *(f"{one.record.name}: broker {one.ownership.owner} to {one.broker}{_size(one)}." for one in named),
             *if_any(len(moves) - len(named), "{} more.", "topic"),
-            *if_any(elsewhere, "What {} hold is not counted: other brokers serve them.", "topic"),
+            *if_any(len(moves) - len(served), "What {} hold is not counted: other brokers serve them.", "topic"),
             *if_any(
                 sum(one.is_copied for one in moves),
                 f"The logs of {{}} are copied, {copied_bytes:,} bytes in about {copy_s} s at the default pace; they are"
@@ -113,13 +115,22 @@ def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str
         ),
         topics=tuple(str(one.record.name) for one in named),
         topic_count=len(moves),
-        bytes=sum(one.stored_bytes or 0 for one in moves),
+        subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
+        subscription_count=len(subscriptions),
+        producers=sum(len(topic.producers) for topic in served),
+        consumers=sum(each.connected() for topic in served for each in topic.subscriptions.values()),
+        messages=sum(one.log.durable_end - one.log.start_offset for one in served if isinstance(one, ReliableTopic)),
+        bytes=sum(map(_stored_bytes, served)),
         fingerprint=fingerprint,
     )
 
 
 def _size(move: TopicMove) -> str:
-    return "" if move.stored_bytes is None else f", {move.stored_bytes:,} bytes"
+    return "" if move.served is None else f", {_stored_bytes(move.served):,} bytes"
+
+
+def _stored_bytes(topic: AnyTopic) -> int:
+    return topic.log.body_bytes if isinstance(topic, ReliableTopic) else 0
 
 
 def _activated(broker_id: str, *, is_drained: bool) -> Impact:
