@@ -15,6 +15,7 @@ from bench import (
     machine,
     mcp,
     metadata,
+    moves,
     spark,
     startup,
     storage,
@@ -37,11 +38,13 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "mcp": mcp.run,
     "admin_start": admin_start.run,
     "dispatch": dispatch.run,
+    "moves": moves.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,
     "cold_reader": cold_reader.run_quick,
     "metadata": metadata.run_quick,
+    "moves": moves.run_quick,
 }
 
 
