@@ -159,6 +159,7 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
         for record in await metadata.records.topics()
         if metadata.cluster is None or owner_of(owners.get(record.topic_id), record.broker) == folder.broker_id
     }
+    names |= {one.topic_id: one.name for one in await metadata.records.lost_logs() if one.broker == folder.broker_id}
     environment = StorageEnvironment(
         disk=folder.disk,
         clock=given.clock,
@@ -235,7 +236,9 @@ def _start_placement(
     )
     given.running.push_async_callback(placement.close)
     placement.start()
-    Leading(cluster, metadata.records, given.clock).start(given.tasks)
+    settings = given.settings
+    recreates_after_s = settings.local_owner_lost_after_s if settings.local_owner_lost == "recreate" else None
+    Leading(cluster, metadata.records, given.clock, recreates_after_s=recreates_after_s).start(given.tasks)
     given.running.push_async_callback(placement.leave)
 
 

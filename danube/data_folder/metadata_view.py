@@ -16,6 +16,7 @@ from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import (
     TopicStorage,
+    decode_lost_log,
     decode_subscription,
     decode_tombstone,
     decode_topic,
@@ -97,7 +98,8 @@ class MetadataView:
 
 def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> MetadataView:
     """The view of the stored topics of these owners that entries give; None for all. Raises MetadataError."""
-    view, topics, subscriptions = MetadataView(owners=owners), [], []
+    view, topics, subscriptions, entries = MetadataView(owners=owners), [], [], list(entries)
+    view.topics.update(_lost_logs(entries, owners))
     for entry in entries:
         family = next((one for one in _FAMILIES if entry.key.startswith(f"{one}/")), "")
         if family == keys.TOPICS:
@@ -121,6 +123,12 @@ def view_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> M
     if owners is not None:
         view.records = {topic_id: view.records[topic_id] for topic_id in view.topics if topic_id in view.records}
     return view
+
+
+def _lost_logs(entries: Iterable[Entry], owners: Container[int] | None) -> dict[int, str]:
+    """Topics that were started anew elsewhere: their logs are kept."""
+    found = [decode_lost_log(entry) for entry in entries if entry.key.startswith(f"{keys.LOST_LOGS}/")]
+    return {one.topic_id: str(one.name) for one in found if owners is None or one.broker in owners}
 
 
 def read_metadata_view(data_folder: Path) -> MetadataView:

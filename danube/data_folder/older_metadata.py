@@ -171,7 +171,7 @@ async def adopt_older_metadata(
     rollback that nobody has accepted, MetadataError.
     """
     mark, identity, is_open = await read_mark(store), folder.identity, isinstance(store, SqliteStore)
-    families = (keys.TOPICS, keys.STORED_TOPICS, keys.DELETED_TOPICS)
+    families = (keys.TOPICS, keys.STORED_TOPICS, keys.DELETED_TOPICS, keys.LOST_LOGS)
     known = served_by(identity, [entry for family in families for entry in await store.list(family)])
     older = await runner.run(lambda: find_older_metadata(folder.path, identity, known, mark, rollback, is_open=is_open))
     if older is None:

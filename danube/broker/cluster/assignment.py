@@ -41,6 +41,22 @@ def assign(
             yield from _drained(broker_id, drain, known, counts, mode)
 
 
+def lost(
+    topics: Iterable[TopicOwnership],
+    absent_since_s: Mapping[int, float],
+    mode: StorageMode,
+    *,
+    now_s: float,
+    after_s: float,
+) -> list[TopicOwnership]:
+    """Topics that have waited `after_s` for the broker that has their messages on its disk.
+
+    `absent_since_s` are the monotonic times since which brokers have not run.
+    """
+    given_up = {broker_id for broker_id, since_s in absent_since_s.items() if now_s - since_s >= after_s}
+    return [one for one in topics if one.owner in given_up and one.stays_with_disk(mode) and not one.is_pinned]
+
+
 def fewest_topics(topics: Iterable[TopicOwnership], brokers: Mapping[int, BrokerDrain | None], count: int) -> list[int]:
     """The brokers that `count` new topics go to, one after the other; fewer, or none, while no broker takes any."""
     counts = _topic_counts(topics, brokers)

@@ -1,12 +1,19 @@
 """Topics of the cluster with their owners, as the newest watch events have them; a standalone broker knows none."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from danube.broker.cluster.assignment import fewest_topics
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import BrokerDrain, BrokerRegistration, decode_drain
-from danube.metadata.records.record_format import TopicRecord, TopicStorage, decode_topic, decode_topic_storage
+from danube.metadata.records.record_format import (
+    LostLog,
+    TopicRecord,
+    TopicStorage,
+    decode_lost_log,
+    decode_topic,
+    decode_topic_storage,
+)
 from danube.metadata.records.storage import owner_of
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError, TopicNotServedError
@@ -39,6 +46,7 @@ class ClusterTopics:
         """Names by the base name."""
         self._storage: dict[int, TopicStorage] = {}
         self._drains: dict[int, BrokerDrain] = {}
+        self._lost_logs: dict[int, LostLog] = {}
         self._listeners: list[Callable[[TopicRecord | None, TopicRecord | None], None]] = []
 
     def __iter__(self) -> Iterator[TopicRecord]:
@@ -57,6 +65,11 @@ class ClusterTopics:
     def drain_of(self, broker_id: int) -> BrokerDrain | None:
         """The drain of a broker, if topics are to leave it."""
         return self._drains.get(broker_id)
+
+    @property
+    def lost_logs(self) -> Iterable[LostLog]:
+        """Logs on lost disks, whose topics were started anew."""
+        return self._lost_logs.values()
 
     def on_change(self, listener: Callable[[TopicRecord | None, TopicRecord | None], None]) -> None:
         """Have `listener` called with a topic's record before and after a change of it, or of its owner."""
@@ -166,6 +179,16 @@ class ClusterTopics:
         except MetadataError as error:
             _log.warning("the drain of a broker cannot be read, and is left out: %s", error)
         self._notify(None, None)
+
+    def follow_lost_log(self, key: str, entry: Entry | None) -> None:
+        """Apply a log that was left on a lost disk, or its end."""
+        try:
+            self._lost_logs.pop(keys.parse_lost_log(key), None)
+            if entry is not None:
+                log = decode_lost_log(entry)
+                self._lost_logs[log.topic_id] = log
+        except MetadataError as error:
+            _log.warning("the log of a lost disk cannot be read, and is left out: %s", error)
 
     def _notify(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
         for listener in self._listeners:

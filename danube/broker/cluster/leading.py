@@ -6,12 +6,13 @@ It goes by the whole state on every change and on a timer, so a new leader needs
 import logging
 from collections.abc import Mapping
 
-from danube.broker.cluster.assignment import assign
+from danube.broker.cluster.assignment import assign, lost
 from danube.broker.cluster.member import Cluster
 from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.moves import ABSENT_BROKER_GRACE_S, ASSIGNMENTS_PER_CHANGE_MAX, PLACEMENT_INTERVAL_S
+from danube.model.ownership import NOBODY
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.tasks import TaskScope
 
@@ -21,11 +22,17 @@ _log = logging.getLogger(__name__)
 class Leading:
     """This broker's part as leader; it does nothing while another one leads."""
 
-    def __init__(self, cluster: Cluster, records: Records, clock: Clock) -> None:
+    def __init__(
+        self, cluster: Cluster, records: Records, clock: Clock, *, recreates_after_s: float | None = None
+    ) -> None:
+        """Topics that have waited `recreates_after_s` for the disk with their messages start anew; None is never."""
         self._cluster = cluster
         self._records = records
         self._clock = clock
         self._started_s = clock.monotonic_s()
+        self._recreates_after_s = recreates_after_s
+        self._absent_since_s: dict[int, float] = {}
+        """Owners that do not run, and since when as far as this broker has seen."""
         self._reconciler = Reconciler(clock, self._reconcile, "topics cannot be assigned")
         cluster.topics.on_change(lambda _before, _after: self._reconciler.wake())
         cluster.registry.on_change(self._reconciler.wake)
@@ -42,6 +49,7 @@ class Leading:
             self._reconciler.wake()
 
     async def _reconcile(self) -> None:
+        self._note_absent()
         if not self._cluster.election.is_leader:
             return
         topics = self._cluster.topics
@@ -51,6 +59,31 @@ class Leading:
             part = wanted[start : start + ASSIGNMENTS_PER_CHANGE_MAX]
             done = await self._records.assign([(records[one.topic.topic_id], one.broker) for one in part])
             _log.info("assigned %d topics to other brokers, such as %s", done, records[part[0].topic.topic_id].name)
+        await self._start_lost_anew()
+
+    def _note_absent(self) -> None:
+        """Note the owners that do not run. It is looked at on a timer, too."""
+        now_s, running = self._clock.monotonic_s(), self._cluster.registry.brokers
+        owners = {one.owner for one in self._cluster.topics.ownerships()} - {NOBODY} - running.keys()
+        self._absent_since_s = {each: self._absent_since_s.get(each, now_s) for each in owners}
+
+    async def _start_lost_anew(self) -> None:
+        if self._recreates_after_s is None:
+            return
+        topics, now_s = self._cluster.topics, self._clock.monotonic_s()
+        records = {record.topic_id: record for record in topics}
+        found = lost(
+            topics.ownerships(), self._absent_since_s, topics.mode, now_s=now_s, after_s=self._recreates_after_s
+        )
+        for topic, broker in zip(found, topics.choose(len(found)) or (), strict=False):
+            record = records[topic.topic_id]
+            topic_id = await self._records.start_anew(record, topic.owner, broker, self._clock.now_ms())
+            if topic_id is not None:
+                _log.error(
+                    "%s starts anew, without messages, as topic id %d on broker %d: broker %d does not run, and has the"
+                    " messages so far on its disk, as topic id %d. They stay there",
+                    *(record.name, topic_id, broker, topic.owner, topic.topic_id),
+                )
 
     def _present(self) -> Mapping[int, BrokerDrain | None]:
         """The brokers that run, and those that this one has not seen yet: a cluster does not start all at once."""

@@ -50,6 +50,7 @@ class Cluster:
         self.topics = ClusterTopics(broker_id, lambda: self.registry.brokers, mode)
         self._followed = [
             WatchCache(store, keys.STORED_TOPICS, clock, self.topics.follow_owner),
+            WatchCache(store, keys.LOST_LOGS, clock, self.topics.follow_lost_log),
             WatchCache(store, keys.DRAINED_BROKERS, clock, self.topics.follow_drain),
             WatchCache(store, keys.TOPICS, clock, self.topics.follow_topic),
         ]

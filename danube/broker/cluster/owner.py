@@ -78,6 +78,10 @@ class TopicOwner:
             _log.warning("some topics cannot be owned for now, %d can: %s", len(owned), error)
             return owned
 
+    async def is_kept(self, topic_id: int) -> bool:
+        """True for a log whose topic was started anew: it stays. One of a deleted topic goes. Raises MetadataError."""
+        return (await self._stored.get(topic_id, linearizable=True)).revision > 0
+
     def forget(self, topic_id: int) -> None:
         """Drop a topic that was deleted while it was served by nobody; its files are removed by and by."""
         self._storage.forget(topic_id)

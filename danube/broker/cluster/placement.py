@@ -257,7 +257,10 @@ class Placement:
             topic_id, record = next(iter(self._deleted.items()))
             served = self._topics.find(str(record.name))
             if served is not None and served.record.topic_id == topic_id:
-                await self._moves.close_deleted(record.name)
+                if await self._owner.is_kept(topic_id):
+                    await self._moves.close_lost(record.name)
+                else:
+                    await self._moves.close_deleted(record.name)
             elif self._cluster.topics.find(str(record.name)) is None:
                 if self._topics.is_unloaded(record.name):
                     self._owner.forget(topic_id)

@@ -15,7 +15,12 @@ from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
 from danube.model.limits.metadata import BROKER_LEASE_TTL_S
-from danube.model.limits.moves import CARRIES_AT_ONCE_MAX, CARRY_BYTES_PER_S, PARALLEL_MOVES_MAX
+from danube.model.limits.moves import (
+    CARRIES_AT_ONCE_MAX,
+    CARRY_BYTES_PER_S,
+    LOCAL_OWNER_LOST_AFTER_S,
+    PARALLEL_MOVES_MAX,
+)
 from danube.model.ownership import StorageMode
 from danube.model.plans.durability import Durability
 from danube.model.topic import check_name_part
@@ -100,6 +105,17 @@ class BrokerSettings(BaseModel):
         ge=1,
         le=PARALLEL_MOVES_MAX,
         description="Topics whose logs a broker copies to its disk at the same time.",
+    )
+    local_owner_lost: Literal["wait", "recreate"] = Field(
+        "wait",
+        description="wait: a topic on the disk of a broker that does not run waits for it. recreate: it starts anew on"
+        " another broker, without messages; those so far stay on that disk.",
+    )
+    local_owner_lost_after_s: float = Field(
+        LOCAL_OWNER_LOST_AFTER_S,
+        ge=1,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds that such a topic waits before `local_owner_lost: recreate` starts it anew.",
     )
     data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
     broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")

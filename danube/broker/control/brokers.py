@@ -103,7 +103,13 @@ class BrokerControl:
         of the Raft group is not connected. Costs a step for each topic of the cluster.
         """
         topics = sum(_is_counted(topic.name) for topic in self._topics)
-        own = BrokerState(broker_id=self.own_id, status=self._running_status(self._identity.broker_id), topics=topics)
+        lost = Counter(one.broker for one in self._cluster.topics.lost_logs) if self._cluster else Counter[int]()
+        own = BrokerState(
+            broker_id=self.own_id,
+            status=self._running_status(self._identity.broker_id),
+            topics=topics,
+            lost_logs=lost[self._identity.broker_id],
+        )
         if self._cluster is None:
             return (own,)
         cluster, now_ms = self._cluster, self._clock.now_ms()
@@ -122,9 +128,10 @@ class BrokerControl:
                 status=self._running_status(broker_id) if is_active else UNREACHABLE,
                 topics=owned[broker_id],
                 last_seen_ms=gone[broker_id].last_seen_ms if broker_id in gone else None,
+                lost_logs=lost[broker_id],
             )
 
-        return tuple(map(state, sorted({*running, *recent, *owned, self._identity.broker_id})))
+        return tuple(map(state, sorted({*running, *recent, *owned, *lost, self._identity.broker_id})))
 
     def _running_status(self, broker_id: int) -> str:
         """Active, or draining and drained."""

@@ -18,20 +18,25 @@ from danube.metadata.records.new_topics import (
 )
 from danube.metadata.records.record_format import (
     ConsumerRecord,
+    LostLog,
     NamespaceRecord,
     ProducerEpoch,
     SubscriptionRecord,
     TopicRecord,
+    decode_counter,
+    decode_lost_log,
     decode_namespace,
     decode_partitioned,
     decode_producer_epoch,
     decode_topic,
     decode_topic_storage,
+    encode_counter,
+    encode_lost_log,
     encode_namespace,
     encode_producer_epoch,
     encode_topic,
 )
-from danube.metadata.records.storage import add_tombstone, owner_of
+from danube.metadata.records.storage import add_ownership, add_tombstone, owner_of
 from danube.metadata.records.subscriptions import ExtraWrites, SubscriptionRecords, add_extra_writes
 from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
@@ -290,6 +295,38 @@ class Records(SubscriptionRecords):
             return assigned
 
         return await self._change(change)
+
+    async def start_anew(self, record: TopicRecord, owner: int, broker: int, now_ms: int) -> int | None:
+        """Have an empty topic take the place of this very one, whose log is on the disk of `owner`; answers its id.
+
+        It has the name, the policies and the subscriptions, and is assigned to `broker`. The log stays, with its
+        record, as a `LostLog`. None where the topic is gone, or another broker owns it, or its owner runs again.
+        """
+
+        async def change(builder: TransactionBuilder) -> int | None:
+            entry = await builder.read(keys.topic(record.name))
+            stored = await builder.read(keys.stored_topic(record.topic_id))
+            is_back = await builder.read(keys.registered_broker(owner)) is not None
+            newest = decode_topic(entry) if entry else None
+            if is_back or stored is None or newest is None or newest.topic_id != record.topic_id:
+                return None
+            if owner_of(decode_topic_storage(stored), newest.broker) != owner:
+                return None
+            topic_id = decode_counter(await builder.read(keys.TOPIC_ID_COUNTER)) + 1
+            builder.put(keys.TOPIC_ID_COUNTER, encode_counter(topic_id))
+            renewed = replace(newest, topic_id=topic_id, broker=broker, created_ms=now_ms)
+            builder.put(keys.topic(record.name), encode_topic(renewed))
+            add_ownership(builder, topic_id)
+            lost = LostLog(record.topic_id, record.name, owner, now_ms)
+            builder.put(keys.lost_log(record.topic_id), encode_lost_log(lost))
+            return topic_id
+
+        async with self._topics_lock:
+            return await self._change(change)
+
+    async def lost_logs(self) -> list[LostLog]:
+        """Logs on lost disks, whose topics were started anew."""
+        return [decode_lost_log(entry) for entry in await self._store.list(keys.LOST_LOGS)]
 
     async def delete_topic(self, record: TopicRecord) -> None:
         """Remove this very topic with its subscriptions and consumers.

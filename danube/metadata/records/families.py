@@ -20,6 +20,7 @@ from danube.metadata.records.journals import decode_journal
 from danube.metadata.records.record_format import (
     decode_consumer,
     decode_counter,
+    decode_lost_log,
     decode_namespace,
     decode_partitioned,
     decode_plan,
@@ -45,6 +46,7 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.PRODUCERS: decode_producer_epoch,
     keys.STORED_TOPICS: decode_topic_storage,
     keys.DELETED_TOPICS: decode_tombstone,
+    keys.LOST_LOGS: decode_lost_log,
     keys.STORED_JOURNALS: decode_journal,
     keys.REGISTERED: decode_registration,
     keys.CLUSTER_ID: decode_cluster_id,
@@ -97,6 +99,7 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     keys.PLANS: keys.parse_plan,
     keys.STORED_TOPICS: keys.parse_stored_topic,
     keys.DELETED_TOPICS: keys.parse_deleted_topic,
+    keys.LOST_LOGS: keys.parse_lost_log,
     keys.STORED_JOURNALS: keys.parse_stored_journal,
     keys.REGISTERED: keys.parse_registered_broker,
     keys.DRAINED_BROKERS: keys.parse_drained_broker,

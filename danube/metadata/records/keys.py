@@ -13,6 +13,7 @@ its own, so that listing topics walks no subscriptions:
     /producers/{namespace}/{topic}                           the newest epoch of its exclusive producers
     /storage/topics/{topic_id}                               the topic's owner, and where its messages are
     /storage/deleted/{topic_id}                              a deleted topic whose files may still be there
+    /storage/lost/{topic_id}                                 a log on a lost disk, whose topic has started anew
     /storage/journals/{journal_id}                           a journal of a shared folder that topics may begin in
     /cluster/id                                              what tells this metadata from that of any other cluster
     /cluster/restored                                        the backup that this metadata was restored from
@@ -41,6 +42,7 @@ PLANS = "/plans"
 PRODUCERS = "/producers"
 STORED_TOPICS = "/storage/topics"
 DELETED_TOPICS = "/storage/deleted"
+LOST_LOGS = "/storage/lost"
 STORED_JOURNALS = "/storage/journals"
 CLUSTER = "/cluster"
 CLUSTER_ID = f"{CLUSTER}/id"
@@ -105,6 +107,7 @@ namespace, parse_namespace = _named(NAMESPACES)
 plan, parse_plan = _named(PLANS)
 stored_topic, parse_stored_topic = _numbered(STORED_TOPICS)
 deleted_topic, parse_deleted_topic = _numbered(DELETED_TOPICS)
+lost_log, parse_lost_log = _numbered(LOST_LOGS)
 stored_journal, parse_stored_journal = _numbered(STORED_JOURNALS)
 registered_broker, parse_registered_broker = _numbered(REGISTERED)
 drained_broker, parse_drained_broker = _numbered(DRAINED_BROKERS)

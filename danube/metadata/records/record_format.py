@@ -134,6 +134,19 @@ class TopicStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class LostLog:
+    """A log on the disk of a broker that was lost; the topic that had it was started anew, with another id."""
+
+    topic_id: int
+    """Of the topic that had it. Its `TopicStorage` stays, so that the broker keeps the log."""
+    name: TopicName
+    broker: int
+    """The broker that has it."""
+    lost_ms: int
+    """The time when the topic was started anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Counter:
     last: int
 
@@ -181,6 +194,7 @@ encode_topic_storage, decode_topic_storage = record_codec(
     names={"manifest_version": "generation"},
     check=TopicStorage.validate,
 )
+encode_lost_log, decode_lost_log = record_codec(LostLog, ("topic_id",), lambda entry: (keys.parse_lost_log(entry.key),))
 _encode_counter, _decode_counter = record_codec(_Counter)
 _encode_partitions, _decode_partitions = record_codec(_Partitions)
 _encode_tombstone, _decode_tombstone = record_codec(_Tombstone)

@@ -156,6 +156,8 @@ class BrokerState:
     """Topics that it owns, each partition counted; without those of the namespace `system`."""
     last_seen_ms: int | None = None
     """When the broker that is asked noticed that it is unreachable; None where it noticed nothing, being younger."""
+    lost_logs: int = 0
+    """Logs on its disk whose topics were started anew elsewhere, without their messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,8 @@ CARRIES_AT_ONCE_MAX = 2
 """Logs that one broker copies to its disk at the same time, unless it is set; each holds one segment in memory."""
 CARRY_BYTES_PER_S = 32 * MIB
 """Pace of all copies to one broker while their topics are served, unless it is set."""
+LOCAL_OWNER_LOST_AFTER_S = 600.0
+"""A topic waits so long for the disk of its owner before it may start anew, unless it is set."""
 CARRY_OFFERS_MAX = 3
 """Offers that are taken in one pause: files may go, and the record may change, between an offer and its copy."""
 STRANGE_LOGS_LOOK_S = 60.0

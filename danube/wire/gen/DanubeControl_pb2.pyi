@@ -772,16 +772,18 @@ class TopicMove(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., broker_id: _Optional[str] = ..., target_broker_id: _Optional[str] = ..., copied_bytes: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class BrokerStanding(_message.Message):
-    __slots__ = ("broker_id", "status", "topics", "last_seen_ms")
+    __slots__ = ("broker_id", "status", "topics", "last_seen_ms", "lost_logs")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_MS_FIELD_NUMBER: _ClassVar[int]
+    LOST_LOGS_FIELD_NUMBER: _ClassVar[int]
     broker_id: str
     status: str
     topics: int
     last_seen_ms: int
-    def __init__(self, broker_id: _Optional[str] = ..., status: _Optional[str] = ..., topics: _Optional[int] = ..., last_seen_ms: _Optional[int] = ...) -> None: ...
+    lost_logs: int
+    def __init__(self, broker_id: _Optional[str] = ..., status: _Optional[str] = ..., topics: _Optional[int] = ..., last_seen_ms: _Optional[int] = ..., lost_logs: _Optional[int] = ...) -> None: ...
 
 class ClusterMember(_message.Message):
     __slots__ = ("node_id", "address", "votes", "connected", "lag", "broker_id")

@@ -1,7 +1,7 @@
 """Logs that are carried between disks, with faults on the way: nothing is lost, and nothing stays half done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,14 @@ from danube.model.errors import (
 )
 from danube.model.policies import Policies, PolicyChange
 from danube.model.topic import TopicName
-from danube.rpc.carrier import Carrier, CarrierServer, Channel, ClientStream, Service
 from danube.runtime.rng import SystemRng
 from danube.storage.carry import LogCarry
 from danube.storage.segment.manifest import Segment
 from danube.testing.in_process_broker import Cell
-from danube.testing.patience import LONG_S, PATIENCE_S
+from danube.testing.patience import LONG_S
 from danube.testing.simulated.clock import SimClock
 from danube.wire import control_messages
+from tests.unit.broker.meddled import Answer, Hold, Meddled
 from tests.unit.broker.network import Network, is_served, until
 
 ORDERS = TopicName("default", "orders")
@@ -35,79 +35,6 @@ MIB = 1 << 20
 PAYLOAD = 200_000
 COUNT = 20
 """Messages of this size: four segments."""
-
-Answer = Callable[[], Awaitable[bytes]]
-Meddle = Callable[[str, bytes, Answer], Awaitable[bytes]]
-
-
-class Meddled:
-    """A carrier whose calls that carry logs can be held, failed and changed."""
-
-    def __init__(self, carrier: Carrier) -> None:
-        self._carrier = carrier
-        self.meddle: Meddle | None = None
-        self.reads: list[ReadSegment] = []
-
-    async def serve(self, address: str, services: Sequence[Service]) -> CarrierServer:
-        return await self._carrier.serve(address, services)
-
-    def connect(self, address: str) -> Channel:
-        return MeddledChannel(self._carrier.connect(address), self)
-
-    def hold_reads(self, after: int) -> "Hold":
-        """Hold the read that comes after so many, and those after it, until they are let go."""
-        hold, count = Hold(), 0
-
-        async def meddle(path: str, _request: bytes, answer: Answer) -> bytes:
-            nonlocal count
-            if path.endswith("/ReadSegment"):
-                count += 1
-                if count > after:
-                    hold.reached.set()
-                    await hold.free.wait()
-            return await answer()
-
-        self.meddle = meddle
-        return hold
-
-
-class Hold:
-    """A call that waits."""
-
-    def __init__(self) -> None:
-        self.reached, self.free = asyncio.Event(), asyncio.Event()
-
-    async def wait(self) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await self.reached.wait()
-
-
-class MeddledChannel:
-    """A channel of a `Meddled` carrier."""
-
-    def __init__(self, channel: Channel, carrier: Meddled) -> None:
-        self._channel = channel
-        self._carrier = carrier
-
-    async def call(self, path: str, request: bytes, **options: Any) -> bytes:
-        if path.endswith("/ReadSegment"):
-            self._carrier.reads.append(control_messages.READ_SEGMENT.decode(request))
-
-        async def answer() -> bytes:
-            return await self._channel.call(path, request, **options)
-
-        if "danube.control.Carry" not in path or self._carrier.meddle is None:
-            return await answer()
-        return await self._carrier.meddle(path, request, answer)
-
-    def stream(self, path: str, **options: Any) -> ClientStream:
-        return self._channel.stream(path, **options)
-
-    def server_stream(self, path: str, request: bytes, **options: Any) -> ClientStream:
-        return self._channel.server_stream(path, request, **options)
-
-    async def close(self, lost: str | None = None) -> None:
-        await self._channel.close(lost)
 
 
 @pytest.fixture
@@ -189,6 +116,11 @@ async def is_open(cell: Cell, name: TopicName = ORDERS) -> bool:
 def files_of(network: Network, broker: str, topic_id: int) -> list[str]:
     folder = network.folder / broker / "segments" / str(topic_id)
     return sorted(each.name for each in folder.iterdir()) if folder.exists() else []
+
+
+def bytes_below(folder: Path) -> int:
+    """Bytes of the journal and of segments."""
+    return sum(each.stat().st_size for place in ("journal", "segments") for each in (folder / place).rglob("*"))
 
 
 async def until_removed(network: Network, broker: str, topic_id: int) -> None:
@@ -474,3 +406,51 @@ async def test_files_of_a_topic_that_another_broker_owns_are_kept_until_metadata
     await until_removed(network, "a", topic_id)
     assert files_of(network, "b", topic_id)
     assert not await is_served(first, ORDERS)
+
+
+async def test_a_topic_whose_disk_is_lost_starts_anew_elsewhere_and_its_messages_stay_on_that_disk(
+    network: Network, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.broker.cluster.leading.PLACEMENT_INTERVAL_S", 0.1)
+    second = await started(network, "b", local_owner_lost="recreate", local_owner_lost_after_s=1)
+    first, topic_id = await with_topic(network)
+    lost_id = await network.id_of(first)
+    await network.stop("a")
+    await until(lambda: is_open(second))
+    assert f"starts anew, without messages, as topic id {await topic_id_of(network, ORDERS)}" in caplog.text
+    producer = await second.client.create_producer(ORDERS)
+    await second.client.send(ORDERS, producer, b"new")
+    inbox = await second.client.receive(await second.client.subscribe(ORDERS, "s"))
+    assert [(each.offset, each.payload) for each in await inbox.take(1)] == [(0, b"new")]
+    inbox.close()
+    again = await started(network, "a")
+    described = control_messages.CLUSTER_DESCRIPTION.decode(
+        await again.admin.call("/danube.control.Cluster/DescribeCluster")
+    )
+    assert {each.broker_id: each.lost_logs for each in described.brokers if each.lost_logs} == {str(lost_id): 1}
+    assert not await is_served(again, ORDERS)
+    await network.stop("a")
+    again = await started(network, "a")
+    stored = await StorageRecords(network.meta_store.store, SystemRng()).get(topic_id)
+    assert stored.owner == lost_id
+    journal = network.folder / "a" / "journal"
+    assert (
+        sum(each.stat().st_size for each in journal.iterdir())
+        + sum(
+            (network.folder / "a" / "segments" / str(topic_id) / name).stat().st_size
+            for name in files_of(network, "a", topic_id)
+        )
+        > COUNT * PAYLOAD
+    )
+
+
+async def test_a_topic_waits_for_its_disk_unless_it_is_to_start_anew(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.broker.cluster.leading.PLACEMENT_INTERVAL_S", 0.1)
+    second = await started(network, "b", local_owner_lost_after_s=1)
+    await with_topic(network)
+    await network.stop("a")
+    with pytest.raises(TopicNotServedError, match="has its messages and does not run"):
+        await second.client.lookup(ORDERS)
+    await is_whole(await started(network, "a"))

@@ -122,7 +122,7 @@ def test_nothing_else_reads_json() -> None:
 ROOTS = (
     *(keys.NAMESPACES, keys.TOPICS, keys.PARTITIONED, keys.SUBSCRIPTIONS, keys.CONSUMERS, keys.COUNTERS, keys.PLANS),
     *(keys.PRODUCERS, keys.STORED_TOPICS, keys.DELETED_TOPICS, keys.STORED_JOURNALS, keys.REGISTERED, keys.CLUSTER_ID),
-    *(keys.RESTORED, keys.LEADER),
+    *(keys.RESTORED, keys.LEADER, keys.LOST_LOGS),
 )
 
 

@@ -89,7 +89,18 @@ async def _of_cluster(call: Call) -> list[Check]:
         return []
     judged = _judge_owners(cluster, call.clock.now_ms())
     topics = [_check("topics without owner", *judged)] if cluster.brokers else []
-    return [*_agreement(cluster), *topics]
+    return [*_agreement(cluster), *topics, *_lost_logs(cluster.brokers)]
+
+
+def _lost_logs(brokers: Sequence[BrokerState]) -> list[Check]:
+    having = [each for each in brokers if each.lost_logs]
+    if not having:
+        return []
+    words = "; ".join(
+        f"{count_text(each.lost_logs, 'topic')} on the disk of broker {each.broker_id}" for each in having
+    )
+    told = f"topics were started anew without their messages, which are still there: {words}"
+    return [_check("lost logs", CheckStatus.CRITICAL, f"{told}. Save what is needed of them from those data folders")]
 
 
 def _judge_owners(cluster: ClusterDescription, now_ms: int) -> tuple[CheckStatus, str]:

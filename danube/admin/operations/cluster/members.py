@@ -45,6 +45,9 @@ class BrokerStateRow(Result):
     last_seen_ms: Annotated[int | None, VOLATILE] = Field(
         description="When an unreachable one was seen to be gone; null is not known."
     )
+    lost_logs: Annotated[int, VOLATILE] = Field(
+        description="Logs on its disk whose topics were started anew elsewhere, without those messages."
+    )
 
 
 class UnservedRow(Result):
