@@ -2,9 +2,9 @@
 
 Three broker processes, Raft among them. Topics of a few sizes are moved back and forth between two of the brokers. A
 producer sends to the topic all the time, one message after the other: the pause of a move is the longest time between
-two of its acknowledgements. A consumer reads what is sent. On each of the two brokers another topic has a live load; its
-latency during the longest carries is compared with that of before. At the end each topic is read as a whole: what was
-acknowledged is there, in order, and no offset is missing.
+two of its acknowledgements. On each of the two brokers another topic has a live load; its latency during the moves is
+compared with that of before. At the end each topic is read as a whole: what was acknowledged is there, in order, and no
+offset is missing.
 
 Few moves are made with the published client as producer, if it is installed: it tells its longest gap itself.
 """
@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from bench.live import Arrival, LiveLoad, latency_of, live_load
@@ -184,7 +185,7 @@ class _Sender:
     def longest_gap_s(self, from_s: float) -> float:
         """Longest time between two acknowledgements since then."""
         times_s = [each for each in self._times_s if each >= from_s]
-        return max((after - before for before, after in zip(times_s, times_s[1:], strict=False)), default=0.0)
+        return max((after - before for before, after in pairwise(times_s)), default=0.0)
 
 
 async def _check(client: DanubeClient, topic: TopicName, sender: _Sender) -> None:
@@ -231,7 +232,7 @@ class _Mover:
         """Move the topic to this broker, from the other one."""
         await self._ask(topic, broker)
         async with asyncio.timeout(MOVE_TIMEOUT_S):
-            while not await self._is_at(topic, broker):
+            while not await self._is_at(topic, broker):  # noqa: ASYNC110 - the other broker has no event here
                 await asyncio.sleep(0.01)
 
     async def _ask(self, topic: TopicName, broker: int) -> None:
@@ -261,13 +262,13 @@ async def _mover(brokers: Sequence[BrokerProcess]) -> AsyncIterator[_Mover]:
 async def _wheel(url: str, mover: _Mover, moves: int) -> list[float]:
     """Longest gap of the published client at each move of a small topic."""
     topic = TopicName("default", "moved-wheel")
-    program = subprocess.Popen(
+    program = subprocess.Popen(  # noqa: ASYNC220 - a moment, once
         [str(WHEEL_PYTHON), "-I", str(PROGRAM), url, str(topic)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert program.stdin is not None and program.stdout is not None  # noqa: PT018 - pipes
+    assert program.stdin is not None and program.stdout is not None
     program.stdout.readline()
     await mover.place(topic, 0)
     gaps_s = []

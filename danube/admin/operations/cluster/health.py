@@ -1,5 +1,6 @@
 """health.*: is all well?"""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
