@@ -66,6 +66,16 @@ def test_the_dead_letter_example_sets_aside_what_cannot_be_read_once_the_policy_
     ]
 
 
+def test_the_failover_example_loses_its_broker_and_goes_on(root: Path) -> None:
+    program = root / "examples/failover.py"
+    command: list[str | Path] = [sys.executable, program]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), "GRPC_VERBOSITY": "NONE"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    logged = [f"logged reading {number}" for number in range(6)]
+    assert done.stdout.splitlines() == [*logged[:3], "the broker of the topic is dead", *logged[3:]], done.stderr
+    assert done.returncode == 0
+
+
 def commands_shown(program: Path) -> list[list[str]]:
     """The `danube-admin` commands in its docstring, without their first word."""
     text = ast.get_docstring(ast.parse(program.read_text())) or ""
