@@ -1,7 +1,7 @@
 """Topics of the cluster with their owners, as the newest watch events have them; a standalone broker knows none."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from danube.broker.cluster.assignment import fewest_topics
 from danube.metadata.records import keys
@@ -34,11 +34,19 @@ def _nobody() -> Mapping[int, BrokerRegistration]:
 class ClusterTopics:
     """All topics by name, kept up to date by `follow_…`; a moment late after a move or a creation."""
 
-    def __init__(self, own_id: int = 0, running: Running = _nobody, mode: StorageMode = StorageMode.LOCAL) -> None:
+    def __init__(
+        self,
+        own_id: int = 0,
+        running: Running = _nobody,
+        mode: StorageMode = StorageMode.LOCAL,
+        unreached: Callable[[], Collection[int]] = frozenset,
+    ) -> None:
+        """`unreached` are brokers that this one has no connection with: they may be dead, with a lease that lasts."""
         self.own_id = own_id
         """This broker; 0 for one that stands alone."""
         self.mode = mode
         self._running = running
+        self._unreached = unreached
         self._records: dict[str, TopicRecord] = {}
         self._names: dict[int, str] = {}
         """By topic id."""
@@ -104,7 +112,9 @@ class ClusterTopics:
 
     def choose(self, count: int) -> list[int] | None:
         """The brokers that new topics are to be assigned to: those with the fewest; None for this one."""
-        chosen = fewest_topics(self.ownerships(), self.brokers, count) if self.is_cluster else []
+        unreached = self._unreached()
+        reached = {broker_id: drain for broker_id, drain in self.brokers.items() if broker_id not in unreached}
+        chosen = fewest_topics(self.ownerships(), reached, count) if self.is_cluster else []
         return chosen if len(chosen) == count else None
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration | None:

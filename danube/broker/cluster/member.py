@@ -47,7 +47,7 @@ class Cluster:
         self.keeper = LeaseKeeper(store, clock, ttl_s=lease_ttl_s, progresses=self._progresses)
         self.registry = BrokerRegistry(store, self.keeper, clock)
         self.election = Election(store, self.keeper, clock, broker_id)
-        self.topics = ClusterTopics(broker_id, lambda: self.registry.brokers, mode)
+        self.topics = ClusterTopics(broker_id, lambda: self.registry.brokers, mode, self._unreached)
         self._followed = [
             WatchCache(store, keys.STORED_TOPICS, clock, self.topics.follow_owner),
             WatchCache(store, keys.LOST_LOGS, clock, self.topics.follow_lost_log),
@@ -106,6 +106,12 @@ class Cluster:
         """Leave, and follow the others no more. Idempotent."""
         await self.leave()
         await self._tasks.close()
+
+    def _unreached(self) -> set[int]:
+        """Brokers whose members of the Raft group are not connected with this one's."""
+        members = self.membership.status().members if self.membership else ()
+        away = {member.node_id for member in members if not member.connected}
+        return {broker_id for broker_id, one in self.registry.brokers.items() if one.node_id in away}
 
     def _progresses(self) -> bool:
         return self._data_path()

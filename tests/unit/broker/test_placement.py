@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from danube.broker.clients import drain
 from danube.client import DanubeClientBuilder
 from danube.client.connection import attachment
+from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
@@ -92,6 +93,33 @@ async def test_new_topics_go_to_the_brokers_with_the_fewest(network: Network) ->
         return served == [2, 2, 2]
 
     await until(are_spread)
+
+
+async def test_no_new_topic_goes_to_a_broker_whose_raft_member_is_away(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    cluster = first.broker.cluster
+    assert cluster is not None
+    brokers, gone = cluster.registry.brokers, await network.id_of(second)
+    numbered = {broker_id: replace(one, node_id=broker_id) for broker_id, one in brokers.items()}
+    members = [
+        Member(node_id=broker_id, address="", role=MemberRole.VOTER, connected=broker_id != gone)
+        for broker_id in brokers
+    ]
+    monkeypatch.setattr(type(cluster.registry), "brokers", numbered)
+    monkeypatch.setattr(cluster, "membership", Told(MembershipStatus(kind="raft", node_id=1, members=members)))
+    assert cluster.topics.choose(2) == [await network.id_of(first)] * 2
+
+
+@dataclass
+class Told:
+    """A membership that says this."""
+
+    told: MembershipStatus
+
+    def status(self) -> MembershipStatus:
+        return self.told
 
 
 async def test_a_planned_move_loses_nothing_and_continues_offsets_and_cursors(network: Network) -> None:
