@@ -2,9 +2,9 @@
 
 Three broker processes, Raft among them. Topics of a few sizes are moved back and forth between two of the brokers. A
 producer sends to the topic all the time, one message after the other: the pause of a move is the longest time between
-two of its acknowledgements. On each of the two brokers another topic has a live load; its latency during the moves is
-compared with that of before. At the end each topic is read as a whole: what was acknowledged is there, in order, and no
-offset is missing.
+two of its acknowledgements around the moment at which the other broker has the topic. On each of the two brokers there
+is a live load of another topic; its latency during the moves is compared with that of before and after. At the end each
+topic is read as a whole: what was acknowledged is there, in order, and no offset is missing.
 
 Few moves are made with the published client as producer, if it is installed: it tells its longest gap itself.
 """
@@ -40,6 +40,8 @@ PROGRAM = Path(__file__).with_name("moves_wheel_program.py")
 FILL_BYTES = 64 << 10
 LIVE_PER_SECOND = 500
 MOVE_TIMEOUT_S = 300.0
+HANDOVER_S = 1.0
+"""The pause of a move ends within this time before the topic is seen at the other broker, or after it."""
 SETTLE_S = 1.0
 """Before a move and after it, while the producer sends."""
 
@@ -82,6 +84,8 @@ class Moved:
 
     pauses_s: list[float] = field(default_factory=list)
     """Of each move, for our client."""
+    gaps_s: list[float] = field(default_factory=list)
+    """The longest times between two acknowledgements before that, while the log was copied."""
     took_s: list[float] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     """Of the live loads, while this kind was moved."""
@@ -115,6 +119,7 @@ async def _measure(brokers: Sequence[BrokerProcess], size: Size) -> list[Figure]
             moved = await _move(client, mover, lives, kind)
             pauses_s += moved.pauses_s
             figures += _figures(kind, moved)
+        figures += _latency("live alone again", await _live(lives, size.live_s))
         figures.append(Figure(f"{len(pauses_s)} moves: pause p50", percentile_ms(pauses_s, 50), "ms", "our client"))
         figures.append(Figure(f"{len(pauses_s)} moves: pause p99", percentile_ms(pauses_s, 99), "ms", "our client"))
         if WHEEL_PYTHON.exists():
@@ -145,9 +150,12 @@ async def _move(client: DanubeClient, mover: "_Mover", lives: Sequence[LiveLoad]
         await asyncio.sleep(SETTLE_S)
         begun_s = time.monotonic()
         await mover.move(topic, (number + 1) % 2)
-        moved.took_s.append(time.monotonic() - begun_s)
+        ended_s = time.monotonic()
+        moved.took_s.append(ended_s - begun_s)
         await asyncio.sleep(SETTLE_S)
-        moved.pauses_s.append(sender.longest_gap_s(begun_s))
+        handed_over_s = max(begun_s, ended_s - HANDOVER_S)
+        moved.gaps_s.append(sender.longest_gap_s(begun_s, handed_over_s))
+        moved.pauses_s.append(sender.longest_gap_s(handed_over_s, time.monotonic()))
     live_ends.set()
     moved.arrivals += await living
     ending.set()
@@ -182,10 +190,10 @@ class _Sender:
             number += 1
             await asyncio.sleep(0.002)
 
-    def longest_gap_s(self, from_s: float) -> float:
-        """Longest time between two acknowledgements since then."""
-        times_s = [each for each in self._times_s if each >= from_s]
-        return max((after - before for before, after in pairwise(times_s)), default=0.0)
+    def longest_gap_s(self, from_s: float, to_s: float) -> float:
+        """Longest time between two acknowledgements, of those of which the second came between these times."""
+        gaps_s = (after - before for before, after in pairwise(self._times_s) if from_s <= after <= to_s)
+        return max(gaps_s, default=0.0)
 
 
 async def _check(client: DanubeClient, topic: TopicName, sender: _Sender) -> None:
@@ -290,6 +298,7 @@ def _figures(kind: Kind, moved: Moved) -> list[Figure]:
     return [
         Figure(f"{name}: pause p50", percentile_ms(moved.pauses_s, 50), "ms", "our client"),
         Figure(f"{name}: pause, worst", max(moved.pauses_s) * 1e3, "ms", f"each move {rate:.0f} MiB/s"),
+        Figure(f"{name}: longest gap while copied, worst", max(moved.gaps_s) * 1e3, "ms", "our client"),
         *_latency(f"{name}: live beside", moved.arrivals),
     ]
 

@@ -20,7 +20,7 @@ LEAVING_MOVES_MAX = 64
 """Topics that leave a broker at a time when it stops."""
 LEAVE_TIMEOUT_S = 10.0
 """A broker that stops waits this long for others to take its topics; those left are taken over."""
-CARRY_PIECE_BYTES_MAX = MIB
+CARRY_PIECE_BYTES_MAX = MIB // 4
 """Bytes of a segment that one broker asks another for at a time."""
 CARRY_TAIL_BYTES = 4 * MIB
 """A topic is paused for the rest of its log once this little was left in a copy of it."""
@@ -32,7 +32,7 @@ CARRY_CALL_TIMEOUT_S = 30.0
 """One call between brokers that carry a log: a flush of it, or a piece."""
 CARRIES_AT_ONCE_MAX = 2
 """Logs that one broker copies to its disk at the same time, unless it is set; each holds one segment in memory."""
-CARRY_BYTES_PER_S = 32 * MIB
+CARRY_BYTES_PER_S = 8 * MIB
 """Pace of all copies to one broker while their topics are served, unless it is set."""
 LOCAL_OWNER_LOST_AFTER_S = 600.0
 """A topic waits so long for the disk of its owner before it may start anew, unless it is set."""
