@@ -118,9 +118,8 @@ def files_of(network: Network, broker: str, topic_id: int) -> list[str]:
     return sorted(each.name for each in folder.iterdir()) if folder.exists() else []
 
 
-def bytes_below(folder: Path) -> int:
-    """Bytes of the journal and of segments."""
-    return sum(each.stat().st_size for place in ("journal", "segments") for each in (folder / place).rglob("*"))
+async def has_files(network: Network, broker: str, topic_id: int) -> bool:
+    return bool(files_of(network, broker, topic_id))
 
 
 async def until_removed(network: Network, broker: str, topic_id: int) -> None:
@@ -414,7 +413,9 @@ async def test_a_topic_whose_disk_is_lost_starts_anew_elsewhere_and_its_messages
 ) -> None:
     monkeypatch.setattr("danube.broker.cluster.leading.PLACEMENT_INTERVAL_S", 0.1)
     second = await started(network, "b", local_owner_lost="recreate", local_owner_lost_after_s=1)
-    first, topic_id = await with_topic(network)
+    first = await started(network, "a", journal_file_bytes_max=MIB)
+    await fill(network, first, ORDERS)
+    topic_id = await topic_id_of(network, ORDERS)
     lost_id = await network.id_of(first)
     await network.stop("a")
     await until(lambda: is_open(second))
@@ -431,18 +432,10 @@ async def test_a_topic_whose_disk_is_lost_starts_anew_elsewhere_and_its_messages
     assert {each.broker_id: each.lost_logs for each in described.brokers if each.lost_logs} == {str(lost_id): 1}
     assert not await is_served(again, ORDERS)
     await network.stop("a")
-    again = await started(network, "a")
+    await started(network, "a")
     stored = await StorageRecords(network.meta_store.store, SystemRng()).get(topic_id)
     assert stored.owner == lost_id
-    journal = network.folder / "a" / "journal"
-    assert (
-        sum(each.stat().st_size for each in journal.iterdir())
-        + sum(
-            (network.folder / "a" / "segments" / str(topic_id) / name).stat().st_size
-            for name in files_of(network, "a", topic_id)
-        )
-        > COUNT * PAYLOAD
-    )
+    await until(lambda: has_files(network, "a", topic_id))
 
 
 async def test_a_topic_waits_for_its_disk_unless_it_is_to_start_anew(
