@@ -1,0 +1,1 @@
+"""Load of brokers and topics: scores, imbalance, and plans that rebalance. Pure."""
