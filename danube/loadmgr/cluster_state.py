@@ -48,9 +48,22 @@ class ClusterState:
         self.groups: dict[str, Counter[int]] = defaultdict(Counter)
         for topic in topics:
             if topic.broker_id in self.places:
-                self.topics[topic.demand.topic] = topic
                 self._add(topic, topic.broker_id)
         self.scores = {broker_id: self._score(broker_id) for broker_id in self.places}
+        self._group_limits = {
+            group: max(math.ceil(counts.total() / len(self.places)), *counts.values())
+            for group, counts in self.groups.items()
+        }
+
+    def add(self, topic: PlacedTopic, broker_id: int) -> None:
+        """Assign a topic that had no broker."""
+        self._add(topic, broker_id)
+        self.scores[broker_id] = self._score(broker_id)
+
+    def score_with(self, topic: PlacedTopic, broker_id: int) -> float:
+        """Score of a broker with one more topic."""
+        shares = _plus(self.shares[broker_id], topic.demand.shares(self.places[broker_id].capacity))
+        return score_of(shares, len(self.on[broker_id]) + 1, self.strategy)
 
     def move(self, name: str, target: int) -> None:
         """Move a topic."""
@@ -94,13 +107,14 @@ class ClusterState:
         return _plus(self.shares[target], self.topics[name].demand.shares(self.places[target].capacity))
 
     def keeps_apart(self, name: str, target: int) -> bool:
-        """True if a move does not crowd partitions of one base name on the target."""
+        """True if a move crowds partitions of one base name nowhere more than they were, or than is fair."""
         group = self.topics[name].group
-        if not group:
-            return True
-        counts = self.groups[group]
-        fair = math.ceil(sum(counts.values()) / max(1, len(self.places)))
-        return counts[target] + 1 <= max(fair, counts[self.broker_of[name]] - 1)
+        return not group or self.groups[group][target] < self._group_limits[group]
+
+    def is_crowded(self, name: str, broker_id: int) -> bool:
+        """True if a broker has more partitions of the topic's base name than it may."""
+        group = self.topics[name].group
+        return bool(group) and self.groups[group][broker_id] > self._group_limits[group]
 
     def imbalance(self) -> Imbalance:
         """Imbalance of the brokers that take topics."""
@@ -112,6 +126,7 @@ class ClusterState:
 
     def _add(self, topic: PlacedTopic, broker_id: int) -> None:
         name = topic.demand.topic
+        self.topics[name] = topic
         self.broker_of[name] = broker_id
         insort(self.on[broker_id], (self.weight(name, broker_id), name))
         self.groups[topic.group][broker_id] += 1

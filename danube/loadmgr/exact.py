@@ -47,12 +47,9 @@ def _cv_after(state: ClusterState, steps: Sequence[Step], goal: Goal) -> float |
         if target == back[done][1]:
             allowed, back = False, back[:done]
             break
-        if not state.keeps_apart(name, target):
-            allowed, back = False, back[:done]
-            break
         state.move(name, target)
     if allowed:
-        allowed = is_sound(state, before, goal)
+        allowed = is_sound(state, before, goal) and not any(state.is_crowded(*step) for step in steps)
     cv = state.imbalance().cv
     for name, source in reversed(back):
         state.move(name, source)

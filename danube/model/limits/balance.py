@@ -18,5 +18,7 @@ PLAN_SOURCES_MAX = 2
 """Brokers that the planner relieves at a step: the busiest ones."""
 PLAN_TARGETS_MAX = 4
 """Brokers that it tries to move them to: the least loaded ones."""
-EXACT_STATES_MAX = 20_000
+AUTOMATIC_HISTORY_MAX = 1_000
+"""Moves of the automatic mode that it remembers."""
+EXACT_STATES_MAX = 6_600
 """Assignments up to which the planner looks at every one."""
