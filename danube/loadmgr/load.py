@@ -105,7 +105,7 @@ def _rate(value: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What a broker has of each resource; a disk of 0 bytes is shared, and no resource of its own."""
+    """Capacity of a broker in each resource; a disk of 0 bytes is shared, and no resource of its own."""
 
     cores: float = 1.0
     network_bytes_per_s: float = 125e6
@@ -114,7 +114,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What a topic takes of each resource on any broker, in absolute units."""
+    """Demand of a topic for each resource on any broker, in absolute units."""
 
     topic: str
     cores: float = 0.0
