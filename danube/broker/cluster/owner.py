@@ -7,7 +7,7 @@ from danube.broker.cluster.cluster_topics import ClusterTopics, ownership_of
 from danube.metadata.records.catalog import TopicRecord
 from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.storage import StorageRecords
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, TopicNotServedError
 from danube.model.limits.broker import STORAGE_POINTERS_MAX
 from danube.model.topic import DispatchStrategy
 from danube.storage.store import Storage
@@ -119,7 +119,11 @@ class TopicOwner:
     async def release(self, record: TopicRecord, stop: Stop) -> None:
         """Release a topic, so that another broker can own it; `stop` ends its service. Raises as its storage does."""
         if isinstance(self._storage, SharedStorage) and self._is_shared(record):
-            await self._storage.release(record.topic_id, stop)
+            try:
+                await self._storage.release(record.topic_id, stop)
+            except TopicNotServedError:  # it is in a journal of this broker from before: it has to be in the newest
+                await self._storage.acquire([record.topic_id], lambda one: self._is_free(one, _nobody_is_gone))
+                await self._storage.release(record.topic_id, stop)
             return
         await stop()
         stored = await self._stored.get(record.topic_id)
