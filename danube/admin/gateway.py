@@ -30,6 +30,7 @@ from danube.model.calls.positions import (
     SubscriptionPosition,
 )
 from danube.model.calls.positions import Connection as TopicConnection
+from danube.model.calls.topic_states import TopicStatesList
 from danube.model.plans.plan import Decision, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
     FailurePolicy,
@@ -139,6 +140,9 @@ class AdminGateway(Protocol):
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
         """A page of topics in full. Raises UnsupportedError for the original's brokers."""
+
+    async def topic_states(self, namespace: str | None) -> TopicStatesList:
+        """Topics of a namespace, or of all, that are not simply served. Raises UnsupportedError for the original's."""
 
     async def create_topic(self, wanted: CreateTopic) -> None:
         """Create a plain topic."""

@@ -29,6 +29,7 @@ from danube.model.calls.positions import (
     SubscriptionPosition,
 )
 from danube.model.calls.stream import FetchFrom
+from danube.model.calls.topic_states import NamedTopicState, TopicStatesList
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import (
     DESCRIBE_NAMES_MAX,
@@ -86,6 +87,9 @@ record(TopicDescription, pb.Topic, topic="name", strategy="dispatch_strategy")
 TOPICS_PAGE = record(
     TopicsPage, pb.DescribeTopicsResponse, next=Rule(name="next_page_token", decode=_cursor, encode=_page_token)
 )
+record(NamedTopicState, pb.NamedTopicState)
+LIST_TOPIC_STATES: Codec[str | None] = single(pb.ListTopicStatesRequest, "namespace", str | None, NAMESPACE_RULE)
+TOPIC_STATES = record(TopicStatesList, pb.ListTopicStatesResponse)
 DESCRIBE_BROKER = Unread(pb.DescribeBrokerRequest)
 BROKER_DESCRIPTION = record(
     BrokerDescription, pb.DescribeBrokerResponse, info=Rule(flat={}), uptime_s="uptime_seconds", is_healthy="healthy"

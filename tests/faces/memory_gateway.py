@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from danube.admin.gateway import AdminGateway, AuditLogPlace, Connection, SystemRecord
 from danube.admin.target import DEFAULT_ENDPOINT, Connect, Target
-from danube.model.calls import admin, positions
+from danube.model.calls import admin, positions, topic_states
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -26,6 +26,7 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.limits.broker import CONNECTIONS_SHOWN_MAX
+from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import (
     Decision,
     Impact,
@@ -99,6 +100,7 @@ _OURS_ALONE = frozenset(
         "system_records",
         "topic_connections",
         "topic_policies",
+        "topic_states",
         "transfer_leadership",
     }
 )
@@ -265,6 +267,12 @@ class MemoryGateway:
         following = admin.DescribeCursor(topic=page[-1].name) if len(page) < len(rest) else None
         described = (described_topic(topic, self._broker_id, self.cluster.limits(topic)) for topic in page)
         return admin.TopicsPage(topics=tuple(described), next=following)
+
+    async def topic_states(self, namespace: str | None) -> topic_states.TopicStatesList:
+        found = [one for one in self.cluster.by_name() if namespace in {None, one.name.namespace}]
+        states = [(one.name, one.state.state) for one in found if one.state.state is not OwnershipState.SERVED]
+        topics = tuple(topic_states.NamedTopicState(topic=name, state=state) for name, state in states)
+        return topic_states.TopicStatesList(topics=topics, topic_count=len(topics))
 
     async def create_topic(self, wanted: admin.CreateTopic) -> None:
         self._create(wanted.topic, [wanted.topic], wanted)

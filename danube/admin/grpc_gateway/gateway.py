@@ -36,6 +36,7 @@ from danube.model.calls.positions import (
     SubscriptionPosition,
 )
 from danube.model.calls.positions import Connection as TopicConnection
+from danube.model.calls.topic_states import TopicStatesList
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -186,6 +187,10 @@ class GrpcGateway:
         at = wanted.topics[0] if len(wanted.topics) == 1 else None  # several may have several brokers: one by one then
         act, path = "tell lag and consumers", f"{_INSPECTION}/DescribeTopics"
         return await self._ours(act, path, control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE, at=at)
+
+    async def topic_states(self, namespace: str | None) -> TopicStatesList:
+        act, path = "tell states of topics", f"{_INSPECTION}/ListTopicStates"
+        return await self._ours(act, path, control.LIST_TOPIC_STATES, namespace, control.TOPIC_STATES)
 
     async def create_topic(self, wanted: CreateTopic) -> None:
         await self._create(f"{TOPICS}/CreateTopic", messages.CREATE_TOPIC, wanted, wanted.topic)

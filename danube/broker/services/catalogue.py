@@ -157,6 +157,7 @@ ADMIN_CALLS: Calls = {
         "DescribeTopics": _TOPIC.later(
             READ, control.DESCRIBE_TOPICS, lambda c: c.descriptions.topics, control.TOPICS_PAGE
         ),
+        "ListTopicStates": _TOPICS.now(READ, control.LIST_TOPIC_STATES, lambda c: c.states.list, control.TOPIC_STATES),
         "DescribeBroker": _BROKER.now(
             READ, control.DESCRIBE_BROKER, lambda c: lambda _: c.brokers.describe(), control.BROKER_DESCRIPTION
         ),

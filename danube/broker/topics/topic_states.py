@@ -1,13 +1,15 @@
 """States of topics, as administrators see them: served, on the move, or why not."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from heapq import nsmallest
 
 from danube.broker.cluster.cluster_topics import ClusterTopics
 from danube.broker.topics.topic_directory import TopicDirectory
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.admin import TopicMove, TopicState, UnservedTopics
-from danube.model.limits.moves import MOVES_SHOWN_MAX, UNSERVED_SHOWN_MAX
+from danube.model.calls.topic_states import NamedTopicState, TopicStatesList
+from danube.model.limits.moves import MOVES_SHOWN_MAX, STATES_LISTED_MAX, UNSERVED_SHOWN_MAX
 from danube.model.ownership import OwnershipState, StorageMode
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 
@@ -56,7 +58,7 @@ class TopicStates:
         """Owner of a topic, decimal digits; empty for none."""
         return str(self._topics.owner_of(record) or "")
 
-    def unserved(self) -> list[TopicRecord]:
+    def unserved(self) -> Sequence[TopicRecord]:
         """Topics that no other broker can tell more of than this one: nobody serves them now."""
         return [one for one in self._cluster or () if self.is_unserved(one)]
 
@@ -66,6 +68,17 @@ class TopicStates:
             return False
         is_own = self._topics.owner_of(record) == self._cluster.own_id
         return is_own or self._cluster.state(record) not in _OWNED
+
+    def list(self, namespace: str | None) -> TopicStatesList:
+        """Topics of a namespace, or of all, that nobody serves or that move."""
+        cluster = self._cluster
+        if cluster is None:
+            return TopicStatesList()
+        states = ((cluster.state(one), one.name) for one in cluster if namespace in {None, one.name.namespace})
+        found = [(name, state) for state, name in states if state is not OwnershipState.SERVED]
+        listed = nsmallest(STATES_LISTED_MAX, found)
+        topics = tuple(NamedTopicState(topic=name, state=state) for name, state in listed)
+        return TopicStatesList(topics=topics, topic_count=len(found))
 
     def reasons(self) -> tuple[UnservedTopics, ...]:
         """Reasons why topics of users are not served, those of the most topics first; moves are none."""

@@ -50,3 +50,5 @@ MOVES_SHOWN_MAX = 20
 """Topics on the move that the status of a cluster names; the rest is counted."""
 UNSERVED_SHOWN_MAX = 20
 """Reasons why topics are not served that the status of a cluster gives."""
+STATES_LISTED_MAX = 10_000
+"""Topics that one call lists because nobody serves them, or because they move."""

@@ -27,6 +27,28 @@ FSYNC: Durability
 INTERVAL: Durability
 OS: Durability
 
+class ListTopicStatesRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class ListTopicStatesResponse(_message.Message):
+    __slots__ = ("topics", "topic_count")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_COUNT_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[NamedTopicState]
+    topic_count: int
+    def __init__(self, topics: _Optional[_Iterable[_Union[NamedTopicState, _Mapping[str, object]]]] = ..., topic_count: _Optional[int] = ...) -> None: ...
+
+class NamedTopicState(_message.Message):
+    __slots__ = ("topic", "state")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    state: str
+    def __init__(self, topic: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
 class DescribeTopicsRequest(_message.Message):
     __slots__ = ("namespace", "topics", "page_size", "page_token")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]

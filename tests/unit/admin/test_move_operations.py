@@ -30,6 +30,14 @@ async def test_a_topic_that_nobody_serves_is_described_without_numbers(gateway: 
     assert shown["subscriptions"] == ["audit", "billing"]
 
 
+async def test_topics_are_listed_with_their_states(gateway: MemoryGateway) -> None:
+    gateway.cluster.topics[str(ORDERS)].state = TopicState(state=OwnershipState.WAITING, reason=WAITS)
+    listed = (await asked(gateway, "list_topics", namespace="default"))["topics"]
+    assert {each["name"]: each["state"] for each in listed if each["state"] != "served"} == {str(ORDERS): "waiting"}
+    gateway.is_original = True
+    assert {each["state"] for each in (await asked(gateway, "list_topics"))["topics"]} == {None}
+
+
 async def test_a_topic_on_the_move_is_described_with_its_next_broker_and_how_far_it_has_come(
     gateway: MemoryGateway,
 ) -> None:

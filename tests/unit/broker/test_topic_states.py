@@ -49,6 +49,7 @@ async def test_a_topic_that_waits_for_its_broker_is_described_with_the_reason(ne
     assert named.state is not None
     assert (named.state.reason, named.state.target_broker_id) == (reason, None)
     assert state_of(described[EVENTS]) is OwnershipState.SERVED
+    assert await listed_of(second) == [(ORDERS, OwnershipState.WAITING)]
     told = await cluster_of(second)
     assert (told.storage_mode, told.move_count) == (StorageMode.LOCAL, 0)
     assert told.unserved == (UnservedTopics(state=OwnershipState.WAITING, reason=reason, topics=1),)
@@ -142,6 +143,13 @@ async def moving(cell: Cell, operation: str, **arguments: Any) -> Plan:
 async def cluster_of(cell: Cell) -> ClusterDescription:
     answer = await cell.admin.call("/danube.control.Cluster/DescribeCluster", b"")
     return control_messages.CLUSTER_DESCRIPTION.decode(answer)
+
+
+async def listed_of(cell: Cell) -> list[tuple[TopicName, OwnershipState]]:
+    """Topics of the namespace default that are not simply served."""
+    request = control_messages.LIST_TOPIC_STATES.encode("default")
+    answer = await cell.admin.call("/danube.control.Inspection/ListTopicStates", request)
+    return [(each.topic, each.state) for each in control_messages.TOPIC_STATES.decode(answer).topics]
 
 
 def state_of(topic: TopicDescription) -> OwnershipState | None:

@@ -62,7 +62,7 @@ WAYS = (
             Step("list_brokers", "Call list_brokers: is each broker active, and how many are there?"),
             Step("cluster_status", "Call cluster_status: who leads, who votes, does the broker take messages?"),
             Step("get_cluster_balance", "Call get_cluster_balance: is the load spread evenly?"),
-            Step("list_topics", "Call list_topics: is any topic without a broker?"),
+            Step("list_topics", "Call list_topics: is any topic not served?"),
             Step("analyze_consumer_lag", "Call analyze_consumer_lag: do any subscriptions fall behind?"),
             Step("get_recommendations", "Call get_recommendations and weigh what it says."),
         ),

@@ -1,6 +1,7 @@
 """topics.*"""
 
 import asyncio
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -97,8 +98,9 @@ class TopicRow(Result):
     """One topic, or one partition."""
 
     name: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that serves it; empty when none does.")
+    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
     delivery: str = Field(description="`Reliable` or `NonReliable`.")
+    state: OwnershipState | None = Field(description="As describe_topic tells it; null is not known.")
 
 
 class TopicList(PageResult):
@@ -192,7 +194,18 @@ class TopicCreated(Result):
 async def _list(call: Call, params: ListTopicsParams) -> TopicList:
     infos = sorted(await _infos(call, params), key=lambda info: str(info.topic))
     page, cursor = page_of(infos, lambda info: str(info.topic), params)
-    return TopicList(total=len(infos), next_cursor=cursor, topics=[_row(info) for info in page])
+    states = await _states(call, params.namespace)
+    return TopicList(total=len(infos), next_cursor=cursor, topics=[_row(info, states) for info in page])
+
+
+async def _states(call: Call, namespace: str | None) -> Mapping[TopicName, OwnershipState] | None:
+    """States of topics that are not simply served; None where the broker does not tell, or lists only some."""
+    try:
+        found = await call.gateway.topic_states(namespace)
+    except UnsupportedError:
+        return None
+    is_whole = len(found.topics) == found.topic_count
+    return {each.topic: each.state for each in found.topics} if is_whole else None
 
 
 async def _infos(call: Call, params: ListTopicsParams) -> list[TopicInfo]:
@@ -203,8 +216,13 @@ async def _infos(call: Call, params: ListTopicsParams) -> list[TopicInfo]:
     return [info for namespace in await call.gateway.namespaces() for info in await call.gateway.topics(namespace)]
 
 
-def _row(info: TopicInfo) -> TopicRow:
-    return TopicRow(name=str(info.topic), broker_id=info.broker_id or "", delivery=DELIVERY[info.strategy])
+def _row(info: TopicInfo, states: Mapping[TopicName, OwnershipState] | None) -> TopicRow:
+    return TopicRow(
+        name=str(info.topic),
+        broker_id=info.broker_id or "",
+        delivery=DELIVERY[info.strategy],
+        state=states.get(info.topic, OwnershipState.SERVED) if states is not None else None,
+    )
 
 
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:

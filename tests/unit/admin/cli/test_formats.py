@@ -55,7 +55,7 @@ def without_log(data: object) -> object:
             ["brokers", "list"],
             {"broker_id", "broker_status", "broker_addr", "broker_role", "admin_addr", "metrics_addr"},
         ),
-        (["topics", "list"], {"name", "broker_id", "delivery"}),
+        (["topics", "list"], {"name", "broker_id", "delivery", "state"}),  # the last one is ours
     ],
 )
 def test_a_listing_is_an_array_of_objects_as_in_the_original(words: list[str], first: set[str], admin: Admin) -> None:
@@ -132,7 +132,7 @@ def test_nothing_is_cut_however_narrow_the_screen(screen: Screen) -> None:
 
 def test_a_pipe_gets_one_line_a_row(admin: Admin) -> None:
     lines = admin("topics", "list").out.splitlines()
-    assert lines[0].split() == ["NAME", "BROKER", "ID", "DELIVERY"]
+    assert lines[0].split() == ["NAME", "BROKER", "ID", "DELIVERY", "STATE"]
     assert [line.split()[0] for line in lines[1:]] == [
         "/default/events-part-0",
         "/default/events-part-1",

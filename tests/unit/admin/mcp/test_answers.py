@@ -88,7 +88,7 @@ async def test_a_long_list_that_is_no_listing_is_cut_and_counted(crowded: Memory
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3_000), max_size=60))
 def test_no_names_make_an_answer_too_large_or_lose_a_row(names: list[str]) -> None:
-    rows = [TopicRow(name=name, broker_id="1", delivery="Reliable") for name in sorted(names)]
+    rows = [TopicRow(name=name, broker_id="1", delivery="Reliable", state=None) for name in sorted(names)]
     answer = answer_of(operation_of("list_topics"), TopicList(total=len(rows), topics=rows))
     content = answer.structured_content
     assert size_of(answer) <= MCP_ANSWER_BYTES_MAX
