@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from danube.model.plans.durability import Durability
+from lab.cluster import judge as cluster
 from lab.folders.trials import FolderTrial
 from lab.kernel.chance import seeded
 from lab.kernel.judge import Violation, check, what_must_work_works
@@ -20,7 +21,7 @@ from lab.storage.world import plan_settings, plan_world
 from lab.takeover.judge import JudgedRun
 
 POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE, SHARED = "power-cuts", "kills", "late-syncs", "damage", "shared"
-FOLDERS, RAFT, SHARED_LOG = "folders", "raft", "shared-log"
+FOLDERS, RAFT, SHARED_LOG, CLUSTER = "folders", "raft", "shared-log", "cluster"
 _WEAK = (Durability.INTERVAL, Durability.OS)
 
 
@@ -86,6 +87,13 @@ def simulate_shared_log(seed: int) -> Outcome:
     return _outcome(SHARED_LOG, seed, "members of a shared log agree", seen.violations, [])
 
 
+def simulate_cluster(seed: int) -> Outcome:
+    """Have whole brokers move topics, die, sleep and be cut off, over a shared folder or disks of their own."""
+    settings = plan_settings(seeded(f"storage of cluster {seed}"), Durability.FSYNC, is_full=False)
+    seen = cluster.simulate(seed, settings)
+    return _outcome(CLUSTER, seed, "topics that move lose nothing, and are served", seen.faults, seen.happened)
+
+
 def _outcome(kind: str, seed: int, promise: str, faults: Sequence[str], story: Sequence[str]) -> Outcome:
     return Outcome(kind, seed, [], story, _violations(promise, faults))
 
@@ -103,6 +111,7 @@ KINDS: dict[str, Simulate] = {
     FOLDERS: simulate_folders,
     RAFT: simulate_raft,
     SHARED_LOG: simulate_shared_log,
+    CLUSTER: simulate_cluster,
 }
 """By name. The first three have failing, full and slow disks and clocks that jump, too."""
 

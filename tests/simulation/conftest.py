@@ -8,14 +8,15 @@ import pytest
 from tests.plugins.seeds import seeds_of
 
 _FAST_SEEDS = 8
-"""Seeds of a run that `make check` takes."""
+"""Seeds of a run that `make check` takes, unless a module has its own `FAST_SEEDS`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         seeds = seeds_of(metafunc.config)
-        slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[_FAST_SEEDS:]]
-        metafunc.parametrize("seed", [*seeds[:_FAST_SEEDS], *slow])
+        fast = getattr(metafunc.module, "FAST_SEEDS", _FAST_SEEDS)
+        slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[fast:]]
+        metafunc.parametrize("seed", [*seeds[:fast], *slow])
 
 
 @pytest.fixture(autouse=True)

@@ -2,17 +2,18 @@
 
 A sabotage that no seed finds means that the simulation, or the rule, is worth nothing. When what runs in a simulation
 changes, the seeds may, and as a rule one close by finds it; `python -m tests.simulation.sabotages` (and
-`folder_sabotages`) looks for them anew.
+`folder_sabotages`, `cluster_sabotages`) looks for them anew.
 """
 
 import pytest
 
 from lab.simulation import KINDS, POWER_CUTS
+from tests.simulation.cluster_sabotages import CLUSTER_SABOTAGES
 from tests.simulation.folder_sabotages import FOLDER_SABOTAGES
 from tests.simulation.sabotage import Sabotaged, is_noticed
 from tests.simulation.sabotages import SABOTAGES, is_found
 
-ALL = [*SABOTAGES, *FOLDER_SABOTAGES]
+ALL = [*SABOTAGES, *FOLDER_SABOTAGES, *CLUSTER_SABOTAGES]
 
 RULES = range(1, 8)
 
