@@ -21,7 +21,7 @@ class Topic:
 
 
 class History:
-    """What was seen, and what of it was wrong."""
+    """Events of a run, and the faults that the judges found in them."""
 
     def __init__(self) -> None:
         self.happened: list[str] = []

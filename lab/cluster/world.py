@@ -31,7 +31,7 @@ _TICK_S = 0.25
 
 
 class World:
-    """What outlives the brokers, and the brokers of the moment."""
+    """Parts that outlive the brokers, and the brokers of the moment."""
 
     def __init__(self, chance: random.Random, settings: StorageSettings) -> None:
         self.chance = chance
@@ -42,7 +42,7 @@ class World:
         self.sequence = Sequence(self.history.owner_changed)
         self.brokers: dict[int, SimBroker] = {}
         self.machines: list[Machine] = []
-        """Of all lives."""
+        """History of all lives."""
         self.begun: set[int] = set()
         """Brokers that have opened their storage before."""
         self._shared = SimDisk(chance.getrandbits(32))
