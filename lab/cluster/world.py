@@ -42,7 +42,7 @@ class World:
         self.sequence = Sequence(self.history.owner_changed)
         self.brokers: dict[int, SimBroker] = {}
         self.machines: list[Machine] = []
-        """History of all lives."""
+        """Machines of all lives."""
         self.begun: set[int] = set()
         """Brokers that have opened their storage before."""
         self._shared = SimDisk(chance.getrandbits(32))

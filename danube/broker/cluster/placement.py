@@ -205,6 +205,9 @@ class Placement:
         except DanubeError as error:
             _log.warning("%s could not be released, which is tried again: %s", record.name, error)
             await sleep_for(self._clock, PLACEMENT_RETRY_S)
+        except Exception:
+            _log.exception("the release of %s met a fault of its own, and is tried again", record.name)
+            await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
         finally:
             self._releasing.discard(record.topic_id)
             self._reconciler.wake()
@@ -217,6 +220,9 @@ class Placement:
             _log.info("%s is served here now, with its log", record.name)
         except DanubeError as error:
             await self._copy_failed(record, error)
+        except Exception:
+            _log.exception("carrying the log of %s here met a fault of its own, and is tried again", record.name)
+            self._failures[record.topic_id] = 0, self._clock.monotonic_s() + CARRY_RETRY_S_MAX
         finally:
             self._copying.discard(record.topic_id)
             self._reconciler.wake()

@@ -26,7 +26,7 @@ class Reconciler:
         self._wake.set()
 
     async def run(self) -> None:
-        """Reconcile for ever, one at a time. Any error but a DanubeError ends it."""
+        """Reconcile for ever, one at a time. After an error, a fault of its own too, it is tried again."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -34,5 +34,9 @@ class Reconciler:
                 await self._reconcile()
             except DanubeError as error:
                 _log.warning("%s, which is tried again: %s", self._trouble, error)
-                await sleep_for(self._clock, CLUSTER_RETRY_S)
-                self._wake.set()
+            except Exception:
+                _log.exception("%s, by a fault of its own, and it is tried again", self._trouble)
+            else:
+                continue
+            await sleep_for(self._clock, CLUSTER_RETRY_S)
+            self._wake.set()

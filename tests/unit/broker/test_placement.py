@@ -33,7 +33,9 @@ from danube.model.errors import (
 )
 from danube.model.plans.plan import Effect, Plan
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
+from danube.storage.journal.folder import Fence
 from danube.testing.in_process_broker import Cell
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.wire import admin_messages, control_messages
@@ -472,3 +474,28 @@ async def test_a_log_that_the_metadata_is_too_old_to_know_stays_on_the_disk(netw
         (folder / "0000000001.manifest").touch()
     await first.broker.moves._topics._owner.sweep_strange(first.broker.moves._topics.cluster)
     assert [await is_removed(folder) for folder in folders] == [True, False]
+
+
+def fence_all(folder: Path, broker_id: int) -> None:
+    for path in (folder / "journals").iterdir():
+        Fence(LocalDisk(folder), f"journals/{path.name}").put_up(broker_id)
+
+
+async def test_a_topic_in_an_older_journal_of_its_owner_is_released_all_the_same(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ORDERS, first)
+    await published(first, ORDERS, 3)
+    await first.client.subscribe(ORDERS, "s")
+    target = await network.id_of(second)
+    await network.stop("b")
+    await asyncio.to_thread(fence_all, network.folder / "shared", target)
+    await network.stop("a")
+    records = Records(network.meta_store.store)
+    record = await records.topic(ORDERS)
+    assert record is not None
+    assert await records.assign([(record, target)]) == 1
+    await shared(network, "a")  # in a new journal, and still the owner of what is in the old one
+    second = await shared(network, "b")
+    await until(lambda: is_served(second, ORDERS))
+    await published(second, ORDERS, 1, first=3)
+    assert await received(second, ORDERS, 1) == numbers(3, 4)

@@ -10,7 +10,6 @@ from danube.metadata.cluster.reconcile import Reconciler
 from danube.model.errors import MetadataError
 from danube.model.limits.metadata import CLUSTER_RETRY_S
 from danube.runtime.tasks import TaskScope
-from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock, settle
 
 
@@ -20,6 +19,7 @@ class Store:
     def __init__(self) -> None:
         self.looks = 0
         self.failures = 0
+        self.failure: Exception = MetadataError("no majority")
         self.answers = asyncio.Event()
         self.answers.set()
 
@@ -28,7 +28,7 @@ class Store:
         await self.answers.wait()
         if self.failures:
             self.failures -= 1
-            raise MetadataError("no majority")
+            raise self.failure
 
 
 @pytest.fixture
@@ -82,12 +82,11 @@ async def test_what_failed_is_tried_again_after_a_while_until_it_is_done(
     assert caplog.messages == ["this cannot be had, which is tried again: no majority"] * 2
 
 
-async def test_an_error_of_ours_is_not_tried_again(clock: SimClock) -> None:
-    async def wrong() -> None:
-        raise KeyError("a mistake")
-
-    reconciler = Reconciler(clock, wrong, "this cannot be had")
+async def test_a_fault_of_our_own_is_logged_with_its_traceback_and_tried_again(
+    clock: SimClock, store: Store, reconciler: Reconciler, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.failures, store.failure = 1, KeyError("a mistake")
     reconciler.wake()
-    with pytest.raises(KeyError):
-        async with asyncio.timeout(PATIENCE_S):
-            await reconciler.run()
+    await clock.run_for(2 * CLUSTER_RETRY_S)
+    assert store.looks == 2
+    assert [record.exc_info is not None for record in caplog.records] == [True]
