@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,6 @@ from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
 from danube.metadata.records.record_format import decode_topic
 from danube.metadata.records.storage import StorageRecords
-from danube.model.calls.admin import ActivateBroker, UnloadBroker, UnloadedBroker
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry
 from danube.model.calls.client import LookupKind
 from danube.model.errors import (
@@ -31,14 +29,13 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.plans.plan import Effect, Plan
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.journal.folder import Fence
 from danube.testing.in_process_broker import Cell
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.wire import admin_messages, control_messages
+from danube.wire import control_messages
 from tests.unit.broker.network import Network, is_served, until
 
 ORDERS = TopicName("default", "orders")
@@ -379,76 +376,6 @@ async def topic_id_of(network: Network, name: TopicName) -> int:
 
 async def is_removed(path: Path) -> bool:
     return not path.exists()  # noqa: ASYNC240 - a moment, in a test
-
-
-async def test_a_topic_and_a_broker_are_unloaded_by_the_original_s_calls(network: Network) -> None:
-    first, second = await shared(network, "a"), await shared(network, "b")
-    await network.put(ORDERS, first)
-    await first.admin.call("/danube_admin.TopicAdmin/UnloadTopic", admin_messages.TOPIC.encode(ORDERS))
-    await until(lambda: is_served(second, ORDERS))
-    wanted = UnloadBroker(broker_id=str(await network.id_of(second)), dry_run=True)
-    assert await unload(first, wanted) == UnloadedBroker(started=False, total=1, pending=1)
-    assert await unload(first, replace(wanted, dry_run=False)) == UnloadedBroker(started=True, total=1, pending=1)
-    await until(lambda: is_served(first, ORDERS))
-    assert await statuses(first) == ["active", "drained"]
-    active = ActivateBroker(broker_id=wanted.broker_id)
-    await first.admin.call("/danube_admin.BrokerAdmin/ActivateBroker", admin_messages.ACTIVATE_BROKER.encode(active))
-
-    async def are_active() -> bool:
-        return await statuses(first) == ["active", "active"]
-
-    await until(are_active)
-
-
-async def test_moves_that_cannot_be_are_refused_with_the_reason(network: Network) -> None:
-    first = await shared(network, "a")
-    await network.put(ORDERS, first)
-    own = str(await network.id_of(first))
-    for operation, arguments, said in (
-        ("unload_topic", {"topic": str(EVENTS)}, "there is no topic"),
-        ("unload_topic", {"topic": str(ORDERS)}, "no other broker that takes topics"),
-        ("unload_topic", {"topic": str(ORDERS), "broker_id": own}, "nothing to move"),
-        ("unload_topic", {"topic": str(ORDERS), "broker_id": "7"}, "no broker 7 that runs"),
-        ("unload_broker", {"broker_id": own}, "no other broker takes topics"),
-        ("unload_broker", {"broker_id": "7"}, "no broker 7 that runs"),
-        ("unload_broker", {"broker_id": "x"}, "cannot be planned"),
-        ("activate_broker", {"broker_id": "7"}, "no broker 7 that runs"),
-    ):
-        with pytest.raises(DanubeError, match=said):
-            await first.admin.apply(await moved(first, operation, arguments))
-
-
-async def test_a_move_by_a_plan_says_what_moves_and_where_and_is_refused_once_it_is_old(network: Network) -> None:
-    first, second = await shared(network, "a"), await shared(network, "b")
-    await network.put(ORDERS, first)
-    plan = await first.admin.plan("unload_topic", effect=Effect.MOVE, topic=str(ORDERS))
-    ids = [await network.id_of(cell) for cell in (first, second)]
-    assert f"/default/orders: broker {ids[0]} to {ids[1]}, 0 bytes." in plan.impact.changes
-    await assign(network, ORDERS, second)
-    await until(lambda: is_served(second, ORDERS))
-    await until(lambda: knows_owner(first, ORDERS))
-    with pytest.raises(DanubeError):
-        await first.admin.apply(plan)
-
-
-async def moved(cell: Cell, operation: str, arguments: dict[str, str]) -> Plan:
-    values: dict[str, Any] = dict(arguments)
-    return await cell.admin.plan(operation, effect=Effect.MOVE, **values)
-
-
-async def knows_owner(cell: Cell, name: TopicName) -> bool:
-    return (await cell.client.lookup(name)).kind is LookupKind.REDIRECT
-
-
-async def unload(cell: Cell, wanted: UnloadBroker) -> UnloadedBroker:
-    answer = await cell.admin.call(
-        "/danube_admin.BrokerAdmin/UnloadBroker", admin_messages.UNLOAD_BROKER.encode(wanted)
-    )
-    return admin_messages.BROKER_UNLOADED.decode(answer)
-
-
-async def statuses(cell: Cell) -> list[str]:
-    return sorted(info.status for info in await cell.admin.brokers())
 
 
 async def test_a_broker_that_is_behind_takes_no_topic_from_one_that_runs(network: Network) -> None:
