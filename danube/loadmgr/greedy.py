@@ -72,10 +72,10 @@ def _swap_gain(state: ClusterState, there: Step, back: Step, goal: Goal, mean: f
 
 def _pairs(state: ClusterState) -> Iterator[tuple[int, int]]:
     """Busy brokers with idle ones, the furthest apart first."""
-    by_score = sorted(state.places, key=lambda broker_id: (state.scores[broker_id], broker_id))
-    targets = [each for each in by_score if state.places[each].takes_topics][:PLAN_TARGETS_MAX]
+    takers = [broker_id for broker_id, place in state.places.items() if place.takes_topics]
+    by_score = sorted(takers, key=lambda broker_id: (state.scores[broker_id], broker_id))
     for source in by_score[::-1][:PLAN_SOURCES_MAX]:
-        for target in targets:
+        for target in by_score[:PLAN_TARGETS_MAX]:
             if state.scores[source] > state.scores[target]:
                 yield source, target
 

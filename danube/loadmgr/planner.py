@@ -84,8 +84,8 @@ def plan(places: Sequence[Place], topics: Sequence[PlacedTopic], goal: Goal) -> 
     end = ClusterState(places, topics, goal.strategy)
     for name, target in steps:
         end.move(name, target)
-    if not steps:
-        verdict = Verdict.STUCK
+    if not steps or end.imbalance().cv >= before.cv:
+        steps, end, verdict = [], state, Verdict.STUCK
     else:
         verdict = Verdict.PLANNED if end.imbalance().cv < goal.target_cv else Verdict.IMPROVED
     return _planned(state, end, verdict, steps)

@@ -18,7 +18,7 @@ from danube.model.records.audit import (
     verify,
 )
 
-VALUES = st.none() | st.integers() | st.text(max_size=5)
+VALUES = st.none() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5)
 TEXTS = st.text(max_size=8)
 CALLERS = st.builds(Caller, who=TEXTS, face=st.sampled_from(Face), client=TEXTS)
 ENTRIES = st.builds(

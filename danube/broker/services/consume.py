@@ -66,7 +66,7 @@ def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
     An error would surface in the application, which can do nothing about it.
     """
     topic = context.topics.find(str(name))
-    if topic is None and not context.topics.is_unloaded(name):
+    if topic is None and not context.topics.is_unloaded(name) and context.topics.find_remote(name) is None:
         raise AcknowledgeError(f"error acknowledging message: there is no topic {name} on this broker")
     return topic
 
