@@ -16,7 +16,7 @@ from lab.metadata.servers import SERVERS
 from tests.cluster.following import Application
 from tests.cluster.seeing import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(300)]
 
 SOME = 20
 """Messages that are published and received before and after."""
