@@ -120,14 +120,15 @@ class BrokerRegistry:
         self._registered.set()
 
     def _is_anothers(self, own: BrokerRegistration) -> bool:
-        """True if another start of this broker has registered since this one did.
+        """True if another start of this broker has registered since this one did, under a younger lease.
 
-        One's own may come twice: a put whose outcome was unknown is made again, and the first may arrive last.
+        One's own may come twice: a put whose outcome was unknown is made again, and the first may arrive last. The put
+        of a former start may arrive last, too; its lease is older than the one of this start, and it is put over.
         """
-        seen, (_lease, revision) = self._seen.get(own.broker_id), self._put
+        seen, (lease_id, revision) = self._seen.get(own.broker_id), self._put
         if seen is None or not revision or seen.revision <= revision:
             return False
-        return seen.registration.start_id != own.start_id
+        return seen.registration.start_id != own.start_id and seen.lease_id > lease_id
 
     def _is_due(self, own: BrokerRegistration, lease_id: int) -> bool:
         """True if the others do not see this broker, or only until a lease of before runs out."""

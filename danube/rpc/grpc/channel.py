@@ -195,6 +195,9 @@ def _error(address: str, code: grpc.StatusCode, details: str | None, metadata: t
         return error_from(_number(code), details or "", error_code)
     if code is grpc.StatusCode.UNAVAILABLE and not (headers or trailers):
         return errors.BrokerUnreachableError(f"cannot reach {address}: {details}")
+    if code is grpc.StatusCode.CANCELLED and not (headers or trailers):
+        # grpc.aio ends the calls under way so when the server stops; a call that this end cancels raises instead.
+        return errors.BrokerUnreachableError(f"{address} ended the call before it answered: {details}")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.DeadlineExceededError(f"no answer from {address} in time")
     if code is grpc.StatusCode.UNIMPLEMENTED:

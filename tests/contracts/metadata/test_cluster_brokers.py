@@ -387,6 +387,20 @@ async def test_a_registration_that_arrives_under_a_lease_of_before_is_made_anew(
     assert place.replaced == 0
 
 
+async def test_a_registration_of_a_former_start_that_arrives_late_ends_no_broker(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock
+) -> None:
+    key, former = keys.registered_broker(1), await store.grant_lease(TTL_S)
+    place = places(1)
+    await place.registry.announce(registration(1, start_id=2))
+    await store.put(key, encode_registration(registration(1, start_id=1)), lease_id=former)
+    await until(clock, lambda: place.registry.find(1) == registration(1, start_id=2))
+    await pass_time(clock, 2)
+    entry = await store.get(key)
+    assert entry is not None
+    assert (place.replaced, entry.lease_id) == (0, place.keeper.lease_id)
+
+
 async def test_a_broker_that_lost_its_lease_is_told_to_end_when_another_has_its_place(
     places: Callable[[int], Place], clock: SimClock
 ) -> None:
