@@ -27,6 +27,7 @@ from danube.storage.damage import with_data_folder
 
 if TYPE_CHECKING:
     from danube.broker.app import Broker
+    from danube.broker.environment import Addresses
 
 _log = logging.getLogger("danube.broker")
 
@@ -205,6 +206,13 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
         is_fenced = broker.fenced.is_set()
         if is_fenced:
             _log.warning("others have taken over the topics of this broker: it starts again, without them")
+            settings = at_addresses(settings, broker.addresses)  # which clients and other brokers know
+
+
+def at_addresses(settings: BrokerSettings, addresses: "Addresses") -> BrokerSettings:
+    """The settings with the ports that a start has picked, in place of port 0."""
+    picked = {"broker_addr": addresses.broker, "admin_addr": addresses.admin, "prom_exporter": addresses.metrics}
+    return settings.model_copy(update=picked)
 
 
 async def _run_until_end(broker: "Broker", settings: BrokerSettings, ready: ReadyFile, stop: asyncio.Event) -> None:

@@ -16,13 +16,13 @@ from lab.metadata.servers import SERVERS
 from tests.cluster.following import Application
 from tests.cluster.seeing import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SOME = 20
 """Messages that are published and received before and after."""
 
 
-@pytest.fixture(scope="module", params=["raft", *SERVERS])
+@pytest.fixture(scope="module", params=["raft", *(pytest.param(name, marks=pytest.mark.nightly) for name in SERVERS)])
 def service(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServiceProcess | None]:
@@ -103,6 +103,7 @@ async def test_an_owner_that_stands_still_comes_back_without_its_topics(
         await application.see(SOME)
     finally:
         owner.resume()
+    await until(cluster.is_whole)  # it starts again, where clients and the other brokers know it
 
 
 async def test_a_broker_is_ended_and_started(cluster: Administration, application: Application) -> None:
