@@ -1,0 +1,1 @@
+"""gRPC over HTTP/2 by an engine of our own."""
