@@ -154,7 +154,7 @@ class Connection(Generic[H]):
     # The peer.
 
     def receive(self, data: bytes, now_s: float) -> list[Event[H]]:
-        """What the peer's bytes mean."""
+        """Events that the peer's bytes cause."""
         if self.failed:
             return []
         if self._rest:
@@ -348,7 +348,7 @@ class Connection(Generic[H]):
             raise ProtocolError(ErrorCode.FRAME_SIZE_ERROR, "a RST_STREAM frame has four bytes")
         self.table.check_not_idle(stream_id)
         stream = self.streams.get(stream_id)
-        self._budget.resets.spend(self._now_s)
+        (self._budget.idle if stream is None else self._budget.resets).spend(self._now_s)
         if stream is not None:
             self._drop(stream)
             self._events.append(StreamReset(stream_id, int.from_bytes(payload, "big"), by_peer=True))

@@ -12,7 +12,7 @@ _TAIL = frames.frame_header(len(OK_TRAILERS), frames.HEADERS, frames.END_HEADERS
 
 
 class Sender:
-    """What one end sends."""
+    """Frames that one end sends."""
 
     def __init__(self) -> None:
         self.output: list[bytes | memoryview] = []

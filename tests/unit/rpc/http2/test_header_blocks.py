@@ -37,7 +37,7 @@ def test_block_that_changes_the_table_is_decoded_each_time_and_empties_the_cache
 
 
 def test_entry_inserted_twice_shifts_the_others() -> None:
-    """What a cache that compares the newest entry and the length takes for no change."""
+    """A cache that compares the newest entry and the length sees no change."""
     decoded = decoder()
     for name in (b"a", b"b"):
         decoded.decode(b"\x40\x01" + name + b"\x01" + name)
