@@ -135,7 +135,7 @@ def timeout_text(timeout_s: float) -> bytes:
 
 
 def _check(fields: list[Field], pseudo: frozenset[bytes]) -> tuple[bool, str]:
-    """Whether there are pseudo fields, and the rule of RFC 9113, 8.2 and 8.3, that is broken."""
+    """Presence of pseudo fields, and the rule of RFC 9113, 8.2 and 8.3, that is broken."""
     seen: set[bytes] = set()
     regular = False
     for name, value in fields:
