@@ -2,6 +2,7 @@
 
 from danube.rpc.carrier import Carrier, CarrierOptions, CarrierServer, Channel, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.http2.carrier import Http2Carrier
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 
@@ -17,7 +18,8 @@ class CarrierNetwork:
 
     def use(self, options: CarrierOptions) -> None:
         """Choose the carrier's bounds, before anything else."""
-        self._carrier = MemoryCarrier(SystemClock(), options) if self.kind == "memory" else self._grpc(options)
+        makers = {"memory": MemoryCarrier, "grpc": GrpcCarrier, "http2": Http2Carrier}
+        self._carrier = makers[self.kind](SystemClock(), options)
 
     @property
     def carrier(self) -> Carrier:
@@ -44,6 +46,3 @@ class CarrierNetwork:
             await channel.close()
         for server in self._servers:
             await server.stop(0)
-
-    def _grpc(self, options: CarrierOptions) -> Carrier:
-        return GrpcCarrier(SystemClock(), options)

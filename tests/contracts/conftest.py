@@ -9,7 +9,7 @@ from tests.contracts.admin_worlds import AdminWorld, admin_world
 from tests.contracts.carrier_network import CarrierNetwork
 
 
-@pytest.fixture(params=["memory", "grpc"])
+@pytest.fixture(params=["memory", "grpc", "http2"])
 async def network(request: pytest.FixtureRequest) -> AsyncIterator[CarrierNetwork]:
     """One carrier of each kind in turn."""
     network = CarrierNetwork(request.param)

@@ -42,6 +42,8 @@ HTTP2_IDLE_FRAMES_PER_S = 2_000.0
 HTTP2_IDLE_FRAMES_FOR_DATA = 4
 """Credit frames that answer one DATA frame."""
 
+HTTP2_BACKLOG = 1_024
+"""Connections that the system completes before they are accepted."""
 HTTP2_CONNECTIONS_MAX = 10_000
 """Connections to one port; one more ends the one that has been without a call for longest."""
 HTTP2_PREFACE_TIMEOUT_S = 10.0

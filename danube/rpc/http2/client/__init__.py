@@ -1,0 +1,1 @@
+"""The asking end: channels, their connections, calls and streams."""

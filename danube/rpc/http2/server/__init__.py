@@ -1,0 +1,1 @@
+"""The serving end: a listening server, its connections, calls and streams."""

@@ -1,0 +1,70 @@
+"""A listening server of the engine."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+
+from danube.model.limits import http2 as limits
+from danube.rpc.http2.server.connection import ServerConnection
+from danube.rpc.http2.server.side import ServerSide
+from danube.runtime.clock import TimerHandle
+
+
+class Http2Server:
+    """Accepts connections, looks at each now and then, and stops them with grace."""
+
+    def __init__(self, address: str, side: ServerSide) -> None:
+        self.address = address
+        self._side = side
+        self._server: asyncio.Server | None = None
+        self._timer: TimerHandle | None = None
+
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Accept connections from now on."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: ServerConnection(self._side),
+            sock=listener,
+            ssl=tls,
+            backlog=limits.HTTP2_BACKLOG,
+        )
+        self._tick_later()
+
+    async def stop(self, grace_s: float) -> None:
+        side = self._side
+        side.stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(side.connections):
+            connection.go_away()
+        if grace_s > 0:
+            await self._wait(grace_s, lambda: side.active == 0)
+        for connection in tuple(side.connections):
+            if connection.is_idle:
+                connection.close()
+            else:
+                connection.cancel_all()
+        await self._wait(limits.HTTP2_CLOSE_S, lambda: not side.connections)
+        for connection in tuple(side.connections):
+            connection.cancel_all()
+        await self._wait(limits.HTTP2_CLOSE_S, lambda: not side.connections)
+
+    async def _wait(self, seconds: float, reached: Callable[[], bool]) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not reached():
+                    await self._side.changed.wait()
+
+    def _tick_later(self) -> None:
+        clock = self._side.clock
+        self._timer = clock.call_at(clock.monotonic_s() + limits.HTTP2_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        now_s = self._side.clock.monotonic_s()
+        for connection in tuple(self._side.connections):
+            connection.tick(now_s)
+        self._tick_later()
