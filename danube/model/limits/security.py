@@ -1,0 +1,32 @@
+"""Bounds of authentication and authorization."""
+
+TOKEN_BYTES_MAX = 8 * 1024
+"""Of one token; a header of HTTP/2 is hardly longer."""
+TOKEN_LEEWAY_S = 60
+"""Seconds for which an expired token still counts, as in the original: clocks differ."""
+TOKEN_SECRET_BYTES_MIN = 32
+"""Of the secret of HS256 (RFC 7518, 3.2)."""
+TOKEN_KEYS_MAX = 32
+"""Keys of tokens at the same time, those of a key set included."""
+TOKEN_CACHE_MAX = 10_000
+"""Verified credentials that are remembered."""
+DECISION_CACHE_MAX = 50_000
+"""Decisions that are remembered until a role or a binding changes."""
+FAILED_ATTEMPTS_MAX = 20
+"""Credentials of one address that may be wrong within FAILED_ATTEMPTS_S; further ones wait without being checked."""
+FAILED_ATTEMPTS_S = 10.0
+FAILED_ADDRESSES_MAX = 10_000
+"""Addresses whose failures are counted; the oldest go first."""
+ROLES_MAX = 1_000
+BINDINGS_MAX = 10_000
+REVOCATIONS_MAX = 10_000
+API_KEYS_MAX = 10_000
+SECURITY_NAME_BYTES_MAX = 256
+"""Of a role, a principal, a binding's id."""
+KEY_SET_BYTES_MAX = 256 * 1024
+"""Of a JSON Web Key Set."""
+KEY_SET_TIMEOUT_S = 10.0
+KEY_SET_REFRESH_S = 300.0
+"""Seconds between two reads of a key set from its URL."""
+CERTIFICATE_CHECK_S = 10.0
+"""Seconds between two looks at the files of certificates."""

@@ -1,0 +1,1 @@
+"""Identities, what they are allowed, and what proves them."""

@@ -1,0 +1,148 @@
+"""Authorization rules: default deny, and a decision that names the binding that made it. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from danube.model.plans.plan import Effect
+from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
+from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
+
+_PARTITION = re.compile(r"-part-\d+$")
+_BUILT_IN = {role.name: role for role in SYSTEM_ROLES}
+_MANAGES = frozenset(
+    {
+        Permission.MANAGE_BROKER,
+        Permission.MANAGE_CLUSTER,
+        Permission.MANAGE_NAMESPACE,
+        Permission.MANAGE_SCHEMA,
+        Permission.MANAGE_TOPIC,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Object of a call: the cluster, a namespace, or a topic in its namespace."""
+
+    namespace: str = ""
+    topic: str = ""
+    """Such as `/default/orders`."""
+
+    def __str__(self) -> str:
+        return self.topic or (f"namespace {self.namespace}" if self.namespace else "the cluster")
+
+    def is_within(self, binding: Binding) -> bool:
+        """Tell whether a binding's scope holds this object."""
+        if binding.scope is BindingScope.CLUSTER:
+            return True
+        if binding.scope is BindingScope.NAMESPACE:
+            return bool(self.namespace) and binding.resource_name == self.namespace
+        return bool(self.topic) and binding.resource_name in {self.topic, self.partitioned}
+
+    @property
+    def partitioned(self) -> str:
+        """The topic whose partition this is; the topic itself where it is none."""
+        return _PARTITION.sub("", self.topic)
+
+
+CLUSTER = Target()
+
+
+def topic_target(topic: str) -> Target:
+    """The target of a topic such as `/default/orders`; a partition has the bindings of its topic."""
+    return Target(topic.removeprefix("/").partition("/")[0], topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Answer to "may this principal do that", with its reason."""
+
+    allowed: bool
+    reason: str
+    binding: Binding | None = None
+    nearest: Binding | None = None
+    """Of a refusal: a binding that grants the permission elsewhere, or another permission here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Roles and bindings as they stand, and the names that pass every check."""
+
+    roles: Mapping[str, Role]
+    bindings: Mapping[PrincipalName, tuple[Binding, ...]]
+    super_admins: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, roles: Iterable[Role], bindings: Iterable[Binding], super_admins: Iterable[str] = ()) -> "Rules":
+        """The rules of these records; built-in roles are always there and never replaced."""
+        by_principal: dict[PrincipalName, tuple[Binding, ...]] = {}
+        for binding in bindings:
+            by_principal[binding.principal] = (*by_principal.get(binding.principal, ()), binding)
+        return cls({**{role.name: role for role in roles}, **_BUILT_IN}, by_principal, frozenset(super_admins))
+
+    def decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> Decision:
+        """Decide about a call of this permission and effect to the target."""
+        if beyond := _beyond_scope(principal, permission, effect):
+            return Decision(allowed=False, reason=beyond)
+        if principal.id.kind is PrincipalKind.BROKER:
+            return Decision(allowed=True, reason="a broker of the cluster")
+        if principal.id.name in self.super_admins:
+            return Decision(allowed=True, reason="named in auth.super_admins")
+        wanted = _enough(permission, effect)
+        held = self.bindings.get(principal.id, ())
+        for binding in held:
+            if target.is_within(binding) and self.granted(binding) & wanted:
+                return Decision(allowed=True, reason=f"granted by binding {binding}", binding=binding)
+        nearest = self._nearest(held, wanted, target)
+        hint = f"; nearest is binding {nearest}" if nearest else ""
+        reason = f"no binding grants {permission} on {target} to {principal}{hint}"
+        return Decision(allowed=False, reason=reason, nearest=nearest)
+
+    def sees(self, principal: Principal, target: Target) -> bool:
+        """Tell whether any binding reaches the target or something within it: names without a grant stay unseen."""
+        if principal.id.kind is PrincipalKind.BROKER or principal.id.name in self.super_admins:
+            return True
+        for binding in self.bindings.get(principal.id, ()):
+            if target.is_within(binding) and self.granted(binding):
+                return True
+            if not target.topic and binding.resource_name.startswith(f"/{target.namespace}/"):
+                return True
+        return False
+
+    def granted(self, binding: Binding) -> frozenset[Permission]:
+        """Permissions of a binding's roles; a role that is gone grants nothing."""
+        found = (self.roles[name].permissions for name in binding.role_names if name in self.roles)
+        return frozenset(permission for permissions in found for permission in permissions)
+
+    def administrators(self) -> set[PrincipalName]:
+        """Principals that may give roles by a binding."""
+        return {
+            principal
+            for principal, bindings in self.bindings.items()
+            for binding in bindings
+            if binding.scope is BindingScope.CLUSTER and Permission.MANAGE_CLUSTER in self.granted(binding)
+        }
+
+    def _nearest(self, held: tuple[Binding, ...], wanted: frozenset[Permission], target: Target) -> Binding | None:
+        elsewhere = [binding for binding in held if self.granted(binding) & wanted]
+        here = [binding for binding in held if target.is_within(binding)]
+        return next(iter([*elsewhere, *here]), None)
+
+
+def _enough(permission: Permission, effect: Effect) -> frozenset[Permission]:
+    """Permissions of which any one is enough."""
+    if effect is Effect.READ and permission in _MANAGES:
+        return frozenset({permission, Permission.VIEW})
+    return frozenset({permission})
+
+
+def _beyond_scope(principal: Principal, permission: Permission, effect: Effect) -> str:
+    """The reason why a token of this scope may not do it, whatever its principal may; empty where it may."""
+    if principal.scope is TokenScope.ADMIN:
+        return ""
+    if permission is Permission.APPROVE:
+        return f"a token of scope {principal.scope} cannot approve: a person approves with credentials of their own"
+    if principal.scope is TokenScope.OBSERVER and effect is not Effect.READ:
+        return f"a token of scope observer only reads: {permission} with effect {effect} needs operator or admin"
+    return ""

@@ -1,0 +1,130 @@
+"""Decisions: default deny, three scopes, and the reason of each answer."""
+
+import pytest
+
+from danube.model.errors import InvalidRequestError
+from danube.model.plans.plan import Effect
+from danube.model.security.grants import Binding, BindingScope, Permission, Role, check_binding
+from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
+from danube.security.decision import CLUSTER, Rules, Target, topic_target
+
+ADA = PrincipalName(PrincipalKind.USER, "ada")
+ORDERS = topic_target("/payments/orders")
+
+
+def binding(role: str, scope: BindingScope = BindingScope.CLUSTER, resource: str = "") -> Binding:
+    return Binding(
+        id=f"{role}-{scope}",
+        principal_type=ADA.kind,
+        principal_name=ADA.name,
+        role_names=(role,),
+        scope=scope,
+        resource_name=resource,
+    )
+
+
+def decide(
+    rules: Rules, permission: Permission, target: Target, effect: Effect = Effect.WRITE, *, who: Principal | None = None
+) -> bool:
+    return rules.decide(who or Principal(id=ADA), permission, effect, target).allowed
+
+
+def test_nothing_is_allowed_without_a_binding() -> None:
+    decision = Rules.of([], []).decide(Principal(id=ADA), Permission.CONSUME, Effect.READ, ORDERS)
+    assert not decision.allowed
+    assert decision.reason == "no binding grants Consume on /payments/orders to user:ada"
+
+
+SCOPES = {
+    "cluster": (binding("consumer"), True, True, True),
+    "namespace": (binding("consumer", BindingScope.NAMESPACE, "payments"), True, True, False),
+    "another namespace": (binding("consumer", BindingScope.NAMESPACE, "payment"), False, False, False),
+    "topic": (binding("consumer", BindingScope.TOPIC, "/payments/orders"), True, True, False),
+    "another topic": (binding("consumer", BindingScope.TOPIC, "/payments/order"), False, False, False),
+}
+
+
+@pytest.mark.parametrize(("held", "topic", "partition", "cluster"), SCOPES.values(), ids=SCOPES)
+def test_a_binding_reaches_what_is_within_its_scope(held: Binding, topic: bool, partition: bool, cluster: bool) -> None:
+    rules = Rules.of([], [held])
+    partition_target = topic_target("/payments/orders-part-3")
+    reached = [decide(rules, Permission.CONSUME, target) for target in (ORDERS, partition_target, CLUSTER)]
+    assert reached == [topic, partition, cluster]
+
+
+def test_a_decision_names_the_binding_that_made_it_or_the_nearest() -> None:
+    near = binding("consumer", BindingScope.TOPIC, "/payments/refunds")
+    rules = Rules.of([], [near])
+    allowed = rules.decide(Principal(id=ADA), Permission.CONSUME, Effect.READ, topic_target("/payments/refunds"))
+    assert allowed.binding == near
+    denied = rules.decide(Principal(id=ADA), Permission.CONSUME, Effect.READ, ORDERS)
+    assert denied.nearest == near
+    assert denied.reason.endswith("nearest is binding consumer-topic (consumer on /payments/refunds)")
+
+
+def test_a_role_that_is_gone_grants_nothing_and_a_built_in_one_cannot_be_replaced() -> None:
+    evil = Role(name="observer", permissions=tuple(Permission))
+    rules = Rules.of([evil], [binding("observer"), binding("deleted")])
+    assert not decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.DESTROY)
+    assert decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.READ)
+
+
+def test_an_observer_reads_what_a_manager_changes() -> None:
+    rules = Rules.of([], [binding("observer")])
+    assert decide(rules, Permission.MANAGE_TOPIC, ORDERS, Effect.READ)
+    assert not decide(rules, Permission.MANAGE_TOPIC, ORDERS, Effect.WRITE)
+    assert not decide(rules, Permission.CONSUME, ORDERS, Effect.READ)
+
+
+@pytest.mark.parametrize(
+    ("scope", "permission", "effect", "allowed"),
+    [
+        (TokenScope.OBSERVER, Permission.MANAGE_TOPIC, Effect.READ, True),
+        (TokenScope.OBSERVER, Permission.MANAGE_TOPIC, Effect.WRITE, False),
+        (TokenScope.OPERATOR, Permission.MANAGE_TOPIC, Effect.MOVE, True),
+        (TokenScope.OPERATOR, Permission.APPROVE, Effect.WRITE, False),
+        (TokenScope.ADMIN, Permission.APPROVE, Effect.WRITE, True),
+    ],
+)
+def test_the_scope_of_a_token_bounds_its_principal(
+    scope: TokenScope, permission: Permission, effect: Effect, allowed: bool
+) -> None:
+    rules = Rules.of([], [binding("admin")])
+    assert decide(rules, permission, CLUSTER, effect, who=Principal(id=ADA, scope=scope)) is allowed
+
+
+def test_brokers_and_super_admins_pass_without_a_binding() -> None:
+    rules = Rules.of([], [], super_admins=["root"])
+    for principal in (PrincipalName(PrincipalKind.BROKER, "b1"), PrincipalName(PrincipalKind.USER, "root")):
+        assert decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.DESTROY, who=Principal(id=principal))
+
+
+def test_names_without_a_grant_are_not_seen() -> None:
+    rules = Rules.of([], [binding("consumer", BindingScope.TOPIC, "/payments/orders")])
+    seen = [Target("payments"), Target("payroll"), ORDERS, topic_target("/payments/refunds"), CLUSTER]
+    assert [rules.sees(Principal(id=ADA), target) for target in seen] == [True, False, True, False, False]
+
+
+def test_administrators_are_those_who_may_give_roles() -> None:
+    rules = Rules.of([], [binding("admin"), binding("admin", BindingScope.NAMESPACE, "payments")])
+    assert rules.administrators() == {ADA}
+    assert Rules.of([], [binding("operator")]).administrators() == set()
+
+
+def test_a_namespace_may_be_written_with_its_slash() -> None:
+    assert check_binding(binding("consumer", BindingScope.NAMESPACE, "/payments")).resource_name == "payments"
+
+
+@pytest.mark.parametrize(
+    ("scope", "resource"),
+    [
+        (BindingScope.CLUSTER, "payments"),
+        (BindingScope.NAMESPACE, ""),
+        (BindingScope.NAMESPACE, "/payments/orders"),
+        (BindingScope.TOPIC, "orders"),
+        (BindingScope.TOPIC, "payments/orders"),
+    ],
+)
+def test_a_binding_that_could_never_match_is_refused(scope: BindingScope, resource: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_binding(binding("consumer", scope, resource))
