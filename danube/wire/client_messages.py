@@ -33,7 +33,7 @@ from danube.wire.codec import Fields, Rule, record, single
 from danube.wire.gen import DanubeApi_pb2, DanubeAuth_pb2, DanubeControl_pb2, DanubeStream_pb2
 from danube.wire.parsing import member_name
 
-StartMessage = DanubeStream_pb2.FetchRequest | DanubeControl_pb2.StartPosition
+StartMessage = DanubeStream_pb2.FetchRequest | DanubeStream_pb2.ConsumeOpen | DanubeControl_pb2.StartPosition
 
 
 def _schema_message(schema: SchemaReference) -> DanubeApi_pb2.SchemaReference:

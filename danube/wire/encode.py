@@ -137,12 +137,12 @@ def publish_refused(answer: PublishRefused) -> bytes:
     return DanubeStream_pb2.PublishResponse(refused=refused).SerializeToString()
 
 
-def fetched(batches: Sequence[FetchedBatch]) -> bytes:
-    """A FetchResponse."""
+def fetched(batches: Sequence[FetchedBatch], tag: bytes = _FETCHED_TAG) -> bytes:
+    """A FetchResponse; with `tag`, the field of another message that has such batches."""
     parts: list[bytes] = []
     for batch in batches:
         head = _fetched_head(batch)
-        parts += (_FETCHED_TAG, varint(len(head) + len(batch.body)), head, batch.body)
+        parts += (tag, varint(len(head) + len(batch.body)), head, batch.body)
     return b"".join(parts)
 
 

@@ -17,10 +17,11 @@ from danube.broker.topics.subscription import (
     NonReliableSubscription,
     Subscription,
 )
-from danube.broker.topics.subscription_creation import NewSubscriptions
+from danube.broker.topics.subscription_creation import NewSubscriptions, offset_of
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.metadata.records.catalog import ConsumerRecord, ExtraWrites, Records
 from danube.model.calls.client import ClientKind, Subscribe
+from danube.model.calls.stream import FetchFrom, FetchStart
 from danube.model.errors import (
     AlreadyExistsError,
     LimitReachedError,
@@ -73,12 +74,12 @@ class Consumers:
                 if not topic.is_closed and record.consumer_id not in self._members:
                     self._restore(topic, record)
 
-    async def subscribe(self, request: Subscribe) -> int:
-        """Join a subscription, created at the topic's end if need be; answers the id, the same for the same name.
+    async def subscribe(self, request: Subscribe, start: FetchStart = FetchFrom.LATEST) -> int:
+        """Join a subscription, created at `start` if need be; answers the id, the same for the same name.
 
         Raises:
             TopicNotFoundError, SubscriptionBusyError, LimitReachedError, UnavailableError.
-            InvalidRequestError: too many key filters, or too long ones.
+            InvalidRequestError: too many key filters, or too long ones; the topic does not have the offset.
         """
         try:
             topic = self._topics.get(request.topic)
@@ -89,12 +90,12 @@ class Consumers:
         filters = check_filters(request.key_filters)
         async with topic.changing:
             topic.check_open()
-            subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request)
+            subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request, start)
             try:
                 return await self._join(topic, subscription, request, filters)
             except SubscriptionNotFoundError:  # it was deleted, and the answer to that was lost
                 self._remove(topic, subscription)
-                return await self._join(topic, await self._create(topic, request), request, filters)
+                return await self._join(topic, await self._create(topic, request, start), request, filters)
 
     async def unsubscribe(
         self, name: TopicName, subscription_name: str, *, extra_writes: ExtraWrites | None = None
@@ -262,10 +263,10 @@ class Consumers:
         self._disconnected_clients.reattached(ClientKind.CONSUMER, identity)
         return identity
 
-    async def _create(self, topic: AnyTopic, request: Subscribe) -> AnySubscription:
+    async def _create(self, topic: AnyTopic, request: Subscribe, start: FetchStart) -> AnySubscription:
         if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
             raise LimitReachedError(f"{topic.name} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, the most it may")
-        offset = topic.log.durable_end if isinstance(topic, ReliableTopic) else 0
+        offset = await offset_of(start, topic.log) if isinstance(topic, ReliableTopic) else 0
         try:
             return await self._new.create(topic, request.subscription, request.type, offset)
         except AlreadyExistsError:  # it is served now

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Iterator
 
-from danube.broker.control.positions import offset_of
 from danube.broker.control.topics import served_topic
 from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.subscription_creation import offset_of
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.positions import PeekedMessage, PeekedPage, PeekMessages
 from danube.model.errors import PreconditionFailedError, StorageError, StorageUnavailableError

@@ -8,7 +8,7 @@ from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipR
 from danube.broker.telemetry.system_topics import refuse_creating
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import ReliableSubscription
-from danube.broker.topics.subscription_creation import NewSubscriptions, save_cursor
+from danube.broker.topics.subscription_creation import NewSubscriptions, offset_of, save_cursor
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import ExtraWrites, Records
 from danube.model.calls.positions import (
@@ -18,16 +18,11 @@ from danube.model.calls.positions import (
     SkipMessages,
     SubscriptionPosition,
 )
-from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
-    InvalidRequestError,
     LimitReachedError,
-    OffsetTrimmedError,
     PreconditionFailedError,
-    StorageError,
-    StorageUnavailableError,
 )
 from danube.model.limits.broker import (
     SUBSCRIPTIONS_PER_TOPIC_MAX,
@@ -37,7 +32,6 @@ from danube.model.text import count_text
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
-from danube.storage.log.protocol import TopicLog
 
 _log = logging.getLogger(__name__)
 
@@ -201,41 +195,6 @@ class PositionControl:
         await save_cursor(topic.log, record.subscription_id, subscription.driver.engine.cursor)
         if record.jump is not None:
             subscription.record = await self._records.set_jump(record.topic, record.name, None)
-
-
-async def offset_of(start: FetchStart, log: TopicLog) -> int:
-    """The offset that a start means.
-
-    Raises InvalidRequestError for one that the log does not have, OffsetTrimmedError for one that was trimmed, and for
-    a time StorageUnavailableError.
-    """
-    found = await _find_time(log, start.append_time_ms) if isinstance(start, FetchTime) else 0
-    first, end = log.start_offset, log.durable_end
-    match start:
-        case FetchFrom.EARLIEST:
-            return first
-        case FetchFrom.LATEST:
-            return end
-        case FetchTime():
-            return min(max(first, found), end)
-        case int(offset) if first <= offset <= end:
-            return offset
-        case int(offset) if 0 <= offset < first:
-            raise OffsetTrimmedError(
-                f"offset {offset} is gone, retention has let go of it: use {first} to {end}, or earliest", first
-            )
-        case int(offset):
-            raise InvalidRequestError(
-                f"offset {offset} cannot be: use {first} to {end}, which is after the last message"
-            )
-
-
-async def _find_time(log: TopicLog, append_time_ms: int) -> int:
-    try:
-        return await log.offset_at(append_time_ms)
-    except StorageError as error:
-        _log.error("cannot look for a time in topic id %d: %s", log.topic_id, error)
-        raise StorageUnavailableError("stored messages cannot be read; the broker's log says why") from error
 
 
 def unread_before(subscription: ReliableSubscription, offset: int) -> int:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from danube.broker.clients.delivery import BatchWindow, BatchWindows
+from danube.broker.clients.outlets import BatchOutlet, BatchStream, MessageOutlet, Outlet
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
+    Acknowledged,
     ConsumerAttached,
     ConsumerDetached,
     ConsumerPaused,
@@ -22,6 +24,7 @@ from danube.broker.dispatch.events import (
     Event,
     Instruction,
     KeysRead,
+    Nacked,
     ReadKeys,
     SaveCursor,
     Seek,
@@ -32,8 +35,10 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.metadata.records.catalog import SubscriptionRecord
+from danube.model.calls.consume import ConsumeUpdate
 from danube.model.errors import DanubeError, OffsetTrimmedError
 from danube.model.limits.broker import KEY_SHARED_GRACE_S, READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
+from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
@@ -64,17 +69,6 @@ class DispatchSettings:
         """The redelivery policy of a subscription."""
         policy = record.failure_policy
         return self.policy.with_policy(policy) if policy else self.policy
-
-
-@dataclass(slots=True)
-class _Outlet:
-    """One consumer's stream and the messages that wait to be written to it."""
-
-    stream: ServerStream
-    waiting: deque[Send] = field(default_factory=deque)
-    paused: bool = False
-    delayed: bool = False
-    """True if what waits was held up, so that some of it may have been answered or taken back meanwhile."""
 
 
 @dataclass(slots=True)
@@ -118,7 +112,13 @@ class DispatchDriver:
         self._subscription_id = subscription_id
         self._clock = clock
         self._tasks = tasks
-        self._outlets: dict[int, _Outlet] = {}
+        self._outlets: dict[int, Outlet] = {}
+        self._left: dict[int, RangeSet] = {}
+        """What streaming consumers without a stream have seen and not answered."""
+        self._written: deque[int] = deque()
+        """Streaming consumers to whom everything was written, and who have room."""
+        self._collecting: set[BatchOutlet] = set()
+        self._is_settling = False
         windows = windows or BatchWindows()
         self._window = BatchWindow(windows)
         self._key_window = BatchWindow(windows)
@@ -131,14 +131,49 @@ class DispatchDriver:
 
     def attach(self, consumer_id: int, stream: ServerStream, window: int, filters: tuple[str, ...] = ()) -> None:
         """A consumer's stream opened; a former stream of the same consumer must have been detached."""
-        self._outlets[consumer_id] = _Outlet(stream)
-        self.handle(ConsumerAttached(consumer_id, window, filters=filters))
+        left = self._left.pop(consumer_id, None)
+        by_batch = isinstance(stream, BatchStream)
+        if isinstance(stream, BatchStream):
+            self._outlets[consumer_id] = BatchOutlet(stream, lambda: self.engine.generation, left)
+        else:
+            self._outlets[consumer_id] = MessageOutlet(stream, self._window)
+        self.handle(ConsumerAttached(consumer_id, window, filters=filters, by_batch=by_batch))
+
+    def answer(self, consumer_id: int, update: ConsumeUpdate) -> int:
+        """A streaming consumer answers messages that it has seen; answers how many it refused."""
+        outlet, refused = self._outlets.get(consumer_id), 0
+        if not isinstance(outlet, BatchOutlet):
+            return refused
+        outlet.saw(update.answers_seen)
+        if update.generation == self.engine.generation:
+            below = [] if update.acknowledged_below is None else [OffsetRange(0, update.acknowledged_below)]
+            for span in outlet.answered([*below, *update.acknowledged]):
+                self.handle(Acknowledged(*span))
+            for nacked in update.nacked:
+                for start, end in outlet.answered([OffsetRange(nacked.start, nacked.end)]):
+                    refused += end - start
+                    self.handle(Nacked(start, nacked.delay_s, nacked.reason, end=end))
+        self.ready(consumer_id)
+        return refused
+
+    def assign_next(self, leaving_id: int) -> None:
+        """Tell a streaming consumer that it gets messages, being the first when this one has left."""
+        for each in [each for each in self.engine.consumers if each.consumer_id != leaving_id][:1]:
+            outlet = self._outlets.get(each.consumer_id)
+            if isinstance(outlet, BatchOutlet):
+                outlet.assign()
+
+    def forget(self, consumer_id: int) -> None:
+        """A consumer without a stream will not come back."""
+        self._left.pop(consumer_id, None)
 
     def detach(self, consumer_id: int, *, is_lost: bool = False) -> None:
         """A consumer's stream ended, `is_lost` without anybody's wish: what it had not acknowledged is sent again."""
         outlet = self._outlets.pop(consumer_id, None)
         if outlet is None:
             return
+        if isinstance(outlet, BatchOutlet) and outlet.seen:
+            self._left[consumer_id] = outlet.seen
         if not self._outlets:
             self._clear_windows()
         self.handle(ConsumerDetached(consumer_id, is_lost=is_lost, unsent=tuple(outlet.waiting) if is_lost else ()))
@@ -149,9 +184,10 @@ class DispatchDriver:
         if outlet is None:
             return
         self._pump(consumer_id, outlet)
-        if outlet.paused and outlet.stream.room > 0:
+        if outlet.paused and outlet.room > 0 and not (outlet.waiting and isinstance(outlet, BatchOutlet)):
             outlet.paused = False
             self.handle(ConsumerResumed(consumer_id))
+        self._settle()
 
     def handle(self, event: Event) -> None:
         """Handle an event and carry out the engine's instructions; nothing after `close()`."""
@@ -165,6 +201,25 @@ class DispatchDriver:
         if isinstance(event, Seek):
             self._clear_waiting()
         self._follow(instructions)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Continue where everything was written, in one level of calls, and send what was collected."""
+        if self._is_settling:
+            return
+        self._is_settling = True
+        try:
+            while self._written:
+                consumer_id = self._written.popleft()
+                outlet = self._outlets.get(consumer_id)
+                if outlet is not None and outlet.paused and not outlet.waiting and outlet.room > 0:
+                    outlet.paused = False
+                    self.handle(ConsumerResumed(consumer_id))
+        finally:
+            self._is_settling = False
+            collecting, self._collecting = self._collecting, set()
+            for each in collecting:
+                each.flush()
 
     def _skip_placeholders(self, batches: Sequence[StoredBatch]) -> None:
         """Skip placeholder records of a repair, all of them before anything is written: sends may span several."""
@@ -178,13 +233,14 @@ class DispatchDriver:
         self._follow(instructions)
 
     def _follow(self, instructions: Iterable[Instruction]) -> None:
-        touched: dict[int, _Outlet] = {}
+        touched: dict[int, Outlet] = {}
         later: list[Instruction] = []
         for instruction in instructions:
             match instruction:
                 case Send():
                     outlet = self._outlets[instruction.consumer_id]
                     outlet.waiting.append(instruction)
+                    outlet.paused = outlet.paused or isinstance(outlet, BatchOutlet)
                     touched[instruction.consumer_id] = outlet
                 case SaveCursor():
                     self._save(instruction.cursor)
@@ -231,6 +287,10 @@ class DispatchDriver:
         """Drop what was sent before a seek."""
         for outlet in self._outlets.values():
             outlet.waiting.clear()
+            if isinstance(outlet, BatchOutlet):
+                outlet.forget()
+        self._left.clear()
+        self._written.extend(self._outlets)
         self._clear_windows()  # lost messages are passed over when they are read, and count as unread again
 
     def _clear_windows(self) -> None:
@@ -257,52 +317,58 @@ class DispatchDriver:
         Everything that waits for that consumer is included, which keeps the order.
         """
         now_s = self._clock.monotonic_s()
-        for outlet in self._outlets.values():
+        for consumer_id, outlet in self._outlets.items():
             if self.engine.is_overdue(outlet.waiting, now_s):
                 yield from outlet.waiting
                 outlet.waiting.clear()
+                self._written.append(consumer_id)
 
-    def _pump(self, consumer_id: int, outlet: _Outlet) -> None:
+    def _pump(self, consumer_id: int, outlet: Outlet) -> None:
         """Write what waits for one consumer, as far as its stream has room and the batches are at hand."""
         if outlet.delayed:
             wanted = [part for send in outlet.waiting for part in self.engine.still_wanted(send)]
             outlet.waiting = deque(wanted)
         outlet.delayed = True
         while outlet.waiting:
-            if outlet.stream.room <= 0:
+            if outlet.room <= 0:
                 self._pause(consumer_id, outlet)
                 return
             send = outlet.waiting[0]
             batch = self._batch_at(send.start, self._window)
             if batch is None:
                 return
-            written = self._write(outlet.stream, batch, send)
+            written = self._write(outlet, batch, send)
             if written == send.end:
                 outlet.waiting.popleft()
             else:
                 outlet.waiting[0] = Send(consumer_id, written, send.end, send.attempt)
         outlet.delayed = False
+        if outlet.paused and isinstance(outlet, BatchOutlet):
+            self._written.append(consumer_id)
 
-    def _write(self, stream: ServerStream, batch: StoredBatch, send: Send) -> int:
+    def _write(self, outlet: Outlet, batch: StoredBatch, send: Send) -> int:
         """Write what this batch has of `send` while there is room; answers the offset after the last one written."""
-        offset = send.start
-        size = 0
-        for message in self._window.messages(batch, send.start, min(send.end, batch.end_offset)):
-            if stream.room <= 0:
-                break
-            stream.write(message)
-            size += len(message)
-            offset += 1
+        offset, size = outlet.write(batch, send)
+        if isinstance(outlet, BatchOutlet):
+            self._collecting.add(outlet)
         self.counts.messages += offset - send.start
         self.counts.bytes += size
         if send.attempt > 1:
             self.counts.redelivered += offset - send.start
         return offset
 
-    def _pause(self, consumer_id: int, outlet: _Outlet) -> None:
+    def _pause(self, consumer_id: int, outlet: Outlet) -> None:
         if not outlet.paused:
             outlet.paused = True
             self.handle(ConsumerPaused(consumer_id))
+
+    def batch_end(self, offset: int) -> int | None:
+        """The end of the batch with this offset, as far as memory knows it."""
+        batch = self._window.batch_at(offset)
+        if batch is None and not self._reading and (hot := self._topic_log.read_hot(offset, READ_BYTES_MAX)):
+            self._window.put(hot)
+            batch = self._window.batch_at(offset)
+        return None if batch is None else batch.end_offset
 
     def _batch_at(self, offset: int, window: BatchWindow) -> StoredBatch | None:
         """The batch with this offset if it is at hand; otherwise it is on its way."""
@@ -352,6 +418,7 @@ class DispatchDriver:
         for consumer_id, outlet in list(self._outlets.items()):
             if self._outlets.get(consumer_id) is outlet:
                 self._pump(consumer_id, outlet)
+        self._settle()
         self._report_keys()
 
     def _fail_waiting(self) -> None:

@@ -48,6 +48,7 @@ from danube.broker.dispatch.redelivery import (
 from danube.broker.dispatch.selection.key_filter import check_filters
 from danube.broker.dispatch.selection.key_shared import KeySharedFlow
 from danube.broker.dispatch.selection.ordered import OrderedFlow
+from danube.broker.dispatch.selection.selection import BatchEnd, unknown_end
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits.broker import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
 from danube.model.policies import PoisonPolicy
@@ -83,6 +84,7 @@ class DispatchEngine:
         *,
         grace_s: float = KEY_SHARED_GRACE_S,
         seed: int = 0,
+        batch_end: BatchEnd = unknown_end,
     ) -> None:
         """Continue from `cursor` on a topic that is durable up to `durable_end` (not included).
 
@@ -94,7 +96,7 @@ class DispatchEngine:
         self._policy = policy
         self._seed = seed
         self._progress = Progress(cursor, durable_end)
-        self._flow = _flow_for(subscription_type, self._progress, grace_s)
+        self._flow = _flow_for(subscription_type, self._progress, grace_s, batch_end)
         self._deliveries = self._flow.deliveries
         self._exhausted = ExhaustedDeliveries()
         self._consumers: dict[int, AttachedConsumer] = {}
@@ -323,8 +325,9 @@ class DispatchEngine:
         """A late one, for a message that is not in flight (any more), does not change when it is sent again."""
         if event.generation is not None and event.generation != self.generation:
             return
-        if self._deliveries.attempt(event.offset, DeliveryState.IN_FLIGHT):
-            self._fail(event.offset, event.offset + 1, now_s, event)
+        end = event.offset + 1 if event.end is None else event.end
+        for span in self._deliveries.in_flight_spans(event.offset, end):
+            self._fail(*span, now_s, event)
 
     def _blame_oldest(self, lost: ConsumerDetached, now_s: float) -> None:
         """Count a failure of the message that a lost consumer had longest: it may have crashed the consumer.
@@ -436,7 +439,10 @@ class DispatchEngine:
             raise InvalidRequestError(f"{event} would never be served: window and quantum must be at least 1")
         check_filters(event.filters)
         self._detach(event.consumer_id, now_s)
-        consumer = AttachedConsumer(event.consumer_id, event.window, event.quantum, event.quantum, allowed=event.window)
+        window, quantum = event.window, event.quantum
+        consumer = AttachedConsumer(
+            event.consumer_id, window, quantum, quantum, allowed=window, by_batch=event.by_batch
+        )
         self._consumers[event.consumer_id] = consumer
         self._flow.attach(consumer, event.filters)
 
@@ -487,7 +493,7 @@ class DispatchEngine:
             yield f"something is due before the timer at {self._timer_s}"
 
 
-def _flow_for(subscription_type: SubscriptionType, progress: Progress, grace_s: float) -> Flow:
+def _flow_for(subscription_type: SubscriptionType, progress: Progress, grace_s: float, batch_end: BatchEnd) -> Flow:
     if subscription_type is SubscriptionType.KEY_SHARED:
         return KeySharedFlow(progress, grace_s)
-    return OrderedFlow(subscription_type, progress)
+    return OrderedFlow(subscription_type, progress, batch_end)

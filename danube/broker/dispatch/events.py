@@ -89,6 +89,8 @@ class ConsumerAttached:
     """How many messages a Shared subscription gives it before the next consumer's turn."""
     filters: tuple[str, ...] = ()
     """Patterns of the keys that it takes, in a Key-Shared subscription; none means every key."""
+    by_batch: bool = False
+    """True if it is sent ranges, one at a time: ConsumerResumed says that the last one was written. Keys go as ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Nacked:
-    """The consumer could not use this message: send it again, not before `delay_s`."""
+    """The consumer could not use a message, or those up to `end`: send them again, not before `delay_s`."""
 
     offset: int
     delay_s: float | None = None
@@ -137,6 +139,8 @@ class Nacked:
     """The consumer's words, untrusted; kept for a dead letter."""
     generation: int | None = None
     """As in Acknowledged."""
+    end: int | None = None
+    """Not included; None means the one message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class AttachedConsumer:
     """The ranges they are in."""
     allowed: int = 0
     """The most that `in_flight` may be: more than a window that was made smaller meanwhile."""
+    by_batch: bool = False
+    """True if it is sent one range at a time, in a Shared subscription of one batch at most."""
 
     @property
     def room(self) -> int:
@@ -157,6 +159,12 @@ class Deliveries:
         """The ranges within `[start, end)` that have been sent at least once."""
         found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
         return [OffsetRange(max(start, each.start), min(end, each.end)) for each in found if each.attempt]
+
+    def in_flight_spans(self, start: int, end: int) -> list[OffsetRange]:
+        """The parts of the ranges within `[start, end)` that are in flight."""
+        found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
+        in_flight = (each for each in found if each.state is DeliveryState.IN_FLIGHT)
+        return [OffsetRange(max(start, each.start), min(end, each.end)) for each in in_flight]
 
     def attempts(self, start: int, end: int) -> list[tuple[OffsetRange, int]]:
         """The ranges within `[start, end)` and how often each has been sent."""

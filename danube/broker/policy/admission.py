@@ -11,6 +11,7 @@ from danube.broker.clients.consumers import Consumers
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import AnyTopic
 from danube.model.calls.client import Subscribe
+from danube.model.calls.stream import FetchFrom, FetchStart
 from danube.model.errors import LimitReachedError
 from danube.runtime.clock import Clock
 
@@ -25,15 +26,15 @@ class Admission:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By topic, while a Subscribe is under way."""
 
-    async def subscribe(self, request: Subscribe) -> int:
+    async def subscribe(self, request: Subscribe, start: FetchStart = FetchFrom.LATEST) -> int:
         """As `Consumers.subscribe`. Raises LimitReachedError for a place that the topic's policies do not give."""
         topic = self._topics.find(str(request.topic))
         if topic is None or not _is_limited(topic):
-            return await self._consumers.subscribe(request)
+            return await self._consumers.subscribe(request, start)
         lock = self._locks.setdefault(topic.name, asyncio.Lock())
         async with lock:
             self._check(topic, request)
-            return await self._consumers.subscribe(request)
+            return await self._consumers.subscribe(request, start)
 
     def _check(self, topic: AnyTopic, request: Subscribe) -> None:
         limits, now_s = topic.limits, self._clock.monotonic_s()

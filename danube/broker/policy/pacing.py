@@ -86,6 +86,12 @@ class PacedStream:
                 return 0
         return self._stream.room
 
+    def write_batch(self, answer: bytes, messages: int) -> None:
+        """Write an answer that has so many messages, and count them; the next one waits the longer."""
+        if messages and self._topic.dispatch_rate:
+            self._pace.bucket().use(messages, self._pace.clock.monotonic_s())
+        self._stream.write(answer)
+
     def finish(self) -> None:
         self.cancel()
         self._stream.finish()

@@ -12,6 +12,7 @@ from danube.broker.services.consume import ReceiveStream, acknowledge, negative_
 from danube.broker.services.discovery import health_check, topic_lookup, topic_partitions
 from danube.broker.services.produce import create_producer, send_message
 from danube.broker.services.stream import FetchStream, PublishStream, bounds, close_consumer, close_producer
+from danube.broker.services.stream_consume import ConsumeStream
 from danube.model.calls.admin import AddNode
 from danube.model.plans.plan import Effect
 from danube.wire import admin_messages as admin
@@ -65,6 +66,7 @@ CLIENT_CALLS: Calls = {
     "danube.stream.StreamService": {
         "Publish": _PRODUCE.stream(WRITE, lambda context: partial(PublishStream, context)),
         "Fetch": _CONSUME.server_stream(READ, lambda context: partial(FetchStream, context)),
+        "Consume": _CONSUME.stream(WRITE, lambda context: partial(ConsumeStream, context)),
         "Bounds": _CONSUME.unary(READ, later(client.BOUNDS, bounds, client.TOPIC_BOUNDS)),
         "CloseProducer": _PRODUCE.unary(WRITE, close_producer),
         "CloseConsumer": _CONSUME.unary(WRITE, close_consumer),

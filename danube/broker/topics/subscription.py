@@ -10,11 +10,13 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from danube.broker.clients.consumer import Consumer
+from danube.broker.clients.outlets import BatchStream
 from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver, DispatchSettings
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange
 from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
 from danube.metadata.records.catalog import ConsumerRecord, SubscriptionRecord
+from danube.model.calls.consume import ConsumeUpdate
 from danube.model.errors import (
     ConsumerReplacedError,
     DanubeError,
@@ -28,6 +30,7 @@ from danube.model.limits.broker import (
     NON_RELIABLE_QUEUE_BYTES_MAX,
     NON_RELIABLE_QUEUE_MESSAGES_MAX,
 )
+from danube.model.limits.stream import CONSUME_MESSAGES_MAX
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock
@@ -235,7 +238,15 @@ class ReliableSubscription(Subscription):
         super().__init__(record, clock)
         self._dispatch = dispatch
         policy, seed = dispatch.policy_of(record), record.subscription_id
-        engine = DispatchEngine(record.type, cursor, log.durable_end, policy, grace_s=dispatch.grace_s, seed=seed)
+        engine = DispatchEngine(
+            record.type,
+            cursor,
+            log.durable_end,
+            policy,
+            grace_s=dispatch.grace_s,
+            seed=seed,
+            batch_end=self._batch_end,
+        )
         self.driver = DispatchDriver(
             log,
             record.subscription_id,
@@ -279,6 +290,14 @@ class ReliableSubscription(Subscription):
         self.nacked += 1
         self.driver.handle(Nacked(offset, delay_s, reason))
 
+    def answer(self, consumer: Consumer, update: ConsumeUpdate) -> None:
+        """Apply a streaming consumer's answers."""
+        self.nacked += self.driver.answer(consumer.consumer_id, update)
+
+    def forget(self, consumer: Consumer) -> None:
+        super().forget(consumer)
+        self.driver.forget(consumer.consumer_id)
+
     def pass_over(self, end: int) -> int:
         """Continue at `end` if the position is below; answers the number of unacknowledged messages passed over."""
         engine = self.driver.engine
@@ -294,10 +313,25 @@ class ReliableSubscription(Subscription):
         self.driver.close()
 
     def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
-        self.driver.attach(consumer.consumer_id, stream, self._dispatch.window_of(self.record), consumer.filters)
+        window = self._dispatch.window_of(self.record)
+        is_keyed = self.record.type is SubscriptionType.KEY_SHARED
+        if isinstance(stream, BatchStream) and self.record.window is None and not is_keyed:
+            window = CONSUME_MESSAGES_MAX  # what it has is bounded by its credit
+        if isinstance(stream, BatchStream) and (not self._is_one_at_a_time or not self.driver.engine.consumers):
+            stream.assign()
+        self.driver.attach(consumer.consumer_id, stream, window, consumer.filters)
 
     def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None:
+        if self._is_one_at_a_time:
+            self.driver.assign_next(consumer.consumer_id)
         self.driver.detach(consumer.consumer_id, is_lost=is_lost)
+
+    @property
+    def _is_one_at_a_time(self) -> bool:
+        return self.record.type in {SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER}
+
+    def _batch_end(self, offset: int) -> int | None:
+        return self.driver.batch_end(offset)
 
     def _log_blocked(self) -> None:
         """Log once, however many messages block."""

@@ -1,16 +1,29 @@
 """Creation of a subscription: its cursor first, durably, then its record. A failure leaves nothing behind."""
 
+import logging
+
 from danube.broker.policy.subscription_policies import clear_pending
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import AnySubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import Records, SubscriptionRecord
-from danube.model.errors import AlreadyExistsError, DanubeError, UnknownOutcomeError
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.errors import (
+    AlreadyExistsError,
+    DanubeError,
+    InvalidRequestError,
+    OffsetTrimmedError,
+    StorageError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
+)
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import outcome_of
 from danube.storage.log.protocol import TopicLog
+
+_log = logging.getLogger(__name__)
 
 
 class NewSubscriptions:
@@ -61,3 +74,38 @@ class NewSubscriptions:
 async def save_cursor(log: TopicLog, subscription_id: int, cursor: Cursor) -> None:
     """Return once the cursor is durable. Raises the journal's error."""
     await outcome_of(lambda saved: log.save_cursor(subscription_id, cursor, saved))
+
+
+async def offset_of(start: FetchStart, log: TopicLog) -> int:
+    """The offset that a start means.
+
+    Raises InvalidRequestError for one that the log does not have, OffsetTrimmedError for one that was trimmed, and for
+    a time StorageUnavailableError.
+    """
+    found = await _find_time(log, start.append_time_ms) if isinstance(start, FetchTime) else 0
+    first, end = log.start_offset, log.durable_end
+    match start:
+        case FetchFrom.EARLIEST:
+            return first
+        case FetchFrom.LATEST:
+            return end
+        case FetchTime():
+            return min(max(first, found), end)
+        case int(offset) if first <= offset <= end:
+            return offset
+        case int(offset) if 0 <= offset < first:
+            raise OffsetTrimmedError(
+                f"offset {offset} is gone, retention has let go of it: use {first} to {end}, or earliest", first
+            )
+        case int(offset):
+            raise InvalidRequestError(
+                f"offset {offset} cannot be: use {first} to {end}, which is after the last message"
+            )
+
+
+async def _find_time(log: TopicLog, append_time_ms: int) -> int:
+    try:
+        return await log.offset_at(append_time_ms)
+    except StorageError as error:
+        _log.error("cannot look for a time in topic id %d: %s", log.topic_id, error)
+        raise StorageUnavailableError("stored messages cannot be read; the broker's log says why") from error

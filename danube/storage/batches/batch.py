@@ -117,6 +117,19 @@ def records(body: bytes, first: int, last: int) -> list[bytes]:
     return RecordView(body).slice(first, last)
 
 
+def part_of(body: bytes, first: int, last: int) -> bytes:
+    """A body of records `[first, last)` of one that was checked, with their sequence numbers and its times."""
+    view = RecordView(body)
+    header = view.header
+    origin = BatchOrigin(
+        producer_id=header.producer_id,
+        base_sequence=header.base_sequence + first,
+        first_publish_ms=header.first_publish_ms,
+        last_publish_ms=header.last_publish_ms,
+    )
+    return _encode(header.kind, view.shared, view.slice(first, last), origin)
+
+
 class RecordView:
     """A body that was checked, sliced into its records on demand; the index is built at the first slice."""
 

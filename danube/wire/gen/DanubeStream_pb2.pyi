@@ -141,6 +141,138 @@ class FetchedBatch(_message.Message):
     body: bytes
     def __init__(self, base_offset: _Optional[int] = ..., count: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., first: _Optional[int] = ..., end: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
 
+class ConsumeRequest(_message.Message):
+    __slots__ = ("open", "update")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    open: ConsumeOpen
+    update: ConsumeUpdate
+    def __init__(self, open: _Optional[_Union[ConsumeOpen, _Mapping[str, object]]] = ..., update: _Optional[_Union[ConsumeUpdate, _Mapping[str, object]]] = ...) -> None: ...
+
+class ConsumeOpen(_message.Message):
+    __slots__ = ("topic_name", "subscription", "consumer_name", "subscription_type", "key_filters", "offset", "earliest", "latest", "append_time_ms", "credit_bytes")
+    TOPIC_NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FILTERS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EARLIEST_FIELD_NUMBER: _ClassVar[int]
+    LATEST_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    topic_name: str
+    subscription: str
+    consumer_name: str
+    subscription_type: _DanubeApi_pb2.ConsumerRequest.SubscriptionType
+    key_filters: _containers.RepeatedScalarFieldContainer[str]
+    offset: int
+    earliest: bool
+    latest: bool
+    append_time_ms: int
+    credit_bytes: int
+    def __init__(self, topic_name: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_name: _Optional[str] = ..., subscription_type: _Optional[_Union[_DanubeApi_pb2.ConsumerRequest.SubscriptionType, str, int]] = ..., key_filters: _Optional[_Iterable[str]] = ..., offset: _Optional[int] = ..., earliest: _Optional[bool] = ..., latest: _Optional[bool] = ..., append_time_ms: _Optional[int] = ..., credit_bytes: _Optional[int] = ...) -> None: ...
+
+class ConsumeUpdate(_message.Message):
+    __slots__ = ("credit_bytes", "generation", "acknowledged_below", "acknowledged", "nacked", "sequence", "close", "answers_seen")
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    NACKED_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    credit_bytes: int
+    generation: int
+    acknowledged_below: int
+    acknowledged: _containers.RepeatedCompositeFieldContainer[ConsumeRange]
+    nacked: _containers.RepeatedCompositeFieldContainer[ConsumeNack]
+    sequence: int
+    close: bool
+    answers_seen: int
+    def __init__(self, credit_bytes: _Optional[int] = ..., generation: _Optional[int] = ..., acknowledged_below: _Optional[int] = ..., acknowledged: _Optional[_Iterable[_Union[ConsumeRange, _Mapping[str, object]]]] = ..., nacked: _Optional[_Iterable[_Union[ConsumeNack, _Mapping[str, object]]]] = ..., sequence: _Optional[int] = ..., close: _Optional[bool] = ..., answers_seen: _Optional[int] = ...) -> None: ...
+
+class ConsumeRange(_message.Message):
+    __slots__ = ("start", "end")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class ConsumeNack(_message.Message):
+    __slots__ = ("start", "end", "delay_ms", "reason")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    delay_ms: int
+    reason: str
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ConsumeResponse(_message.Message):
+    __slots__ = ("opened", "batches", "confirmed", "event")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    opened: ConsumeOpened
+    batches: ConsumeBatches
+    confirmed: ConsumeConfirmed
+    event: ConsumeEvent
+    def __init__(self, opened: _Optional[_Union[ConsumeOpened, _Mapping[str, object]]] = ..., batches: _Optional[_Union[ConsumeBatches, _Mapping[str, object]]] = ..., confirmed: _Optional[_Union[ConsumeConfirmed, _Mapping[str, object]]] = ..., event: _Optional[_Union[ConsumeEvent, _Mapping[str, object]]] = ...) -> None: ...
+
+class ConsumeOpened(_message.Message):
+    __slots__ = ("consumer_id",)
+    CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
+    consumer_id: int
+    def __init__(self, consumer_id: _Optional[int] = ...) -> None: ...
+
+class ConsumeBatches(_message.Message):
+    __slots__ = ("generation", "batches")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    batches: _containers.RepeatedCompositeFieldContainer[FetchedBatch]
+    def __init__(self, generation: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[FetchedBatch, _Mapping[str, object]]]] = ...) -> None: ...
+
+class ConsumeConfirmed(_message.Message):
+    __slots__ = ("sequence",)
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    def __init__(self, sequence: _Optional[int] = ...) -> None: ...
+
+class ConsumeEvent(_message.Message):
+    __slots__ = ("assigned", "fenced", "moved")
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    assigned: bool
+    fenced: ConsumeFenced
+    moved: ConsumeMoved
+    def __init__(self, assigned: _Optional[bool] = ..., fenced: _Optional[_Union[ConsumeFenced, _Mapping[str, object]]] = ..., moved: _Optional[_Union[ConsumeMoved, _Mapping[str, object]]] = ...) -> None: ...
+
+class ConsumeFenced(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ConsumeMoved(_message.Message):
+    __slots__ = ("connect_url", "broker_url", "proxy")
+    CONNECT_URL_FIELD_NUMBER: _ClassVar[int]
+    BROKER_URL_FIELD_NUMBER: _ClassVar[int]
+    PROXY_FIELD_NUMBER: _ClassVar[int]
+    connect_url: str
+    broker_url: str
+    proxy: bool
+    def __init__(self, connect_url: _Optional[str] = ..., broker_url: _Optional[str] = ..., proxy: _Optional[bool] = ...) -> None: ...
+
 class BoundsRequest(_message.Message):
     __slots__ = ("topic_name", "append_times_ms")
     TOPIC_NAME_FIELD_NUMBER: _ClassVar[int]

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
-from danube.broker.control.positions import PositionControl, offset_of, skip_end, unread_before
+from danube.broker.control.positions import PositionControl, skip_end, unread_before
 from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.topics.subscription_creation import offset_of
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.positions import SeekSubscription, SkipMessages
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime

@@ -6,7 +6,7 @@ from danube.broker.dispatch.events import Instruction, Send
 from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries
 from danube.broker.dispatch.progress import Progress
-from danube.broker.dispatch.selection.selection import SELECTIONS
+from danube.broker.dispatch.selection.selection import SELECTIONS, BatchEnd
 from danube.model.limits.broker import REDELIVERY_RANGES_MAX
 from danube.model.subscription import SubscriptionType
 
@@ -14,8 +14,8 @@ from danube.model.subscription import SubscriptionType
 class OrderedFlow(Flow):
     """The flow of Exclusive, Failover and Shared subscriptions; keys and filters mean nothing here."""
 
-    def __init__(self, subscription_type: SubscriptionType, progress: Progress) -> None:
-        self._selection = SELECTIONS[subscription_type]()
+    def __init__(self, subscription_type: SubscriptionType, progress: Progress, batch_end: BatchEnd) -> None:
+        self._selection = SELECTIONS[subscription_type](batch_end)
         super().__init__(progress, Deliveries(self._selection.refresh))
 
     def attach(self, consumer: AttachedConsumer, filters: tuple[str, ...]) -> None:  # noqa: ARG002 - keys mean nothing
@@ -60,6 +60,7 @@ class OrderedFlow(Flow):
             offset = span.start + count
             attempt = deliveries.send_again(span.start, offset, consumer, deadline_s)
             sends.append(Send(consumer.consumer_id, span.start, offset, attempt))
+            self._sent_to(consumer)
         return True
 
     def _send_new(self, deadline_s: float, sends: list[Instruction]) -> None:
@@ -77,6 +78,13 @@ class OrderedFlow(Flow):
             progress.next_offset = start + count
             if ahead:
                 progress.take_up(start + count)
+            self._sent_to(consumer)
+
+    def _sent_to(self, consumer: AttachedConsumer) -> None:
+        """One that is sent ranges gets the next one when this is written."""
+        if consumer.by_batch:
+            consumer.is_paused = True
+            self._selection.refresh(consumer)
 
     def _is_at_bound(self) -> bool:
         return self._progress.is_scattered or self.deliveries.redelivery_ranges >= REDELIVERY_RANGES_MAX

@@ -9,7 +9,17 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
 from danube.broker.dispatch.in_flight import AttachedConsumer
+from danube.model.limits.stream import CONSUME_TURN_MESSAGES
 from danube.model.subscription import SubscriptionType
+
+BatchEnd = Callable[[int], int | None]
+"""The end of the stored batch that has this offset, from memory; None where it is not at hand."""
+
+
+def unknown_end(_offset: int) -> int | None:
+    """No batch is at hand."""
+    return None
+
 
 Turn = tuple[AttachedConsumer, int]
 """A consumer and how many messages it gets."""
@@ -124,7 +134,7 @@ class FirstSelection:
     Exclusive and Failover: they differ in whom the subscription lets in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, batch_end: BatchEnd = unknown_end) -> None:  # noqa: ARG002 - one consumer gets all batches
         self._consumers: list[AttachedConsumer] = []
 
     def attach(self, consumer: AttachedConsumer) -> None:
@@ -148,10 +158,14 @@ class FirstSelection:
 
 
 class SharedSelection:
-    """Each in turn, a quantum at a time; who has no room, or is paused, is passed over and holds up nobody."""
+    """Each in turn, a quantum at a time; who has no room, or is paused, is passed over and holds up nobody.
 
-    def __init__(self) -> None:
+    The quantum of a consumer that is sent ranges is the rest of a stored batch.
+    """
+
+    def __init__(self, batch_end: BatchEnd = unknown_end) -> None:
         self._rotation: Rotation[AttachedConsumer] = Rotation()
+        self._batch_end = batch_end
 
     def attach(self, consumer: AttachedConsumer) -> None:
         self._rotation.add(consumer)
@@ -171,6 +185,9 @@ class SharedSelection:
             return None
         room = consumer.room
         count = min(room, end - start)
+        if consumer.by_batch:
+            self._rotation.pass_on()
+            return consumer, min(count, (self._batch_end(start) or start + CONSUME_TURN_MESSAGES) - start)
         if self._rotation.ready_count > 1:
             count = min(count, consumer.turn_left)
         self._account(consumer, count, is_full=count == room)
@@ -190,7 +207,7 @@ class SharedSelection:
             consumer.turn_left = (consumer.turn_left - count) % consumer.quantum or consumer.quantum
 
 
-SELECTIONS: dict[SubscriptionType, Callable[[], Selection]] = {
+SELECTIONS: dict[SubscriptionType, Callable[[BatchEnd], Selection]] = {
     SubscriptionType.EXCLUSIVE: FirstSelection,
     SubscriptionType.FAILOVER: FirstSelection,
     SubscriptionType.SHARED: SharedSelection,

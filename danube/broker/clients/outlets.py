@@ -1,0 +1,237 @@
+"""Outlets: the ways from dispatch to one consumer's stream, message by message or in whole batches.
+
+A streaming consumer answers by ranges, and a range may span what it was never sent, or what is still on its way. So
+each batch outlet keeps the offsets that its consumer says it has seen and not answered: an answer counts for these.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from danube.broker.clients.delivery import BatchWindow
+from danube.broker.dispatch.events import Send
+from danube.model.calls.consume import (
+    ConsumeAssigned,
+    ConsumeBatches,
+    ConsumeConfirmed,
+    ConsumeEvent,
+    ConsumeFenced,
+    ConsumeMoved,
+)
+from danube.model.calls.stream import FetchedBatch
+from danube.model.errors import ConsumerReplacedError, DanubeError, TopicNotServedError
+from danube.model.limits.stream import (
+    CONSUME_ANSWER_BATCHES_MAX,
+    CONSUME_ANSWER_BYTES,
+    CONSUME_CREDIT_BYTES_MAX,
+    CONSUME_CUT_BYTES_MIN,
+    CONSUME_SEEN_RANGES_MAX,
+)
+from danube.model.ranges import OffsetRange, RangeSet
+from danube.rpc.carrier import ServerStream
+from danube.storage.batches.batch import part_of
+from danube.storage.log.protocol import StoredBatch
+from danube.wire.stream import consume
+
+
+class Outlet(ABC):
+    """One consumer's stream and the messages that wait to be written to it."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Send] = deque()
+        self.paused = False
+        self.delayed = False
+        """True if what waits was held up, so that some of it may have been answered or taken back meanwhile."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """Bytes that may be written now; none at or below 0."""
+
+    @abstractmethod
+    def write(self, batch: StoredBatch, send: Send) -> tuple[int, int]:
+        """Write what this batch has of `send` while there is room; answers the offset after the last one, and bytes."""
+
+
+class MessageOutlet(Outlet):
+    """A stream of single messages, each with a window of the subscription's messages."""
+
+    def __init__(self, stream: ServerStream, window: BatchWindow) -> None:
+        super().__init__()
+        self._stream = stream
+        self._window = window
+
+    @property
+    def room(self) -> int:
+        return self._stream.room
+
+    def write(self, batch: StoredBatch, send: Send) -> tuple[int, int]:
+        stream, offset, size = self._stream, send.start, 0
+        for message in self._window.messages(batch, send.start, min(send.end, batch.end_offset)):
+            if stream.room <= 0:
+                break
+            stream.write(message)
+            size += len(message)
+            offset += 1
+        return offset, size
+
+
+class CountedStream(ServerStream, Protocol):
+    """A stream that counts messages for the subscription's rate."""
+
+    def write_batch(self, answer: bytes, messages: int) -> None:
+        """As `write`, for an answer with so many messages."""
+
+    def cancel(self) -> None:
+        """The stream is over."""
+
+
+class BatchStream:
+    """A streaming consumer's stream, with its credit: a `ServerStream` whose ends are events to the consumer."""
+
+    def __init__(self, stream: CountedStream, credit_bytes: int, moved: Callable[[], ConsumeMoved]) -> None:
+        """`moved` tells where the topic is served."""
+        self._stream = stream
+        self._moved = moved
+        self._is_assigned = False
+        self.credit_bytes = min(credit_bytes, CONSUME_CREDIT_BYTES_MAX)
+        """Bytes of bodies that may be sent."""
+        self.caller = stream.caller
+        self.open = stream.open
+        self.write = stream.write
+        self.finish = stream.finish
+        self.pause_reading = stream.pause_reading
+        self.resume_reading = stream.resume_reading
+
+    @property
+    def room(self) -> int:
+        return self.room_beside(0)
+
+    def room_beside(self, collected_bytes: int) -> int:
+        """Room beside what is off the credit and not written yet."""
+        if self.credit_bytes <= 0:
+            return 0
+        return min(self.credit_bytes, self._stream.room - collected_bytes)
+
+    def add_credit(self, size: int) -> None:
+        """The consumer takes so many bytes more."""
+        self.credit_bytes = min(self.credit_bytes + size, CONSUME_CREDIT_BYTES_MAX)
+
+    def write_batches(self, batches: ConsumeBatches) -> None:
+        """Write batches, whose bytes were taken off the credit."""
+        messages = sum(batch.end - batch.first for batch in batches.batches)
+        self._stream.write_batch(consume.batches(batches), messages)
+
+    def assign(self) -> None:
+        """The consumer gets messages from now on; it is told once."""
+        if not self._is_assigned and self._stream.room > 0:
+            self._is_assigned = True
+            self._stream.write_batch(consume.event(ConsumeAssigned()), 0)
+
+    def confirm(self, sequence: int) -> bool:
+        """Confirm updates; answers whether there was room."""
+        if self._stream.room <= 0:
+            return False
+        self._stream.write_batch(consume.confirmed(ConsumeConfirmed(sequence)), 0)
+        return True
+
+    def fail(self, error: DanubeError) -> None:
+        """End; a consumer that has to go elsewhere is told so, and its stream ends with OK."""
+        match error:
+            case ConsumerReplacedError():
+                told: ConsumeEvent = ConsumeFenced(error)
+            case TopicNotServedError():
+                told = self._moved()
+            case _:
+                self._stream.fail(error)
+                return
+        if self._stream.room <= 0:
+            self._stream.fail(error)
+            return
+        self._stream.write_batch(consume.event(told), 0)
+        self._stream.finish()
+
+    def cancel(self) -> None:
+        """The stream is over."""
+        self._stream.cancel()
+
+
+class BatchOutlet(Outlet):
+    """A stream of batches. Those of one turn of dispatch leave together."""
+
+    def __init__(self, stream: BatchStream, generation: Callable[[], int], seen: RangeSet | None) -> None:
+        """`seen` is what the same consumer saw on an earlier stream and has not answered."""
+        super().__init__()
+        self._stream = stream
+        self._generation = generation
+        self._collected: list[FetchedBatch] = []
+        self._collected_bytes = 0
+        self._spans: list[OffsetRange] = []
+        self._answers = 0
+        """Sent on this stream."""
+        self._on_its_way: deque[tuple[int, list[OffsetRange]]] = deque()
+        """The number of each answer that the consumer has not seen yet, and the offsets in it."""
+        self.seen = seen or RangeSet()
+        """Offsets that the consumer has seen and has not answered."""
+
+    @property
+    def room(self) -> int:
+        if len(self.seen) + len(self._on_its_way) >= CONSUME_SEEN_RANGES_MAX:
+            return 0
+        return self._stream.room_beside(self._collected_bytes)
+
+    def write(self, batch: StoredBatch, send: Send) -> tuple[int, int]:
+        end = min(send.end, batch.end_offset)
+        fetched = _part(batch, send.start, end)
+        size = len(fetched.body)
+        if self._collected and (
+            self._collected_bytes + size > CONSUME_ANSWER_BYTES or len(self._collected) >= CONSUME_ANSWER_BATCHES_MAX
+        ):
+            self.flush()
+        self._collected.append(fetched)
+        self._collected_bytes += size
+        self._stream.credit_bytes -= size
+        self._spans.append(OffsetRange(send.start, end))
+        return end, size
+
+    def flush(self) -> None:
+        """Send what was collected."""
+        if self._collected:
+            batches, self._collected, self._collected_bytes = tuple(self._collected), [], 0
+            self._answers += 1
+            self._on_its_way.append((self._answers, self._spans))
+            self._spans = []
+            self._stream.write_batches(ConsumeBatches(self._generation(), batches))
+
+    def assign(self) -> None:
+        """The consumer gets messages from now on."""
+        self._stream.assign()
+
+    def saw(self, answers: int) -> None:
+        """The consumer has so many answers of this stream."""
+        while self._on_its_way and self._on_its_way[0][0] <= answers:
+            for span in self._on_its_way.popleft()[1]:
+                self.seen.add(*span)
+
+    def answered(self, spans: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """The parts of these that were seen and not answered before; they are answered now."""
+        found = [part for span in spans for part in self.seen.overlap(*span)]
+        for part in found:
+            self.seen.remove(*part)
+        return found
+
+    def forget(self) -> None:
+        """Nothing that was sent up to now can be answered any more."""
+        self.flush()
+        self.seen = RangeSet()
+        self._on_its_way.clear()
+
+
+def _part(batch: StoredBatch, start: int, end: int) -> FetchedBatch:
+    """The batch as it is stored; or just what is meant, where that is less than half of it."""
+    first, last = start - batch.base_offset, end - batch.base_offset
+    if 2 * (last - first) > batch.count or len(batch.body) < CONSUME_CUT_BYTES_MIN:
+        return FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, first, last)
+    body = part_of(batch.body, first, last)
+    return FetchedBatch(start, last - first, batch.append_time_ms, body, 0, last - first)

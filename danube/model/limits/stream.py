@@ -1,0 +1,31 @@
+"""Bounds of streaming consumption and of batches that a client gathers."""
+
+from danube.model.limits.broker import KIB, MIB
+
+CONSUME_MESSAGES_MAX = 1_000_000
+"""Messages that a streaming consumer may have unacknowledged where its subscription sets no window."""
+CONSUME_CREDIT_BYTES_MAX = 256 * MIB
+"""Credit of one stream; what a client gives beyond it is dropped."""
+CONSUME_ANSWER_BYTES = 256 * KIB
+"""Bodies that go together in one answer; a larger one goes alone."""
+CONSUME_ANSWER_BATCHES_MAX = 256
+"""The same, in batches."""
+CONSUME_TURN_MESSAGES = 1_024
+"""Messages of one turn in a Shared subscription where the end of their batch is not at hand."""
+CONSUME_RANGES_MAX = 1_024
+"""Ranges of acknowledgements, and of nacks, in one update."""
+CONSUME_SEEN_RANGES_MAX = 65_536
+"""Ranges that one consumer has seen and not answered, and answers on their way; beyond it, nothing is sent to it."""
+CONSUME_CUT_BYTES_MIN = 4 * KIB
+"""Smaller bodies are sent whole, whatever range is meant: cutting costs more than they do."""
+CLIENT_PREFETCH_BYTES = 4 * MIB
+"""Bodies that a streaming consumer's client holds, or has asked for, by default."""
+CLIENT_PREFETCH_BYTES_MIN = 64 * KIB
+CLIENT_RECEIVE_MANY_MAX = 65_536
+"""Messages of one `receive_many` by default."""
+CLIENT_UNANSWERED_RANGES_MAX = 65_536
+"""Ranges of answers that wait for a broker; beyond it, they are dropped and the messages come again."""
+CLIENT_GATHER_FROM = 2
+"""Single sends under way from which on further ones are gathered into batches."""
+CLIENT_GATHER_WAITING_BYTES_MAX = 16 * MIB
+"""Payloads of single sends that wait for a batch; further sends wait before they join."""

@@ -1,0 +1,1 @@
+"""Messages of `danube.stream` whose codecs are by hand."""
