@@ -9,6 +9,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- InvalidNameError
     |   |-- MessageTooLargeError
     |   |-- InvalidBatchError         a record batch whose checksum or counts are wrong
+    |   |-- SchemaInvalidError        a schema definition that its format, or a bound, refuses
     |   |-- TopicHeldError            an exclusive producer has the topic
     |   `-- TopicDeletedError         the producer's topic was deleted; attaching again does not create it anew
     |-- NotFoundError
@@ -30,6 +31,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |       `-- PlanWaitsError        a person has to approve it first
     |-- NotPermittedError
     |   |-- AccessLevelError          above the level that was chosen for this face
+    |   |-- PayloadInvalidError       a payload that its schema refuses
     |   `-- SubscriptionBusyError     an Exclusive subscription has a connected consumer
     |-- UnauthenticatedError
     |-- LimitReachedError             a policy or a bound of the broker
@@ -108,6 +110,17 @@ class InvalidBatchError(InvalidRequestError):
     """A record batch whose layout, counts or checksum are wrong."""
 
     code = "INVALID_BATCH"
+
+
+class SchemaInvalidError(InvalidRequestError):
+    """A schema definition that its format, or a bound, refuses: `path` is the place, `reason` the cause."""
+
+    code = "SCHEMA_INVALID"
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
 
 
 class TopicHeldError(InvalidRequestError):
@@ -250,6 +263,20 @@ class AccessLevelError(NotPermittedError):
     """An operation is above the access level that was chosen at start."""
 
     code = "ACCESS_LEVEL"
+
+
+class PayloadInvalidError(NotPermittedError):
+    """A payload that its schema refuses: `path` is the field, `reason` the cause.
+
+    Not permitted on the wire: after it every official client tells its application and sends nothing again.
+    """
+
+    code = "PAYLOAD_INVALID"
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
 
 
 class SubscriptionBusyError(NotPermittedError):

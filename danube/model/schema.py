@@ -11,6 +11,9 @@ class CompatibilityMode(Enum):
     BACKWARD = "backward"
     FORWARD = "forward"
     FULL = "full"
+    BACKWARD_TRANSITIVE = "backward_transitive"
+    FORWARD_TRANSITIVE = "forward_transitive"
+    FULL_TRANSITIVE = "full_transitive"
 
     def as_string(self) -> str:
         """The word on the wire."""
@@ -49,7 +52,21 @@ class SchemaType(Enum):
             raise ValueError(f"unknown schema type: {value}") from None
 
 
-_OTHER_SPELLINGS = {"jsonschema": "json_schema", "proto": "protobuf"}
+class JsonPolicy(Enum):
+    """Rules by which differences of JSON Schemas are judged."""
+
+    STRICT = "strict"
+    """Each document that one version accepts, the other accepts."""
+    OPTIONAL_FRIENDLY = "optional_friendly"
+    """Producers write declared properties alone, and consumers ignore others: optional properties may come and go."""
+
+
+_OTHER_SPELLINGS = {
+    "jsonschema": "json_schema",
+    "json": "json_schema",
+    "proto": "protobuf",
+    **dict.fromkeys(("int", "int64", "float", "double"), "number"),
+}
 
 
 @dataclass

@@ -1,0 +1,32 @@
+"""Bounds of schemas, and of payloads that are checked by them."""
+
+from danube.model.limits.broker import MIB
+
+SCHEMA_BYTES_MAX = 1 * MIB
+"""Bytes of one definition; with its references, of all of them."""
+SCHEMA_DEPTH_MAX = 64
+"""Levels of nesting in one definition."""
+SCHEMA_NODES_MAX = 50_000
+"""Parts of one definition with its references: schemas of JSON, types of Avro, fields of Protobuf."""
+SCHEMA_REFERENCES_MAX = 256
+"""Definitions that one definition rests on, those of its references included."""
+SCHEMA_NAME_CHARS_MAX = 512
+"""Characters of a reference's name."""
+SCHEMA_COMPARISONS_MAX = 50_000
+"""Pairs of parts that one comparison of two versions looks at; past it the versions count as incompatible."""
+SCHEMA_DIFFERENCES_MAX = 1_000
+"""Differences that one comparison names."""
+SCHEMA_PATTERN_STEPS_MAX = 10_000
+"""Backtracking steps of one match of a regular expression."""
+SCHEMA_PATTERN_BYTES_MAX = 1 * MIB
+"""Memory of one compiled regular expression."""
+SCHEMA_APPLICATIONS_MAX = 1_000
+"""Times that one value of a payload may be checked, by all parts of a JSON Schema together."""
+SCHEMA_PAYLOAD_DEPTH_MAX = 64
+"""Levels of a payload that is checked."""
+SCHEMA_PAYLOAD_DEPTH_MIN = 8
+"""A JSON Schema that applies itself too often for payloads of so many levels is refused."""
+SCHEMA_EMPTY_ITEMS_MAX = 65_536
+"""Items of an Avro array that occupy no byte."""
+SCHEMA_TEXT_CHARS_MAX = 200
+"""Characters of a value that an error or a difference shows."""

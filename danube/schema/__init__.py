@@ -1,0 +1,1 @@
+"""Rules of schemas: formats, differences, compatibility, validation. No I/O."""

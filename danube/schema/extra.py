@@ -1,0 +1,19 @@
+"""Libraries of the extra `schema`, loaded at their first use: a broker without them serves the simple formats."""
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from danube.model.errors import UnsupportedError
+
+
+def library(name: str, purpose: str) -> Any:  # noqa: ANN401 - a module that may be absent
+    """Module `name`. Raises UnsupportedError that says how to install it."""
+    try:
+        module: ModuleType = importlib.import_module(name)
+    except ImportError as error:
+        raise UnsupportedError(
+            f"{purpose} needs the library {name}: install it with `pip install 'danube-messaging[schema]'`, then "
+            "start this program again"
+        ) from error
+    return module

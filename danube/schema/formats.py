@@ -1,0 +1,53 @@
+"""Definitions of all formats: the one way in which text becomes a schema."""
+
+from collections.abc import Callable, Mapping
+
+from danube.model.errors import SchemaInvalidError, UnsupportedError
+from danube.model.limits.schema import SCHEMA_BYTES_MAX, SCHEMA_NAME_CHARS_MAX, SCHEMA_REFERENCES_MAX
+from danube.model.schema import SchemaType
+from danube.schema.json_schema.document import parse_json_schema
+from danube.schema.parsed import ParsedSchema
+from danube.schema.simple import SIMPLE, parse_simple
+
+ProtoCompiler = Callable[[Mapping[str, str]], bytes]
+"""Compiles `.proto` files, by their names, to a FileDescriptorSet; raises SchemaInvalidError. The edge's: it blocks."""
+
+
+def parse(
+    kind: SchemaType,
+    definition: bytes | str,
+    references: Mapping[str, str] | None = None,
+    *,
+    compile_proto: ProtoCompiler | None = None,  # noqa: ARG001 - of the next format
+) -> ParsedSchema:
+    """Read a definition with all that it refers to, by name; those of its references are among them.
+
+    Names are what the definition says: a full name of Avro, an import of Protobuf, an address of JSON Schema.
+    Raises SchemaInvalidError with place and reason, UnsupportedError if a library is not installed.
+    """
+    text = _text(definition, "")
+    given = {name: _text(other, name) for name, other in (references or {}).items()}
+    _check_bounds(text, given)
+    if kind in SIMPLE:
+        return parse_simple(kind, text)
+    if kind is SchemaType.JSON_SCHEMA:
+        return parse_json_schema(text, given)
+    raise UnsupportedError(f"schemas of the type {kind.value} cannot be read yet")
+
+
+def _text(definition: bytes | str, place: str) -> str:
+    if isinstance(definition, str):
+        return definition
+    try:
+        return definition.decode()
+    except UnicodeDecodeError as error:
+        raise SchemaInvalidError(f"byte {error.start} is no UTF-8: send the definition as text", place) from None
+
+
+def _check_bounds(text: str, given: Mapping[str, str]) -> None:
+    if len(given) > SCHEMA_REFERENCES_MAX:
+        raise SchemaInvalidError(f"it has {len(given)} references, and {SCHEMA_REFERENCES_MAX} are the most")
+    if any(not 0 < len(name) <= SCHEMA_NAME_CHARS_MAX for name in given):
+        raise SchemaInvalidError(f"a reference's name has 1 to {SCHEMA_NAME_CHARS_MAX} characters")
+    if sum(len(each.encode(errors="surrogatepass")) for each in (text, *given.values())) > SCHEMA_BYTES_MAX:
+        raise SchemaInvalidError(f"with its references it is longer than {SCHEMA_BYTES_MAX} bytes: split it")

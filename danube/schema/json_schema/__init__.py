@@ -1,0 +1,1 @@
+"""JSON Schema: drafts 7, 2019-09 and 2020-12."""

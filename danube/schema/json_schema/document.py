@@ -1,0 +1,147 @@
+"""JSON Schema definitions: read, bounded, checked, with all references resolved."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from danube.model.errors import SchemaInvalidError
+from danube.model.limits.schema import (
+    SCHEMA_BYTES_MAX,
+    SCHEMA_DEPTH_MAX,
+    SCHEMA_PATTERN_BYTES_MAX,
+    SCHEMA_PATTERN_STEPS_MAX,
+)
+from danube.model.schema import SchemaType
+from danube.model.untrusted_json import UntrustedJsonError, decode_json
+from danube.schema.extra import library
+from danube.schema.json_schema.cost import ApplicationCost
+from danube.schema.json_schema.keywords import (
+    DRAFT_7,
+    DRAFT_2019,
+    DRAFT_2020,
+    DRAFTS,
+    Schema,
+    below,
+    definitions,
+    in_place,
+)
+from danube.schema.json_schema.references import BASE, References
+from danube.schema.parsed import ParsedSchema, shown
+
+_CLASSES: Final = {
+    DRAFT_7: "Draft7Validator",
+    DRAFT_2019: "Draft201909Validator",
+    DRAFT_2020: "Draft202012Validator",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonDocument:
+    """One definition with what it refers to."""
+
+    root: Schema
+    draft: str
+    references: References
+    payload_depth_max: int
+    validator: Any
+    """Compiled by jsonschema-rs."""
+
+
+def parse_json_schema(text: str, given: Mapping[str, str]) -> ParsedSchema:
+    """Read a definition. Raises SchemaInvalidError."""
+    root = _read(text, "#")
+    draft = _draft(root)
+    others = {name: _read(other, f"reference {name}") for name, other in given.items()}
+    references = References(root, draft, others)
+    for schema in (root, *references.used.values()):
+        _check_parts(schema, "#")
+    depth_max = ApplicationCost(references, draft).payload_depth_max(root)
+    validator = compile_schema(root, draft, references.used)
+    _check_defaults(root, draft)
+    canonical = _canonical(root)
+    digest = hashlib.sha256(canonical)
+    for address, schema in sorted(references.used.items()):
+        digest.update(b"\0" + address.encode() + b"\0" + _canonical(schema))
+    document = JsonDocument(root, draft, references, depth_max, validator)
+    return ParsedSchema(SchemaType.JSON_SCHEMA, text, canonical, f"sha256:{digest.hexdigest()}", _names(root), document)
+
+
+def compile_schema(root: Schema, draft: str, used: Mapping[str, Schema]) -> Any:  # noqa: ANN401 - of an untyped library
+    """Validator of jsonschema-rs: no network, bounded regular expressions. Raises SchemaInvalidError."""
+    rust = library("jsonschema_rs", "JSON Schema")
+    options = rust.FancyRegexOptions(
+        backtrack_limit=SCHEMA_PATTERN_STEPS_MAX,
+        size_limit=SCHEMA_PATTERN_BYTES_MAX,
+        dfa_size_limit=SCHEMA_PATTERN_BYTES_MAX,
+    )
+    registry = rust.Registry([*used.items()]) if used else None
+    try:
+        return getattr(rust, _CLASSES[draft])(
+            root, validate_formats=False, registry=registry, pattern_options=options, offline=True, base_uri=BASE
+        )
+    except rust.ValidationError as error:
+        place = "/".join(("#", *map(str, error.instance_path)))
+        raise SchemaInvalidError(f"{shown(error.message)}: correct it as draft {draft} says", place) from None
+    except (rust.ReferencingError, ValueError) as error:
+        raise SchemaInvalidError(f"{shown(str(error))}: correct it as draft {draft} says", "#") from None
+
+
+def _read(text: str, place: str) -> Schema:
+    if len(text.encode()) > SCHEMA_BYTES_MAX:
+        raise SchemaInvalidError(f"it is longer than {SCHEMA_BYTES_MAX} bytes: split it", place)
+    try:
+        root = decode_json(text, depth_max=SCHEMA_DEPTH_MAX)
+    except UntrustedJsonError as error:
+        raise SchemaInvalidError(f"it is no JSON that can be read: {error}", place) from None
+    if not isinstance(root, bool | dict):
+        raise SchemaInvalidError("a JSON Schema is an object, true or false", place)
+    return root
+
+
+def _draft(root: Schema) -> str:
+    named = root.get("$schema") if isinstance(root, dict) else None
+    if named is None:
+        return DRAFT_2020
+    if not isinstance(named, str) or named.removesuffix("#") not in DRAFTS:
+        raise SchemaInvalidError(f"{shown(named)} is none of the drafts 7, 2019-09 and 2020-12: use one", "#/$schema")
+    return DRAFTS[named.removesuffix("#")]
+
+
+def _check_parts(root: Schema, place: str) -> None:
+    """Refuse in each part what the meta-schema lets pass and no document could meet."""
+    todo = [(root, place)]
+    while todo:
+        schema, place = todo.pop()
+        if not isinstance(schema, dict):
+            continue
+        if schema.get("enum") == []:
+            raise SchemaInvalidError("an enum without values accepts nothing: name its values", f"{place}/enum")
+        for parts in (in_place, below, definitions):
+            todo.extend((each, f"{place}/{at}") for at, each in parts(schema))
+
+
+def _check_defaults(root: Schema, draft: str) -> None:
+    """Refuse defaults of properties that their own schemas refuse; those with references are left alone."""
+    todo: list[tuple[Schema, str]] = [(root, "#")]
+    while todo:
+        schema, place = todo.pop()
+        for parts in (in_place, below, definitions):
+            todo.extend((each, f"{place}/{at}") for at, each in parts(schema))
+        if not isinstance(schema, dict) or "default" not in schema or "$ref" in json.dumps(schema):
+            continue
+        if not compile_schema(schema, draft, {}).is_valid(schema["default"]):
+            raise SchemaInvalidError(
+                f"the default {shown(json.dumps(schema['default']))} does not follow its own schema: correct it",
+                f"{place}/default",
+            )
+
+
+def _canonical(schema: Schema) -> bytes:
+    return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _names(root: Schema) -> tuple[str, ...]:
+    found = [root.get("title"), root.get("$id")] if isinstance(root, dict) else []
+    return tuple(name for name in found if isinstance(name, str))

@@ -1,0 +1,27 @@
+"""Validators of payloads, one for each definition. Callers keep them: making one costs far more than its use."""
+
+from typing import Any, Protocol
+
+from danube.schema.json_schema.document import JsonDocument
+from danube.schema.json_schema.payload import JsonValidator
+from danube.schema.parsed import ParsedSchema
+from danube.schema.simple import SimpleValidator
+
+
+class Validator(Protocol):
+    """Checks and decodes payloads of one definition."""
+
+    def check(self, payload: bytes) -> None:
+        """Raise PayloadInvalidError, with the field and the reason, unless the payload follows the definition."""
+
+    def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - whatever the definition describes
+        """Value as Python's plain types; raises PayloadInvalidError likewise."""
+
+
+def validator(parsed: ParsedSchema) -> Validator:
+    """Validator of a definition."""
+    match parsed.document:
+        case JsonDocument() as document:
+            return JsonValidator(document)
+        case _:
+            return SimpleValidator(parsed.kind)
