@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from danube.model.schema import CompatibilityMode, JsonPolicy
+from danube.schema.avro.comparison import AvroComparison
+from danube.schema.avro.rules import RULES as AVRO_RULES
+from danube.schema.avro.types import AvroDocument
 from danube.schema.differences import BOTH, NEITHER, Difference, Direction, Rule, Rules
 from danube.schema.json_schema.comparison import Comparison
 from danube.schema.json_schema.document import JsonDocument
@@ -89,6 +92,8 @@ def differences(old: ParsedSchema, new: ParsedSchema) -> tuple[Difference, ...]:
     match old.document, new.document:
         case JsonDocument() as one, JsonDocument() as two:
             return tuple(Comparison(one, two).run())
+        case AvroDocument() as one, AvroDocument() as two:
+            return tuple(AvroComparison(one, two).run())
     return ()
 
 
@@ -97,6 +102,8 @@ def rules_of(parsed: ParsedSchema, json_policy: JsonPolicy = JsonPolicy.STRICT) 
     match parsed.document:
         case JsonDocument():
             return {**OF_ALL_FORMATS, **JSON_RULES[json_policy]}
+        case AvroDocument():
+            return {**OF_ALL_FORMATS, **AVRO_RULES}
     return OF_ALL_FORMATS
 
 

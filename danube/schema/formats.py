@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from danube.model.errors import SchemaInvalidError, UnsupportedError
 from danube.model.limits.schema import SCHEMA_BYTES_MAX, SCHEMA_NAME_CHARS_MAX, SCHEMA_REFERENCES_MAX
 from danube.model.schema import SchemaType
+from danube.schema.avro.document import parse_avro
 from danube.schema.json_schema.document import parse_json_schema
 from danube.schema.parsed import ParsedSchema
 from danube.schema.simple import SIMPLE, parse_simple
@@ -32,6 +33,8 @@ def parse(
         return parse_simple(kind, text)
     if kind is SchemaType.JSON_SCHEMA:
         return parse_json_schema(text, given)
+    if kind is SchemaType.AVRO:
+        return parse_avro(text, given)
     raise UnsupportedError(f"schemas of the type {kind.value} cannot be read yet")
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from danube.schema.avro.payload import AvroValidator
+from danube.schema.avro.types import AvroDocument
 from danube.schema.json_schema.document import JsonDocument
 from danube.schema.json_schema.payload import JsonValidator
 from danube.schema.parsed import ParsedSchema
@@ -23,5 +25,7 @@ def validator(parsed: ParsedSchema) -> Validator:
     match parsed.document:
         case JsonDocument() as document:
             return JsonValidator(document)
+        case AvroDocument() as document:
+            return AvroValidator(document)
         case _:
             return SimpleValidator(parsed.kind)

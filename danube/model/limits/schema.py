@@ -30,3 +30,5 @@ SCHEMA_EMPTY_ITEMS_MAX = 65_536
 """Items of an Avro array that occupy no byte."""
 SCHEMA_TEXT_CHARS_MAX = 200
 """Characters of a value that an error or a difference shows."""
+SCHEMA_BINARY_DEPTH_MAX = 100
+"""Levels of a payload of Avro or Protobuf: the libraries decode by recursion, and Protobuf's own bound is this."""

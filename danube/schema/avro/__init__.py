@@ -1,0 +1,1 @@
+"""Avro: definitions, differences, payloads."""
