@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from danube.model.errors import UnsupportedError
 from danube.model.schema import CompatibilityMode, JsonPolicy
 from danube.schema.avro.comparison import AvroComparison
 from danube.schema.avro.rules import RULES as AVRO_RULES
@@ -13,6 +14,7 @@ from danube.schema.json_schema.comparison import Comparison
 from danube.schema.json_schema.document import JsonDocument
 from danube.schema.json_schema.rules import RULES as JSON_RULES
 from danube.schema.parsed import ParsedSchema
+from danube.schema.protobuf.document import ProtobufDocument
 
 _BACKWARD: Final = frozenset({Direction.BACKWARD})
 _FORWARD: Final = frozenset({Direction.FORWARD})
@@ -94,6 +96,8 @@ def differences(old: ParsedSchema, new: ParsedSchema) -> tuple[Difference, ...]:
             return tuple(Comparison(one, two).run())
         case AvroDocument() as one, AvroDocument() as two:
             return tuple(AvroComparison(one, two).run())
+        case ProtobufDocument(), ProtobufDocument():
+            raise UnsupportedError("versions of Protobuf cannot be compared yet: use the mode none")
     return ()
 
 

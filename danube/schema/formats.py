@@ -1,17 +1,15 @@
 """Definitions of all formats: the one way in which text becomes a schema."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from danube.model.errors import SchemaInvalidError, UnsupportedError
+from danube.model.errors import SchemaInvalidError
 from danube.model.limits.schema import SCHEMA_BYTES_MAX, SCHEMA_NAME_CHARS_MAX, SCHEMA_REFERENCES_MAX
 from danube.model.schema import SchemaType
 from danube.schema.avro.document import parse_avro
 from danube.schema.json_schema.document import parse_json_schema
 from danube.schema.parsed import ParsedSchema
+from danube.schema.protobuf.document import ProtoCompiler, parse_protobuf
 from danube.schema.simple import SIMPLE, parse_simple
-
-ProtoCompiler = Callable[[Mapping[str, str]], bytes]
-"""Compiles `.proto` files, by their names, to a FileDescriptorSet; raises SchemaInvalidError. The edge's: it blocks."""
 
 
 def parse(
@@ -19,10 +17,11 @@ def parse(
     definition: bytes | str,
     references: Mapping[str, str] | None = None,
     *,
-    compile_proto: ProtoCompiler | None = None,  # noqa: ARG001 - of the next format
+    compile_proto: ProtoCompiler | None = None,
 ) -> ParsedSchema:
     """Read a definition with all that it refers to, by name; those of its references are among them.
 
+    `compile_proto` is asked for Protobuf text alone; `danube/runtime/protoc/compiler.py` has it, and it blocks.
     Names are what the definition says: a full name of Avro, an import of Protobuf, an address of JSON Schema.
     Raises SchemaInvalidError with place and reason, UnsupportedError if a library is not installed.
     """
@@ -35,7 +34,7 @@ def parse(
         return parse_json_schema(text, given)
     if kind is SchemaType.AVRO:
         return parse_avro(text, given)
-    raise UnsupportedError(f"schemas of the type {kind.value} cannot be read yet")
+    return parse_protobuf(text, given, compile_proto)
 
 
 def _text(definition: bytes | str, place: str) -> str:

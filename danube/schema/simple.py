@@ -13,7 +13,7 @@ SIMPLE: Final = frozenset({SchemaType.BYTES, SchemaType.STRING, SchemaType.NUMBE
 
 
 def parse_simple(kind: SchemaType, text: str) -> ParsedSchema:
-    """Whatever the text says: the format alone counts."""
+    """The format itself: its text does not count."""
     if len(text) > SCHEMA_BYTES_MAX:
         raise SchemaInvalidError(f"the definition is longer than {SCHEMA_BYTES_MAX} bytes: {kind.value} needs none")
     word = kind.value

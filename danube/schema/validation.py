@@ -4,8 +4,7 @@ from typing import Any, Protocol
 
 from danube.schema.avro.payload import AvroValidator
 from danube.schema.avro.types import AvroDocument
-from danube.schema.json_schema.document import JsonDocument
-from danube.schema.json_schema.payload import JsonValidator
+from danube.schema.json_schema.document import JsonDocument, JsonValidator
 from danube.schema.parsed import ParsedSchema
 from danube.schema.simple import SimpleValidator
 

@@ -32,3 +32,13 @@ SCHEMA_TEXT_CHARS_MAX = 200
 """Characters of a value that an error or a difference shows."""
 SCHEMA_BINARY_DEPTH_MAX = 100
 """Levels of a payload of Avro or Protobuf: the libraries decode by recursion, and Protobuf's own bound is this."""
+
+# Compiling
+SCHEMA_COMPILE_TIMEOUT_S = 30.0
+"""Wall time of one run of the Protobuf compiler; a busy machine starts a process in seconds."""
+SCHEMA_COMPILE_CPU_S = 5
+"""Processor time of the same."""
+SCHEMA_COMPILE_MEMORY_BYTES = 1024 * MIB
+"""Address space of the same."""
+SCHEMA_COMPILE_FILE_BYTES = 16 * MIB
+"""Bytes of what it writes."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping as Given
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from danube.model.errors import SchemaInvalidError
 from danube.model.limits.schema import SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX
@@ -26,6 +26,7 @@ from danube.schema.parsed import shown
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _FIXED_BYTES_MAX: Final = 1 << 20
+Definition = TypeVar("Definition", Fixed, Enumeration, Record)
 
 
 class AvroReader:
@@ -177,7 +178,7 @@ class AvroReader:
         aliases = _texts(value, "aliases", path)
         return full, own, tuple(alias if "." in alias or not own else f"{own}.{alias}" for alias in aliases)
 
-    def _define(self, node: Any, path: str) -> Any:  # noqa: ANN401 - one of three classes, in and out
+    def _define(self, node: Definition, path: str) -> Definition:
         if node.name in PRIMITIVES:
             raise SchemaInvalidError(f"{node.name} is a type of Avro: use another name", f"{path}/name")
         if node.name in self._named:
@@ -187,7 +188,7 @@ class AvroReader:
 
 
 def branch_key(branch: AvroType) -> str:
-    """What may occur once in a union."""
+    """Key of a branch that a union has once."""
     return branch.name if isinstance(branch, Fixed | Enumeration | Record) else branch.word
 
 
@@ -216,8 +217,9 @@ def _logical(value: dict[str, Any], word: str, path: str) -> dict[str, Any]:
         return {"logicalType": name}
     if word not in ("bytes", "fixed"):
         return {}
-    precision, scale = value.get("precision"), value.get("scale", 0)
-    numbers = all(isinstance(each, int) and not isinstance(each, bool) for each in (precision, scale))
-    if not numbers or not precision > 0 or not 0 <= scale <= precision:
+    precision: Any = value.get("precision")
+    scale: Any = value.get("scale", 0)
+    whole = type(precision) is int and type(scale) is int
+    if not whole or precision <= 0 or not 0 <= scale <= precision:
         raise SchemaInvalidError("a decimal has a precision above 0 and a scale of 0 up to it", path)
     return {"logicalType": name, "precision": precision, "scale": scale}

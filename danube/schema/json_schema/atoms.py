@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from danube.schema.json_schema.document import JsonDocument
-from danube.schema.json_schema.keywords import ANNOTATIONS, DRAFT_7, DRAFT_2019, DRAFT_2020, Schema
+from danube.schema.json_schema.keywords import ANNOTATIONS, DIALECT_7, DIALECT_2019, DIALECT_2020, Schema
 
 Atom = dict[str, Any]
 Conjunction = tuple[Schema, ...]
@@ -20,7 +20,7 @@ NOTHING: Final[Atom] = {"not": True}
 JSON_TYPES: Final = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 """Types of values; `number` is both integers and fractions."""
 _UNKNOWN: Final = {
-    DRAFT_7: frozenset(
+    DIALECT_7: frozenset(
         [
             "prefixItems",
             "unevaluatedItems",
@@ -33,8 +33,10 @@ _UNKNOWN: Final = {
             "$recursiveRef",
         ]
     ),
-    DRAFT_2019: frozenset(["prefixItems", "$dynamicRef", "contentEncoding", "contentMediaType", "contentSchema"]),
-    DRAFT_2020: frozenset(["additionalItems", "$recursiveRef", "contentEncoding", "contentMediaType", "contentSchema"]),
+    DIALECT_2019: frozenset(["prefixItems", "$dynamicRef", "contentEncoding", "contentMediaType", "contentSchema"]),
+    DIALECT_2020: frozenset(
+        ["additionalItems", "$recursiveRef", "contentEncoding", "contentMediaType", "contentSchema"]
+    ),
 }
 """Keywords that assert nothing in a draft."""
 _GROUPS: Final = (
@@ -59,7 +61,7 @@ def atoms(document: JsonDocument, conjunction: Conjunction) -> list[Atom]:
         target = document.references.target(schema)
         if target is not None and "$ref" in schema:
             todo.append(target)
-            if document.draft == DRAFT_7:
+            if document.dialect == DIALECT_7:
                 continue
         todo.extend(reversed(schema.get("allOf", [])))
         own = _own(document, schema)
@@ -81,13 +83,13 @@ def conjoined(one: Atom, others: list[Atom]) -> list[Atom]:
 
 
 def _own(document: JsonDocument, schema: dict[str, Any]) -> Atom:
-    left_out = {"$ref", "allOf"} | ANNOTATIONS | _UNKNOWN[document.draft]
+    left_out = {"$ref", "allOf"} | ANNOTATIONS | _UNKNOWN[document.dialect]
     own = {key: value for key, value in schema.items() if key not in left_out}
     for key in ("additionalProperties", "additionalItems", "items"):
         if own.get(key) in (True, {}):
             del own[key]
     _split_dependencies(own)
-    if document.draft != DRAFT_7 and not _combines(schema):
+    if document.dialect != DIALECT_7 and not _combines(schema):
         for key, plain in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
             if key in own and plain not in own and not isinstance(schema.get("items"), list) and "contains" not in own:
                 own[plain] = own.pop(key)

@@ -14,7 +14,7 @@ from danube.schema.json_schema.arrays import compare_arrays
 from danube.schema.json_schema.atoms import NOTHING, Atom, Conjunction, atoms
 from danube.schema.json_schema.conditions import compare_conditions
 from danube.schema.json_schema.document import JsonDocument
-from danube.schema.json_schema.keywords import ANNOTATIONS, DRAFT_7, Schema
+from danube.schema.json_schema.keywords import ANNOTATIONS, DIALECT_7, Schema
 from danube.schema.json_schema.objects import compare_objects
 from danube.schema.json_schema.rules import STRICT
 from danube.schema.json_schema.values import compare_values
@@ -157,7 +157,7 @@ def _meant(document: JsonDocument, schema: Schema) -> Schema:
     """The schema itself, or the target of one that is nothing but a reference."""
     while isinstance(schema, dict) and "$ref" in schema:
         target = document.references.target(schema)
-        if target is None or (document.draft != DRAFT_7 and schema.keys() - ANNOTATIONS != {"$ref"}):
+        if target is None or (document.dialect != DIALECT_7 and schema.keys() - ANNOTATIONS != {"$ref"}):
             break
         schema = target
     return schema

@@ -11,7 +11,7 @@ from typing import Final
 
 from danube.model.errors import SchemaInvalidError
 from danube.model.limits.schema import SCHEMA_APPLICATIONS_MAX, SCHEMA_PAYLOAD_DEPTH_MAX, SCHEMA_PAYLOAD_DEPTH_MIN
-from danube.schema.json_schema.keywords import DRAFT_7, Schema, below, in_place
+from danube.schema.json_schema.keywords import DIALECT_7, Schema, below, in_place
 from danube.schema.json_schema.references import References
 
 _PROPERTY: Final = re.compile(r"(properties/.*|items/\d+|prefixItems/\d+)")
@@ -20,9 +20,9 @@ _PROPERTY: Final = re.compile(r"(properties/.*|items/\d+|prefixItems/\d+)")
 class ApplicationCost:
     """Counts, for one definition, the applications of its parts to one value."""
 
-    def __init__(self, references: References, draft: str) -> None:
+    def __init__(self, references: References, dialect: str) -> None:
         self._references = references
-        self._draft = draft
+        self._dialect = dialect
         self._in_place: dict[int, list[Schema]] = {}
         self._below: dict[int, list[tuple[str, Schema]]] = {}
 
@@ -83,7 +83,7 @@ class ApplicationCost:
 
     def _read(self, schema: dict[str, object]) -> None:
         target = self._references.target(schema)
-        alone = target is not None and self._draft == DRAFT_7
+        alone = target is not None and self._dialect == DIALECT_7
         held = [] if alone else [each for _, each in in_place(schema)]
         self._in_place[id(schema)] = [each for each in (*held, target) if isinstance(each, dict)]
         self._below[id(schema)] = [] if alone else [(at, each) for at, each in below(schema) if isinstance(each, dict)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from danube.model.errors import SchemaInvalidError
+from danube.model.errors import PayloadInvalidError, SchemaInvalidError
 from danube.model.limits.schema import (
     SCHEMA_BYTES_MAX,
     SCHEMA_DEPTH_MAX,
@@ -18,10 +18,10 @@ from danube.model.untrusted_json import UntrustedJsonError, decode_json
 from danube.schema.extra import library
 from danube.schema.json_schema.cost import ApplicationCost
 from danube.schema.json_schema.keywords import (
-    DRAFT_7,
-    DRAFT_2019,
-    DRAFT_2020,
-    DRAFTS,
+    DIALECT_7,
+    DIALECT_2019,
+    DIALECT_2020,
+    DIALECTS,
     Schema,
     below,
     definitions,
@@ -31,9 +31,9 @@ from danube.schema.json_schema.references import BASE, References
 from danube.schema.parsed import ParsedSchema, shown
 
 _CLASSES: Final = {
-    DRAFT_7: "Draft7Validator",
-    DRAFT_2019: "Draft201909Validator",
-    DRAFT_2020: "Draft202012Validator",
+    DIALECT_7: "Draft7Validator",
+    DIALECT_2019: "Draft201909Validator",
+    DIALECT_2020: "Draft202012Validator",
 }
 
 
@@ -42,33 +42,57 @@ class JsonDocument:
     """One definition with what it refers to."""
 
     root: Schema
-    draft: str
+    dialect: str
     references: References
     payload_depth_max: int
     validator: Any
     """Compiled by jsonschema-rs."""
 
 
+@dataclass(frozen=True, slots=True)
+class JsonValidator:
+    """Validator of one definition."""
+
+    document: JsonDocument
+
+    def check(self, payload: bytes) -> None:
+        """As the protocol."""
+        self.decode(payload)
+
+    def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - a JSON value
+        """As the protocol."""
+        try:
+            value = decode_json(payload, depth_max=self.document.payload_depth_max)
+        except UntrustedJsonError as error:
+            raise PayloadInvalidError(f"it is no JSON that can be read: {error}") from None
+        validator = self.document.validator
+        if not validator.is_valid(value):
+            fault = next(validator.iter_errors(value))
+            place = "".join(f"/{part}" for part in fault.instance_path)
+            raise PayloadInvalidError(shown(fault.message), place or "/")
+        return value
+
+
 def parse_json_schema(text: str, given: Mapping[str, str]) -> ParsedSchema:
     """Read a definition. Raises SchemaInvalidError."""
     root = _read(text, "#")
-    draft = _draft(root)
+    dialect = _dialect(root)
     others = {name: _read(other, f"reference {name}") for name, other in given.items()}
-    references = References(root, draft, others)
+    references = References(root, dialect, others)
     for schema in (root, *references.used.values()):
         _check_parts(schema, "#")
-    depth_max = ApplicationCost(references, draft).payload_depth_max(root)
-    validator = compile_schema(root, draft, references.used)
-    _check_defaults(root, draft)
+    depth_max = ApplicationCost(references, dialect).payload_depth_max(root)
+    validator = compile_schema(root, dialect, references.used)
+    _check_defaults(root, dialect)
     canonical = _canonical(root)
     digest = hashlib.sha256(canonical)
     for address, schema in sorted(references.used.items()):
         digest.update(b"\0" + address.encode() + b"\0" + _canonical(schema))
-    document = JsonDocument(root, draft, references, depth_max, validator)
+    document = JsonDocument(root, dialect, references, depth_max, validator)
     return ParsedSchema(SchemaType.JSON_SCHEMA, text, canonical, f"sha256:{digest.hexdigest()}", _names(root), document)
 
 
-def compile_schema(root: Schema, draft: str, used: Mapping[str, Schema]) -> Any:  # noqa: ANN401 - of an untyped library
+def compile_schema(root: Schema, dialect: str, used: Mapping[str, Schema]) -> Any:  # noqa: ANN401 - of an untyped library
     """Validator of jsonschema-rs: no network, bounded regular expressions. Raises SchemaInvalidError."""
     rust = library("jsonschema_rs", "JSON Schema")
     options = rust.FancyRegexOptions(
@@ -78,14 +102,14 @@ def compile_schema(root: Schema, draft: str, used: Mapping[str, Schema]) -> Any:
     )
     registry = rust.Registry([*used.items()]) if used else None
     try:
-        return getattr(rust, _CLASSES[draft])(
+        return getattr(rust, _CLASSES[dialect])(
             root, validate_formats=False, registry=registry, pattern_options=options, offline=True, base_uri=BASE
         )
     except rust.ValidationError as error:
         place = "/".join(("#", *map(str, error.instance_path)))
-        raise SchemaInvalidError(f"{shown(error.message)}: correct it as draft {draft} says", place) from None
+        raise SchemaInvalidError(f"{shown(error.message)}: correct it as draft {dialect} says", place) from None
     except (rust.ReferencingError, ValueError) as error:
-        raise SchemaInvalidError(f"{shown(str(error))}: correct it as draft {draft} says", "#") from None
+        raise SchemaInvalidError(f"{shown(str(error))}: correct it as draft {dialect} says", "#") from None
 
 
 def _read(text: str, place: str) -> Schema:
@@ -100,13 +124,13 @@ def _read(text: str, place: str) -> Schema:
     return root
 
 
-def _draft(root: Schema) -> str:
+def _dialect(root: Schema) -> str:
     named = root.get("$schema") if isinstance(root, dict) else None
     if named is None:
-        return DRAFT_2020
-    if not isinstance(named, str) or named.removesuffix("#") not in DRAFTS:
+        return DIALECT_2020
+    if not isinstance(named, str) or named.removesuffix("#") not in DIALECTS:
         raise SchemaInvalidError(f"{shown(named)} is none of the drafts 7, 2019-09 and 2020-12: use one", "#/$schema")
-    return DRAFTS[named.removesuffix("#")]
+    return DIALECTS[named.removesuffix("#")]
 
 
 def _check_parts(root: Schema, place: str) -> None:
@@ -122,7 +146,7 @@ def _check_parts(root: Schema, place: str) -> None:
             todo.extend((each, f"{place}/{at}") for at, each in parts(schema))
 
 
-def _check_defaults(root: Schema, draft: str) -> None:
+def _check_defaults(root: Schema, dialect: str) -> None:
     """Refuse defaults of properties that their own schemas refuse; those with references are left alone."""
     todo: list[tuple[Schema, str]] = [(root, "#")]
     while todo:
@@ -131,7 +155,7 @@ def _check_defaults(root: Schema, draft: str) -> None:
             todo.extend((each, f"{place}/{at}") for at, each in parts(schema))
         if not isinstance(schema, dict) or "default" not in schema or "$ref" in json.dumps(schema):
             continue
-        if not compile_schema(schema, draft, {}).is_valid(schema["default"]):
+        if not compile_schema(schema, dialect, {}).is_valid(schema["default"]):
             raise SchemaInvalidError(
                 f"the default {shown(json.dumps(schema['default']))} does not follow its own schema: correct it",
                 f"{place}/default",

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 Schema = bool | dict[str, Any]
 
-DRAFT_7: Final = "draft-07"
-DRAFT_2019: Final = "2019-09"
-DRAFT_2020: Final = "2020-12"
-DRAFTS: Final = {
-    "http://json-schema.org/draft-07/schema": DRAFT_7,
-    "https://json-schema.org/draft-07/schema": DRAFT_7,
-    "https://json-schema.org/draft/2019-09/schema": DRAFT_2019,
-    "https://json-schema.org/draft/2020-12/schema": DRAFT_2020,
+DIALECT_7: Final = "draft-07"
+DIALECT_2019: Final = "2019-09"
+DIALECT_2020: Final = "2020-12"
+DIALECTS: Final = {
+    "http://json-schema.org/draft-07/schema": DIALECT_7,
+    "https://json-schema.org/draft-07/schema": DIALECT_7,
+    "https://json-schema.org/draft/2019-09/schema": DIALECT_2019,
+    "https://json-schema.org/draft/2020-12/schema": DIALECT_2020,
 }
 DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 ANNOTATIONS: Final = frozenset(

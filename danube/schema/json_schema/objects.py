@@ -6,7 +6,7 @@ from danube.schema.differences import Difference
 from danube.schema.extra import library
 from danube.schema.json_schema.atoms import NOTHING, Atom, Conjunction, atoms, types
 from danube.schema.json_schema.document import JsonDocument, compile_schema
-from danube.schema.json_schema.keywords import DRAFT_2020, escaped
+from danube.schema.json_schema.keywords import DIALECT_2020, escaped
 from danube.schema.json_schema.values import compare_limits
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _said_of(atom: Atom, name: str) -> Conjunction:
 def _matches(pattern: str, name: str) -> bool:
     """By the bounded engine that checks payloads, too."""
     library("jsonschema_rs", "JSON Schema")
-    return bool(compile_schema({"pattern": pattern}, DRAFT_2020, {}).is_valid(name))
+    return bool(compile_schema({"pattern": pattern}, DIALECT_2020, {}).is_valid(name))
 
 
 def _compare_required(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:

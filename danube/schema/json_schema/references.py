@@ -6,7 +6,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from danube.model.errors import SchemaInvalidError
 from danube.model.limits.schema import SCHEMA_NODES_MAX
-from danube.schema.json_schema.keywords import DRAFT_7, DRAFTS, DYNAMIC, Schema, below, definitions, in_place
+from danube.schema.json_schema.keywords import DIALECT_7, DIALECTS, DYNAMIC, Schema, below, definitions, in_place
 
 BASE: Final = "https://schema.invalid/"
 """Address of a definition without an `$id`: under a domain that never exists."""
@@ -15,8 +15,8 @@ BASE: Final = "https://schema.invalid/"
 class References:
     """Index of one definition and of those that it refers to."""
 
-    def __init__(self, root: Schema, draft: str, given: Mapping[str, Schema]) -> None:
-        self._draft = draft
+    def __init__(self, root: Schema, dialect: str, given: Mapping[str, Schema]) -> None:
+        self._dialect = dialect
         self._given = given
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
@@ -52,7 +52,7 @@ class References:
     def _named(self, schema: dict[str, Any], base: str) -> str:
         """Register `$id` and anchors; the base of what is below."""
         name = schema.get("$id")
-        if isinstance(name, str) and not (self._draft == DRAFT_7 and "$ref" in schema):
+        if isinstance(name, str) and not (self._dialect == DIALECT_7 and "$ref" in schema):
             address, fragment = urldefrag(urljoin(base, name))
             if fragment:
                 self._anchors[address or base, fragment] = schema
@@ -100,7 +100,7 @@ class References:
         """Index a given definition under its address."""
         key = next((key for key in (name, address, address.removeprefix(BASE)) if key in self._given), None)
         if key is None:
-            hint = "the meta-schema cannot be referred to" if address in DRAFTS else "register it, and refer to it"
+            hint = "the meta-schema cannot be referred to" if address in DIALECTS else "register it, and refer to it"
             raise SchemaInvalidError(f"{name!r} is in no reference of this schema, and is never fetched: {hint}", path)
         schema = self._given[key]
         self._resources[address] = self.used[address] = schema

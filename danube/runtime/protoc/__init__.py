@@ -1,0 +1,1 @@
+"""Protobuf's compiler, in a process of its own."""

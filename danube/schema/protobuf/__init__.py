@@ -1,0 +1,1 @@
+"""Protobuf: definitions, differences, payloads."""
