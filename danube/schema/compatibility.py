@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from danube.model.errors import UnsupportedError
 from danube.model.schema import CompatibilityMode, JsonPolicy
 from danube.schema.avro.comparison import AvroComparison
 from danube.schema.avro.rules import RULES as AVRO_RULES
@@ -14,7 +13,9 @@ from danube.schema.json_schema.comparison import Comparison
 from danube.schema.json_schema.document import JsonDocument
 from danube.schema.json_schema.rules import RULES as JSON_RULES
 from danube.schema.parsed import ParsedSchema
+from danube.schema.protobuf.comparison import ProtobufComparison
 from danube.schema.protobuf.document import ProtobufDocument
+from danube.schema.protobuf.rules import RULES as PROTOBUF_RULES
 
 _BACKWARD: Final = frozenset({Direction.BACKWARD})
 _FORWARD: Final = frozenset({Direction.FORWARD})
@@ -96,8 +97,8 @@ def differences(old: ParsedSchema, new: ParsedSchema) -> tuple[Difference, ...]:
             return tuple(Comparison(one, two).run())
         case AvroDocument() as one, AvroDocument() as two:
             return tuple(AvroComparison(one, two).run())
-        case ProtobufDocument(), ProtobufDocument():
-            raise UnsupportedError("versions of Protobuf cannot be compared yet: use the mode none")
+        case ProtobufDocument() as one, ProtobufDocument() as two:
+            return tuple(ProtobufComparison(one, two).run())
     return ()
 
 
@@ -108,6 +109,8 @@ def rules_of(parsed: ParsedSchema, json_policy: JsonPolicy = JsonPolicy.STRICT) 
             return {**OF_ALL_FORMATS, **JSON_RULES[json_policy]}
         case AvroDocument():
             return {**OF_ALL_FORMATS, **AVRO_RULES}
+        case ProtobufDocument():
+            return {**OF_ALL_FORMATS, **PROTOBUF_RULES}
     return OF_ALL_FORMATS
 
 

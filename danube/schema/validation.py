@@ -6,6 +6,8 @@ from danube.schema.avro.payload import AvroValidator
 from danube.schema.avro.types import AvroDocument
 from danube.schema.json_schema.document import JsonDocument, JsonValidator
 from danube.schema.parsed import ParsedSchema
+from danube.schema.protobuf.document import ProtobufDocument
+from danube.schema.protobuf.payload import ProtobufValidator
 from danube.schema.simple import SimpleValidator
 
 
@@ -19,12 +21,14 @@ class Validator(Protocol):
         """Value as Python's plain types; raises PayloadInvalidError likewise."""
 
 
-def validator(parsed: ParsedSchema) -> Validator:
-    """Validator of a definition."""
+def validator(parsed: ParsedSchema, message: str = "") -> Validator:
+    """Validator of a definition; for Protobuf of one of its messages by full name, the first without a name."""
     match parsed.document:
         case JsonDocument() as document:
             return JsonValidator(document)
         case AvroDocument() as document:
             return AvroValidator(document)
+        case ProtobufDocument() as document:
+            return ProtobufValidator(document, message)
         case _:
             return SimpleValidator(parsed.kind)
