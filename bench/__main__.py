@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from bench import (
     admin_start,
+    balance,
     cold_reader,
     dispatch,
     fan_out,
@@ -39,12 +40,14 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "admin_start": admin_start.run,
     "dispatch": dispatch.run,
     "moves": moves.run,
+    "balance": balance.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,
     "cold_reader": cold_reader.run_quick,
     "metadata": metadata.run_quick,
     "moves": moves.run_quick,
+    "balance": balance.run_quick,
 }
 
 

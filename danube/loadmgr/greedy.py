@@ -9,22 +9,24 @@ from danube.model.limits.balance import PLAN_CANDIDATES_MAX, PLAN_SOURCES_MAX, P
 
 def greedy(state: ClusterState, goal: Goal) -> list[Step]:
     """Moves that bring the imbalance below the target, or near it; the state is as before."""
-    origin = dict(state.broker_of)
+    origin: dict[str, int] = {}
+    """Brokers of the topics that were moved, before their first move."""
     while state.imbalance().cv >= goal.target_cv and len(_changed(state, origin)) < goal.moves_max:
         steps = _best_move(state, goal) or _best_swap(state, goal)
         if not steps:
             break
         for name, target in steps:
+            origin.setdefault(name, state.broker_of[name])
             state.move(name, target)
     _drop_needless(state, origin, goal)
     changed = _changed(state, origin)
-    for name, source in origin.items():
-        state.move(name, source) if state.broker_of[name] != source else None
+    for name, _ in changed:
+        state.move(name, origin[name])
     return in_order(state, changed)
 
 
 def _changed(state: ClusterState, origin: dict[str, int]) -> list[Step]:
-    return [(name, target) for name, target in state.broker_of.items() if target != origin[name]]
+    return [(name, state.broker_of[name]) for name, source in origin.items() if state.broker_of[name] != source]
 
 
 def _best_move(state: ClusterState, goal: Goal) -> list[Step]:
