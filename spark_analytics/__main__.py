@@ -5,6 +5,7 @@ import secrets
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -16,14 +17,37 @@ from danube.model.errors import CancelledError, DeadlineExceededError, InvalidRe
 from danube.model.exit_codes import ExitCode
 from danube.model.lag.group import LagFilter
 from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
-from danube.model.records.analytics import check_run_id
+from danube.model.records.analytics import AnalyticsJob, check_run_id
 from danube.model.topic import TopicName, check_name_part
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, say, write
 from danube.runtime.paths import expanded
-from spark_analytics.jobs.lag_run import LagRequest, LagResult, run_lag
+from spark_analytics.flags import (
+    AsOf,
+    CaCert,
+    Every,
+    Master,
+    Namespace,
+    Output,
+    Percentile,
+    Progress,
+    Publish,
+    Quiet,
+    ReportFile,
+    RunId,
+    ServiceUrl,
+    Since,
+    Subscription,
+    TableFolder,
+    TimeLimit,
+    Token,
+    Topic,
+)
+from spark_analytics.ingest.request import IngestRequest, TableFormat, run_ingest
+from spark_analytics.jobs.run import JobRequest, JobResult, check_spark, run_job
 from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.render import ResultFormat, render
+from spark_analytics.report.document import write_report
 from spark_analytics.results import Cluster
 from spark_analytics.words import moment_ms, seconds_of
 
@@ -49,19 +73,35 @@ Connecting: --service-url or DANUBE_SERVICE_ADDR says where a broker is.
 
 {_EXIT_CODES}
 """
-_LAG_EPILOG = f"""Examples:
+_JOB_EPILOG = """Examples:
 
-  danube-analytics lag
+  danube-analytics {job}
 
-  danube-analytics lag --namespace default --since 1h
+  danube-analytics {job} --namespace default --since 1h
 
-  danube-analytics lag --as-of 2026-01-31T12:00:00Z --no-publish
+  danube-analytics {job} --as-of 2026-01-31T12:00:00Z --no-publish
 
-  danube-analytics lag -o jsonl --no-publish | jq 'select(.status == "STOP")'
+  danube-analytics {job} -o jsonl --no-publish | jq .
 
-  danube-analytics lag --master spark://spark:7077 --run-id nightly
+  danube-analytics {job} --since 7d --table /data/telemetry --report report.html
 
-The columns and the rules are explained in docs/lag.md. `danube-admin analytics result` shows what was published.
+  danube-analytics {job} --master spark://spark:7077 --run-id nightly
+
+The columns and the rules are explained in {page}. `danube-admin analytics result` shows what was published.
+
+{codes}
+"""
+
+
+_INGEST_EPILOG = f"""Examples:
+
+  danube-analytics ingest --table /data/telemetry
+
+  danube-analytics ingest --table /data/telemetry --continuous --interval 30s
+
+  danube-analytics ingest --table /data/telemetry --keep 90d
+
+Then: danube-analytics lag --table /data/telemetry --since 7d. The table is described in docs/analytics.md.
 
 {_EXIT_CODES}
 """
@@ -83,75 +123,129 @@ def danube_analytics(
     del version
 
 
-@app.command("lag", epilog=_LAG_EPILOG)
-def lag_command(  # noqa: PLR0917 - one parameter for each flag
-    service_url: Annotated[
-        str, typer.Option("--service-url", envvar="DANUBE_SERVICE_ADDR", help="Broker: http://host:port.")
-    ] = "http://127.0.0.1:6650",
-    master: Annotated[
-        str, typer.Option("--master", envvar="DANUBE_SPARK_MASTER", help="Spark: local[2], spark://host:port, ...")
-    ] = "local[2]",
-    since: Annotated[str, typer.Option("--since", help="How much telemetry to read: 5m, 1h.")] = "15m",
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", help="The time to judge, ISO 8601 or ms since 1970.", show_default="now")
-    ] = None,
-    topic: Annotated[
-        str | None, typer.Option("-t", "--topic", help="Only this topic, with all its partitions.")
-    ] = None,
-    subscription: Annotated[str | None, typer.Option("-s", "--subscription", help="Only this subscription.")] = None,
-    namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="Only this namespace.")] = None,
-    publish: Annotated[
-        bool, typer.Option("--publish/--no-publish", help="Store the result in /system/analytics.")
-    ] = True,
-    output: Annotated[ResultFormat, typer.Option("-o", "--output", help="How to write.")] = ResultFormat.TABLE,
-    run_id: Annotated[
-        str | None, typer.Option("--run-id", help="Name of the run; a random one by default.", show_default=False)
-    ] = None,
-    time_limit_s: Annotated[
-        float, typer.Option("--time-limit-s", min=1, max=ANALYTICS_RUN_S_MAX, help="Give up after so many seconds.")
-    ] = ANALYTICS_RUN_S_MAX,
-    ca_cert: Annotated[
-        Path | None,
-        typer.Option(
-            "--ca-cert", envvar="DANUBE_CA_CERT", callback=expanded, help="Connect over TLS and trust this authority."
-        ),
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option("--token", envvar="DANUBE_TOKEN", help="Token of the caller; needs TLS.")
-    ] = None,
-    progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--no-progress", help="Say each step.", show_default="on a terminal"),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Help of a job."""
+
+    help: str
+    page: str = "docs/analytics.md"
+    examples: tuple[str, ...] = ()
+
+
+_JOBS = {
+    AnalyticsJob.LAG: _Words(
+        "Judge how far each subscription is behind, why, and when it will have caught up.", "docs/lag.md"
+    ),
+    AnalyticsJob.BALANCE: _Words("Judge the load of brokers over time, and plan a rebalance for a percentile of it."),
+}
+
+
+def _add(job: AnalyticsJob, words: _Words) -> None:
+    """Add the command of a job; all have the same flags."""
+
+    def command(  # noqa: PLR0917 - one parameter for each flag
+        service_url: ServiceUrl = "http://127.0.0.1:6650",
+        master: Master = "local[2]",
+        since: Since = "15m",
+        as_of: AsOf = None,
+        every: Every = None,
+        percentile: Percentile = 95.0,
+        table: TableFolder = None,
+        topic: Topic = None,
+        subscription: Subscription = None,
+        namespace: Namespace = None,
+        publish: Publish = True,
+        report: ReportFile = None,
+        output: Output = ResultFormat.TABLE,
+        run_id: RunId = None,
+        time_limit_s: TimeLimit = ANALYTICS_RUN_S_MAX,
+        ca_cert: CaCert = None,
+        token: Token = None,
+        progress: Progress = None,
+        quiet: Quiet = False,
+    ) -> None:
+        clock = SystemClock()
+
+        def work() -> ExitCode:
+            request = JobRequest(
+                cluster=Cluster(service_url=service_url, ca_cert=ca_cert, token=token),
+                run_id=check_run_id(run_id) if run_id else f"{job}-{secrets.token_hex(6)}",
+                attempt=secrets.token_hex(6),
+                job=job,
+                master=master,
+                as_of_ms=None if as_of is None else moment_ms(as_of),
+                since_s=_since_s(since),
+                step_s=None if every is None else seconds_of(every),
+                percentile=percentile / 100,
+                table=table,
+                wanted=_filter(topic, subscription, namespace),
+                publish=publish,
+                time_limit_s=time_limit_s,
+            )
+            with _ends_in_time(time_limit_s):
+                result = run_job(request, clock, Steps.for_terminal(clock, quiet=quiet, wanted=progress))
+            if report is not None:
+                write_report(report, result)
+            _show(result, output, quiet=quiet)
+            return ExitCode.OK
+
+        raise typer.Exit(ended(work, PROGRAM))
+
+    epilog = _JOB_EPILOG.format(job=job, page=words.page, codes=_EXIT_CODES)
+    app.command(str(job), help=words.help, epilog=epilog)(command)
+
+
+for _job, _words in _JOBS.items():
+    _add(_job, _words)
+
+
+@app.command("ingest", epilog=_INGEST_EPILOG)
+def ingest_command(  # noqa: PLR0917 - one parameter for each flag
+    table: Annotated[Path, typer.Option("--table", callback=expanded, help="Folder of the table, made when needed.")],
+    form: Annotated[TableFormat, typer.Option("--format", help="Of a new table.")] = TableFormat.PARQUET,
+    continuous: Annotated[
+        bool, typer.Option("--continuous/--once", help="Go on, or end when all that is there is stored.")
+    ] = False,
+    interval: Annotated[str, typer.Option("--interval", help="Between two micro-batches of a continuous one.")] = "1m",
+    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Messages of one micro-batch.")] = 1_000_000,
+    keep: Annotated[str | None, typer.Option("--keep", help="Remove days that are older: 90d.")] = None,
+    compact: Annotated[bool, typer.Option("--compact/--no-compact", help="Join the small files of a day.")] = True,
+    service_url: ServiceUrl = "http://127.0.0.1:6650",
+    master: Master = "local[2]",
+    ca_cert: CaCert = None,
+    token: Token = None,
+    progress: Progress = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Judge how far each subscription is behind, why, and when it will have caught up."""
+    """Store telemetry in a table, each record once, over kills and restarts."""
     clock = SystemClock()
 
     def work() -> ExitCode:
-        request = LagRequest(
-            cluster=Cluster(service_url=service_url, ca_cert=ca_cert, token=token),
-            run_id=check_run_id(run_id) if run_id else f"lag-{secrets.token_hex(6)}",
-            attempt=secrets.token_hex(6),
-            master=master,
-            as_of_ms=None if as_of is None else moment_ms(as_of),
-            since_s=_since_s(since),
-            wanted=_filter(topic, subscription, namespace),
-            publish=publish,
-            time_limit_s=time_limit_s,
+        check_spark()
+        cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=token)
+        cluster.check_telemetry()
+        request = IngestRequest(
+            cluster=cluster,
+            folder=table,
+            form=form,
+            continuous=continuous,
+            interval_s=seconds_of(interval),
+            max_rows=max_rows,
+            keep_days=None if keep is None else round(seconds_of(keep) / 86_400),
+            compact=compact,
         )
-        with _ends_in_time(time_limit_s):
-            result = run_lag(request, clock, Steps.for_terminal(clock, quiet=quiet, wanted=progress))
-        _show(result, output, quiet=quiet)
+        rows = run_ingest(request, clock, master, Steps.for_terminal(clock, quiet=quiet, wanted=progress))
+        if not quiet:
+            say(f"stored {rows:,} records in {table}", PROGRAM)
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
 
 
-def _show(result: LagResult, output: ResultFormat, *, quiet: bool) -> None:
+def _show(result: JobResult, output: ResultFormat, *, quiet: bool) -> None:
     write(render(result, output))
-    if not result.groups and not quiet:
-        say("no subscription was told of in this time: read more of it with --since, or check the filter", PROGRAM)
+    if not any(result.tables.values()) and not quiet:
+        say("no telemetry tells of this in this time: read more of it with --since, or check the filter", PROGRAM)
 
 
 def _since_s(text: str) -> float:

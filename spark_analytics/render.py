@@ -1,15 +1,16 @@
-"""The result of a lag run as a table, as JSON, or as JSON lines."""
+"""The result of a run as a table, as JSON, or as JSON lines."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from danube.model.lag.rows import GROUPS
 from danube.model.lag.verdict import EtaReason
-from danube.model.records.analytics import Row
+from danube.model.records.analytics import AnalyticsJob, Row
 from danube.runtime.console import escaped
-from spark_analytics.jobs.lag_run import LagResult
+from spark_analytics.jobs.run import JobResult
 
 _COLUMNS = {
     "STATUS": "status",
@@ -26,6 +27,8 @@ _SPANS = frozenset({"lag_s", "eta_s"})
 _NUMBERS = frozenset({"LAG", "OLDEST", "IN/s", "OUT/s", "CLEARS IN"})
 _NEVER = frozenset({EtaReason.NOTHING_CONSUMED, EtaReason.FALLS_BEHIND})
 _UNKNOWN = "-"
+_TABLES_SHOWN, _ROWS_SHOWN, _COLUMNS_SHOWN = 3, 50, 12
+"""Of a result whose tables have no columns of their own here."""
 
 
 class ResultFormat(StrEnum):
@@ -36,13 +39,21 @@ class ResultFormat(StrEnum):
     JSONL = "jsonl"
 
 
-def render(result: LagResult, form: ResultFormat) -> str:
-    """The result as text that ends with a line's end. A table has the groups; the JSON forms have everything."""
+def render(result: JobResult, form: ResultFormat) -> str:
+    """The result as text that ends with a line's end. A table has the most important rows; JSON has everything."""
     if form is ResultFormat.JSON:
-        return json.dumps(asdict(result), ensure_ascii=False, indent=2) + "\n"
+        head = {"run_id": result.run_id, "job": result.job, "as_of_ms": result.as_of_ms, "window": result.window}
+        return json.dumps({**head, **result.tables, "totals": result.totals}, ensure_ascii=False, indent=2) + "\n"
     if form is ResultFormat.JSONL:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _lines(result))
-    return _table(result.groups)
+    if result.job == AnalyticsJob.LAG:
+        return _table(result.tables[GROUPS], _COLUMNS)
+    shown = [(name, rows) for name, rows in result.tables.items() if rows][:_TABLES_SHOWN]
+    return "\n".join(f"{name}\n{_table(rows[:_ROWS_SHOWN], _own_columns(rows))}" for name, rows in shown)
+
+
+def _own_columns(rows: Sequence[Row]) -> Mapping[str, str]:
+    return {name.upper().replace("_", " "): name for name in list(rows[0])[:_COLUMNS_SHOWN]}
 
 
 def span_text(seconds: float) -> str:
@@ -56,19 +67,22 @@ def span_text(seconds: float) -> str:
     return f"{hours} h {minutes:02d} m" if hours < 48 else f"{hours / 24:.1f} d"
 
 
-def _lines(result: LagResult) -> Iterator[dict[str, Any]]:
-    for table, rows in (("groups", result.groups), ("partitions", result.partitions)):
+def _lines(result: JobResult) -> Iterator[dict[str, Any]]:
+    for table, rows in result.tables.items():
         for row in rows:
             yield {"run_id": result.run_id, "as_of_ms": result.as_of_ms, "table": table, **row}
 
 
-def _table(groups: Sequence[Row]) -> str:
-    cells = [list(_COLUMNS), *([_cell(name, row) for name in _COLUMNS.values()] for row in groups)]
-    widths = [max(len(row[number]) for row in cells) for number in range(len(_COLUMNS))]
+def _table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
+    cells = [list(columns), *([_cell(name, row) for name in columns.values()] for row in rows)]
+    widths = [max(len(row[number]) for row in cells) for number in range(len(columns))]
+    numeric = _NUMBERS | {
+        title for title, name in columns.items() if any(isinstance(row[name], int | float) for row in rows)
+    }
     lines = (
         "  ".join(
-            cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
-            for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+            cell.rjust(width) if name in numeric else cell.ljust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
         ).rstrip()
         for row in cells
     )
@@ -81,6 +95,8 @@ def _cell(name: str, row: Row) -> str:
         return "never" if name == "eta_s" and row["eta_reason"] in _NEVER else _UNKNOWN
     if name in _SPANS:
         return span_text(value)
+    if name.endswith("_ms"):
+        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,.2f}" if abs(value) < 10 and name not in {"arrival_rate", "consume_rate"} else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else escaped(str(value)).replace("_", " " if name == "cause" else "_")

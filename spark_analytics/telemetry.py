@@ -1,38 +1,55 @@
-"""Telemetry as columns: the bytes of `/system/telemetry` -> one typed row a record (`docs/formats/telemetry.md`)."""
+"""Telemetry as columns: the bytes of `/system/telemetry` -> one typed row a record (`docs/formats/telemetry.md`).
 
-from typing import Final
+The columns are the fields of `danube/model/records/telemetry.py`, so a new field there is a new column here.
+"""
+
+from collections.abc import Mapping
+from typing import Final, get_args, get_type_hints
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
 from danube.model.lag.records import ADDED_UP, AS_TOLD
 from danube.model.limits.faces import LAG_NUMBER_END
-from danube.model.records.telemetry import KINDS, VERSION
+from danube.model.records.telemetry import KINDS, VERSION, Stamp
 
 SKIPPED: Final = "skipped"
+RAW: Final = "raw"
+"""The record as it came, where it has fields that this version does not know; else null."""
 _CORRUPT, _OTHER, _SOUND = "_corrupt", "_is_other", "_is_sound"
-_RECORD: Final = (
-    "version BIGINT, kind STRING, broker_id STRING, start_id STRING, sequence BIGINT, at_ms BIGINT, full BOOLEAN,"
-    " gone BOOLEAN"
-)
-_SUBSCRIPTION: Final = (
-    "topic STRING, topic_id STRING, subscription STRING, subscription_id STRING, type STRING, consumers BIGINT,"
-    " consumers_known BIGINT, messages_out BIGINT, dropped BIGINT, start_offset BIGINT, head BIGINT, position BIGINT,"
-    " acknowledged_beyond BIGINT, lag_messages BIGINT, in_flight BIGINT, waiting BIGINT, ready BIGINT,"
-    " redelivered BIGINT, nacked BIGINT, oldest_unread_append_ms BIGINT, head_append_ms BIGINT, blocked BIGINT"
-)
+_SPARK_TYPES: Final = {int: "BIGINT", float: "DOUBLE", str: "STRING", bool: "BOOLEAN"}
+
+
+def _column_types(of: type) -> dict[str, str]:
+    hints = get_type_hints(of)
+    return {name: _SPARK_TYPES[(get_args(hint) or (hint,))[0]] for name, hint in hints.items()}
+
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "version": "BIGINT",
+    "kind": "STRING",
+    **_column_types(Stamp),
+    **{name: kind for reading in KINDS.values() for name, kind in _column_types(reading).items()},
+}
+"""Each column with its type: of the record, then of all kinds; null where a kind does not have it."""
+SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 
 def telemetry_records(messages: DataFrame, seen: Observation | None = None) -> DataFrame:
     """Each record once, typed, from the column `value` (bytes) of messages of the topic.
 
     Left out: what is no such JSON object, other versions and kinds, and what at-least-once delivery brought twice.
-    Fields of the kinds `broker` and `topic` that lag does not ask for are not read. `seen` is told how many messages
-    are no records, as SKIPPED.
+    `seen` is told how many messages are no records, as SKIPPED.
     """
+    return typed_records(messages, seen).drop(RAW).dropDuplicates(["broker_id", "start_id", "sequence"])
+
+
+def typed_records(messages: DataFrame, seen: Observation | None = None) -> DataFrame:
+    """The same with RAW, and with what was delivered twice."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
-    schema = f"{_RECORD}, {_SUBSCRIPTION}, {_CORRUPT} STRING"
-    parsed = messages.select(F.from_json(text, schema, {"columnNameOfCorruptRecord": _CORRUPT}).alias("record"))
+    schema = f"{SCHEMA}, {_CORRUPT} STRING"
+    options = {"columnNameOfCorruptRecord": _CORRUPT}
+    parsed = messages.select(F.from_json(text, schema, options).alias("record"), text.alias("text"))
     is_other = F.coalesce((F.col("version") != VERSION) | ~F.col("kind").isin(*KINDS), F.lit(col=False))
     is_sound = (
         F.col(_CORRUPT).isNull()
@@ -41,17 +58,19 @@ def telemetry_records(messages: DataFrame, seen: Observation | None = None) -> D
         & _are_there("broker_id", "start_id", "sequence", "at_ms")
         & _are_numbers("sequence", "at_ms")
     )
-    judged = parsed.select("record.*").withColumns({_OTHER: is_other, _SOUND: is_sound})
+    known = F.array(*map(F.lit, COLUMNS))
+    is_new = F.coalesce(F.size(F.array_except(F.json_object_keys("text"), known)) > 0, F.lit(col=False))
+    judged = parsed.select("record.*", "text").withColumns({_OTHER: is_other, _SOUND: is_sound})
     if seen is not None:
         judged = judged.observe(seen, F.count_if(~F.col(_OTHER) & ~F.col(_SOUND)).alias(SKIPPED))
-    records = judged.where(~F.col(_OTHER) & F.col(_SOUND)).drop(_CORRUPT, _OTHER, _SOUND)
-    return records.dropDuplicates(["broker_id", "start_id", "sequence"])
+    sound = judged.where(~F.col(_OTHER) & F.col(_SOUND))
+    return sound.withColumn(RAW, F.when(is_new, F.col("text"))).drop(_CORRUPT, _OTHER, _SOUND, "text")
 
 
 def subscription_records(records: DataFrame) -> DataFrame:
     """The observations of subscriptions: `danube.model.lag.verdict.Observation`, a column a field, and whose they are.
 
-    The times are as told; `spark_analytics/jobs/lag.py` puts them in order.
+    The times are as told; `danube.model.lag.rules.in_order` puts them in order.
     """
     observed = records.where(
         (F.col("kind") == "subscription")

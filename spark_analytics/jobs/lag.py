@@ -1,68 +1,45 @@
-"""Consumer lag on Spark: the rules of `danube/model/lag/rules.py` as columns, for one time or for many.
+"""Consumer lag on Spark: the rules of `danube.model.lag` applied to one subscription after the other, in Arrow batches.
 
-Each function answers a column or a DataFrame and reads nothing. A subscription's records are gathered into one sorted
-array, and higher-order functions judge it: no user-defined function, so nothing leaves the JVM. The names are those of
-the Python rules, which say where each formula comes from; `tests/spark/jobs` holds both to the same verdicts.
+Each function answers a column or a DataFrame and reads nothing. Records of a subscription come together and in order;
+a worker judges them at every moment that is asked for (`danube.model.lag.history`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeAlias, get_args, get_type_hints
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.lag.verdict import SEVERITY, LagPolicy
-from spark_analytics.jobs.lag_rules import cause_of, eta_of, going_on, status_of, time_lag
+from danube.model.lag.history import Times, judge_history
+from danube.model.lag.verdict import SEVERITY, LagPolicy, LagVerdict, Observation
 from spark_analytics.telemetry import subscription_records
 
-VERDICT = (
-    "status",
-    "rule",
-    "cause",
-    "broker_id",
-    "observed_ms",
-    "consumers",
-    "lag_messages",
-    "lag_s",
-    "lag_method",
-    "arrival_rate",
-    "consume_rate",
-    "rate_window_s",
-    "eta_s",
-    "eta_reason",
-    "start_offset",
-    "position",
-    "head",
-    "retention_margin",
-    "retention_ratio",
-    "messages_lost",
-    "in_flight",
-    "waiting",
-    "ready",
-    "blocked",
-    "looks",
-    "commits",
-    "commit_age_s",
-    "arrived",
-    "acknowledged",
-    "nacked",
-    "redelivered",
-)
+RecordBatch: TypeAlias = Any  # pyarrow has no types
+
+VERDICT = tuple(LagVerdict.__dataclass_fields__)
 """The columns of a verdict: the fields of `LagVerdict`."""
+_VALUES = attrgetter(*VERDICT)
+_SPARK_TYPES = {int: "BIGINT", float: "DOUBLE"}
+_ARROW_TYPES = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """When to judge: from the first to the last time, both included, in steps; milliseconds by the brokers' clocks."""
+def verdict_types(of: type) -> dict[str, str]:
+    """Spark's type of each field of numbers and words."""
+    hints = {name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(of).items()}
+    return {name: _SPARK_TYPES.get(hint, "STRING") for name, hint in hints.items()}
 
-    first_ms: int
-    last_ms: int
-    step_ms: int = 60_000
 
-    @classmethod
-    def at(cls, at_ms: int) -> "Times":
-        """One time."""
-        return cls(first_ms=at_ms, last_ms=at_ms)
+_COLUMNS = {"as_of_ms": "BIGINT", "topic": "STRING", "subscription": "STRING", **verdict_types(LagVerdict)}
+_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+_ARROW_SCHEMA = pa.schema([pa.field(name, _ARROW_TYPES[kind]) for name, kind in _COLUMNS.items()])
+_ROWS_AT_ONCE = 5_000
+_SPAN_MS = 6 * 3_600_000
+"""A worker judges one subscription over so long at once: bounds its memory, and shares a long history among workers."""
+_KEY = ("topic", "subscription", "span")
 
 
 def lag_partitions(records: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:
@@ -70,8 +47,9 @@ def lag_partitions(records: DataFrame, times: Times, policy: LagPolicy) -> DataF
 
     Columns: `as_of_ms`, `topic`, `subscription`, and those of VERDICT.
     """
-    history = _histories(subscription_records(records), times, policy)
-    judged = _judged(_with_looks(history, policy), policy)
+    observed = _in_spans(subscription_records(records), policy)
+    together = observed.repartition(*_KEY).sortWithinPartitions(*_KEY)
+    judged = together.mapInArrow(partial(_judged, times, policy), _SCHEMA)
     return _without_deserted(judged, records, times, policy)
 
 
@@ -133,49 +111,51 @@ def base_of(topic: Column) -> Column:
     return F.when(base == "", topic).otherwise(base)
 
 
-def _histories(observed: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:
-    """For each time and subscription: `recent`, its records in order, up to the newest that holds; `last`, that one."""
-    later = Window.partitionBy("topic", "subscription", "start_id").orderBy(F.desc("sequence"))
-    in_order = observed.withColumn("at_ms", F.min("at_ms").over(later.rowsBetween(Window.unboundedPreceding, 0)))
-    fields = ["at_ms", "start_id", "sequence", *(name for name in observed.columns if name not in _KEYS)]
-    told = _at_each_time(in_order, times, policy).groupBy("as_of_ms", "topic", "subscription")
-    recent = told.agg(F.sort_array(F.collect_list(F.struct(*fields))).alias("recent"))
-    gone = recent.withColumn("gone", F.filter("recent", lambda one: one["gone"]))
-    holding = gone.withColumn("last", F.try_element_at(F.filter("recent", _holds(F.col("gone"))), F.lit(-1)))
-    return holding.where(F.col("last").isNotNull()).select(
-        "as_of_ms",
-        "topic",
-        "subscription",
-        "last",
-        F.filter("recent", _belongs_to(F.col("last"))).alias("history"),
-    )
+def _in_spans(observed: DataFrame, policy: LagPolicy) -> DataFrame:
+    """Each observation in its span of time, and in the next one where that still remembers it."""
+    last = F.col("at_ms") + round(policy.history_s * 1_000)
+    spans = F.sequence(F.floor(F.col("at_ms") / _SPAN_MS), F.floor(last / _SPAN_MS))
+    rest = [name for name in observed.columns if name not in _KEY]
+    return observed.select("topic", "subscription", F.explode(spans).alias("span"), *rest)
 
 
-_KEYS = ("topic", "subscription", "at_ms", "start_id", "sequence")
+def _judged(times: Times, policy: LagPolicy, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    rows: list[tuple[object, ...]] = []
+    for (topic, subscription, span), observations in _subscriptions(batches):
+        first_ms = span * _SPAN_MS
+        for at_ms, verdict in judge_history(observations, times.within(first_ms, first_ms + _SPAN_MS - 1), policy):
+            rows.append((at_ms, topic, subscription, *map(_plain, _VALUES(verdict))))
+            if len(rows) >= _ROWS_AT_ONCE:
+                yield _arrow(rows)
+                rows = []
+    if rows:
+        yield _arrow(rows)
 
 
-def _holds(gone: Column) -> Callable[[Column], Column]:
-    """True unless a later record of the same broker start says that the subscription is gone."""
-
-    def holds(one: Column) -> Column:
-        ended = F.exists(gone, lambda end: (end["start_id"] == one["start_id"]) & (end["sequence"] >= one["sequence"]))
-        return ~one["gone"] & ~ended
-
-    return holds
-
-
-def _belongs_to(last: Column) -> Callable[[Column], Column]:
-    """True for a record of the same topic and subscription ids that is not after the newest one that holds."""
-
-    def belongs(one: Column) -> Column:
-        same = (one["topic_id"] == last["topic_id"]) & (one["subscription_id"] == last["subscription_id"])
-        return ~one["gone"] & same & (_order(one) <= _order(last))
-
-    return belongs
+def _subscriptions(batches: Iterable[RecordBatch]) -> Iterator[tuple[tuple[str, str, int], list[Observation]]]:
+    """Observations of one subscription and span after the other, whatever batches they are in."""
+    names: list[str] = []
+    key, found = None, list[Observation]()
+    for batch in batches:
+        names = names or batch.schema.names[len(_KEY) :]
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if row[: len(_KEY)] != key:
+                if key is not None:
+                    yield key, found
+                key, found = row[: len(_KEY)], []
+            found.append(Observation(**dict(zip(names, row[len(_KEY) :], strict=True))))
+    if key is not None:
+        yield key, found
 
 
-def _order(one: Column) -> Column:
-    return F.struct(one["at_ms"], one["start_id"], one["sequence"])
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _arrow(rows: Sequence[tuple[object, ...]]) -> RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
 
 
 def _at_each_time(rows: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:
@@ -188,84 +168,6 @@ def _at_each_time(rows: DataFrame, times: Times, policy: LagPolicy) -> DataFrame
     seen = bounded.where(F.col("begin") <= F.col("end"))
     each = F.explode(F.sequence("begin", "end", F.lit(step).cast("bigint")))
     return seen.withColumn("as_of_ms", each).drop("begin", "end")
-
-
-def _with_looks(histories: DataFrame, policy: LagPolicy) -> DataFrame:
-    """`looks`, those of the window, and `commits`, the newest of them: `danube.model.lag.rules._looks`."""
-    count, interval_ms = 2 * policy.intervals, policy.interval_ms
-    as_of = F.col("as_of_ms")
-    times = F.transform(
-        F.sequence(F.lit(0), F.lit(count - 1)), lambda number: as_of - (count - 1 - number) * F.lit(interval_ms)
-    )
-    seen = F.transform(
-        times,
-        lambda at: F.struct(
-            at.alias("at_ms"),
-            F.try_element_at(F.filter("history", lambda one: one["at_ms"] <= at), F.lit(-1)).alias("seen"),
-        ),
-    )
-    looks = F.filter(seen, lambda look: look["seen"].isNotNull())
-    with_all = histories.withColumn("all_looks", looks)
-    commits = F.transform("all_looks", _marked_commit)
-    with_commits = with_all.withColumn("all_commits", F.filter(commits, lambda look: look["is_commit"]))
-    newest = F.greatest(F.size("all_commits") - policy.intervals + 1, F.lit(1))
-    window = F.filter("all_looks", lambda look: look["at_ms"] >= as_of - policy.window_ms)
-    return with_commits.select(
-        *("as_of_ms", "topic", "subscription", "last", "history"),
-        window.alias("window"),
-        F.slice("all_commits", newest, policy.intervals).alias("commit_looks"),
-    )
-
-
-def _marked_commit(look: Column, number: Column) -> Column:
-    before = F.get(F.col("all_looks"), number - 1)["seen"]
-    seen = look["seen"]
-    moved = (before["position"] != seen["position"]) | (before["acknowledged_beyond"] != seen["acknowledged_beyond"])
-    is_commit = (seen["consumers"] > 0) | F.coalesce(moved, F.lit(col=False))
-    return F.struct(look["at_ms"].alias("at_ms"), seen.alias("seen"), is_commit.alias("is_commit"))
-
-
-def _judged(looked: DataFrame, policy: LagPolicy) -> DataFrame:
-    """The columns of VERDICT, a layer at a time: each stands on the one before."""
-    last = F.col("last")
-    kept = last["kept"]
-    silent = F.col("as_of_ms") - last["at_ms"] > round(policy.silent_after_s * 1_000)
-    numbers = looked.select(
-        *("as_of_ms", "topic", "subscription", "last", "window", "commit_looks"),
-        kept.alias("kept"),
-        silent.alias("silent"),
-        last["broker_id"].alias("broker_id"),
-        last["at_ms"].alias("observed_ms"),
-        last["consumers"].alias("consumers"),
-        *(F.when(kept, last[name]).alias(name) for name in _TOLD),
-        time_lag(last, F.col("history"), F.col("as_of_ms")).alias("time_lag"),
-        F.when(kept, last["position"] - last["start_offset"]).alias("retention_margin"),
-        F.when(
-            kept & (last["head"] > last["start_offset"]),
-            F.try_divide(last["head"] - last["position"], last["head"] - last["start_offset"]),
-        ).alias("retention_ratio"),
-        F.when(kept, F.greatest(F.lit(0), last["start_offset"] - last["position"])).alias("messages_lost"),
-    )
-    moving = going_on(numbers)
-    rated = moving.withColumn("eta", eta_of())
-    stated = rated.withColumn("state", status_of(policy))
-    return stated.select("as_of_ms", "topic", "subscription", *_verdict_columns(policy))
-
-
-_TOLD = ("lag_messages", "start_offset", "position", "head", "in_flight", "waiting", "ready", "blocked")
-
-
-def _verdict_columns(policy: LagPolicy) -> list[Column]:
-    derived = {
-        "status": F.col("state.status"),
-        "rule": F.col("state.rule"),
-        "cause": cause_of(policy),
-        "lag_s": F.when(F.col("kept"), F.col("time_lag.lag_s")),
-        "lag_method": F.when(F.col("kept"), F.col("time_lag.lag_method")).otherwise("unknown"),
-        "eta_s": F.col("eta.eta_s"),
-        "eta_reason": F.col("eta.eta_reason"),
-    }
-    return [derived.get(name, F.col(name)).alias(name) for name in VERDICT]
 
 
 def _without_deserted(judged: DataFrame, records: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:

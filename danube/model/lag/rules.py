@@ -3,13 +3,14 @@
 Telemetry tells only what changed, so silence means that the last record still holds: `judge` looks at a subscription
 every `interval_s`, `2 * intervals` times, and each look sees the newest record of that time. The last `intervals` looks
 are the window. The status follows the evaluator of Burrow (github.com/linkedin/Burrow, `core/internal/evaluator/
-caching.go`) rule by rule and in its order; `docs/lag.md` tells it with an example. The same rules stand as Spark
-columns in `spark_analytics/jobs/lag.py`, and a test holds both to the same answers.
+caching.go`) rule by rule and in its order; `docs/lag.md` tells it with an example. Spark applies these rules, too, to
+the records of one subscription after the other (`spark_analytics/jobs/lag.py`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 from danube.model.lag.verdict import (
     EtaReason,
@@ -23,8 +24,7 @@ from danube.model.lag.verdict import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     at_ms: int
     seen: Observation
     is_commit: bool
@@ -32,7 +32,14 @@ class _Look:
 
 def judge(observations: Sequence[Observation], at_ms: int, policy: LagPolicy) -> LagVerdict | None:
     """Verdict on a subscription at `at_ms` from its records, in any order; None when it no longer existed."""
-    history = _history(observations, at_ms, policy)
+    since_ms = at_ms - round(policy.history_s * 1_000)
+    recent = [one for one in in_order(observations) if since_ms < one.at_ms <= at_ms]
+    return judge_ordered(recent, at_ms, policy)
+
+
+def judge_ordered(recent: Sequence[Observation], at_ms: int, policy: LagPolicy) -> LagVerdict | None:
+    """The same from the records of the last `history_s`, in order (`in_order`)."""
+    history = _history(recent)
     if history is None:
         return None
     if not history:
@@ -65,10 +72,8 @@ def in_order(observations: Sequence[Observation]) -> list[Observation]:
     return sorted(ordered, key=lambda one: (one.at_ms, one.start_id, one.sequence))
 
 
-def _history(observations: Sequence[Observation], at_ms: int, policy: LagPolicy) -> list[Observation] | None:
+def _history(recent: Sequence[Observation]) -> list[Observation] | None:
     """The records that count, up to the newest that holds; None when each broker that knew it says that it is gone."""
-    since_ms = at_ms - round(policy.history_s * 1_000)
-    recent = [one for one in in_order(observations) if since_ms < one.at_ms <= at_ms]
     ended: dict[str, int] = {}
     for one in recent:
         if one.gone:
@@ -77,18 +82,23 @@ def _history(observations: Sequence[Observation], at_ms: int, policy: LagPolicy)
     if not holding:
         return None if recent else []
     last = holding[-1]
+    place = len(recent) - 1
+    while recent[place] is not last:
+        place -= 1
     return [
         one
-        for one in recent[: recent.index(last) + 1]
-        if not one.gone and (one.topic_id, one.subscription_id) == (last.topic_id, last.subscription_id)
+        for one in recent[: place + 1]
+        if not one.gone and one.topic_id == last.topic_id and one.subscription_id == last.subscription_id
     ]
 
 
 def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> LagVerdict:
     last = history[-1]
     looks = _looks(history, at_ms, policy)
-    window = [look for look in looks if look.at_ms >= at_ms - policy.window_ms]
+    since_ms = at_ms - policy.window_ms
+    window = [look for look in looks if look.at_ms >= since_ms]
     commits = [look for look in looks if look.is_commit][-policy.intervals :]
+    is_silent = at_ms - last.at_ms > policy.silent_after_s * 1_000
     lag_s, lag_method = _time_lag(history, at_ms)
     verdict = LagVerdict(
         status=LagStatus.UNKNOWN,
@@ -99,7 +109,6 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
         lag_messages=last.lag_messages,
         lag_s=lag_s,
         lag_method=lag_method,
-        eta_reason=EtaReason.NO_RATES,
         start_offset=last.start_offset,
         position=last.position,
         head=last.head,
@@ -110,19 +119,12 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
         waiting=last.waiting,
         ready=last.ready,
         blocked=last.blocked,
+        **({"eta_reason": EtaReason.NO_RATES} if is_silent else _movement(last, window, commits, at_ms)),
     )
-    if at_ms - last.at_ms > policy.silent_after_s * 1_000:
+    if is_silent:
         return verdict
-    verdict = _with_rates(verdict, window)
-    verdict = replace(
-        verdict,
-        looks=len(window),
-        commits=len(commits),
-        commit_age_s=(at_ms - commits[-1].at_ms) / 1_000 if commits else None,
-    )
     status, rule = _status(verdict, window, commits, policy)
-    verdict = replace(verdict, status=status, rule=rule)
-    return replace(verdict, cause=_cause(verdict, window, policy))
+    return replace(verdict, status=status, rule=rule, cause=_cause(verdict, status, window, policy))
 
 
 def _looks(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> list[_Look]:
@@ -132,15 +134,15 @@ def _looks(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> lis
     the look before it saw another cursor.
     """
     looks: list[_Look] = []
-    following = 0
-    for back in range(2 * policy.intervals - 1, -1, -1):
-        look_ms = at_ms - back * policy.interval_ms
+    following, before = 0, None
+    for look_ms in range(at_ms - (2 * policy.intervals - 1) * policy.interval_ms, at_ms + 1, policy.interval_ms):
         while following < len(history) and history[following].at_ms <= look_ms:
             following += 1
         if following:
             seen = history[following - 1]
-            moved = bool(looks) and _cursor(looks[-1].seen) != _cursor(seen)
+            moved = before is not None and before is not seen and _cursor(before) != _cursor(seen)
             looks.append(_Look(look_ms, seen, seen.consumers > 0 or moved))
+            before = seen
     return looks
 
 
@@ -261,31 +263,36 @@ def _retention_ratio(last: Observation) -> float | None:
     return (last.head - last.position) / kept if kept > 0 else None
 
 
-def _with_rates(verdict: LagVerdict, window: Sequence[_Look]) -> LagVerdict:
-    """Rates over the window, and the net time to catch up, lag / (consumed - arrived): kafkatop's `ETA_net`.
+def _movement(last: Observation, window: Sequence[_Look], commits: Sequence[_Look], at_ms: int) -> dict[str, Any]:
+    """Looks, rates over the window, and the net time to catch up, lag / (consumed - arrived): kafkatop's `ETA_net`.
 
     Only forward movement counts, so no rate is negative after a rewind. Counters that began again count from 0.
     """
-    seen = [look.seen for look in window]
     seconds = (window[-1].at_ms - window[0].at_ms) / 1_000
+    looked: dict[str, Any] = {
+        "looks": len(window),
+        "commits": len(commits),
+        "commit_age_s": (at_ms - commits[-1].at_ms) / 1_000 if commits else None,
+    }
     if seconds <= 0:
-        return verdict if verdict.lag_messages else replace(verdict, eta_s=0.0, eta_reason=None)
-    steps = list(pairwise(seen))
+        reason = EtaReason.NO_RATES if last.lag_messages else None
+        return {**looked, "eta_reason": reason, "eta_s": None if last.lag_messages else 0.0}
+    steps = [(before.seen, after.seen) for before, after in pairwise(window) if before.seen is not after.seen]
     arrived = sum(max(0, after.head - before.head) for before, after in steps)
     acknowledged = sum(max(0, sum(_cursor(after)) - sum(_cursor(before))) for before, after in steps)
-    eta_s, eta_reason = _eta(verdict.lag_messages or 0, arrived, acknowledged, seconds)
-    return replace(
-        verdict,
-        arrival_rate=arrived / seconds,
-        consume_rate=acknowledged / seconds,
-        rate_window_s=seconds,
-        eta_s=eta_s,
-        eta_reason=eta_reason,
-        arrived=arrived,
-        acknowledged=acknowledged,
-        nacked=sum(_counted(b.nacked, a.nacked, same=b.start_id == a.start_id) for b, a in steps),
-        redelivered=sum(_counted(b.redelivered, a.redelivered, same=b.start_id == a.start_id) for b, a in steps),
-    )
+    eta_s, eta_reason = _eta(last.lag_messages, arrived, acknowledged, seconds)
+    return {
+        **looked,
+        "arrival_rate": arrived / seconds,
+        "consume_rate": acknowledged / seconds,
+        "rate_window_s": seconds,
+        "eta_s": eta_s,
+        "eta_reason": eta_reason,
+        "arrived": arrived,
+        "acknowledged": acknowledged,
+        "nacked": sum(_counted(b.nacked, a.nacked, same=b.start_id == a.start_id) for b, a in steps),
+        "redelivered": sum(_counted(b.redelivered, a.redelivered, same=b.start_id == a.start_id) for b, a in steps),
+    }
 
 
 def _counted(before: int, after: int, *, same: bool) -> int:
@@ -302,14 +309,14 @@ def _eta(lag: int, arrived: int, acknowledged: int, seconds: float) -> tuple[flo
     return lag * seconds / (acknowledged - arrived), None
 
 
-def _cause(verdict: LagVerdict, window: Sequence[_Look], policy: LagPolicy) -> LagCause | None:
+def _cause(verdict: LagVerdict, status: LagStatus, window: Sequence[_Look], policy: LagPolicy) -> LagCause | None:
     """The named cause (`docs/formats/telemetry.md`, "What can be computed from it"); None when nothing waits."""
     lag, acknowledged, arrived = verdict.lag_messages or 0, verdict.acknowledged, verdict.arrived
     if lag <= policy.allowed_lag:
         return None
     if verdict.blocked:
         return LagCause.BLOCKED
-    if verdict.status is LagStatus.REWIND:
+    if status is LagStatus.REWIND:
         return LagCause.REWOUND
     if not verdict.consumers:
         return LagCause.NOBODY_READS

@@ -28,6 +28,17 @@ VERSION = 1
 ANALYTICS_TOPIC = TopicName(SYSTEM_NAMESPACE, "analytics")
 LAG_JOB = "lag"
 
+
+class AnalyticsJob(StrEnum):
+    """Jobs that Spark runs and whose results are published."""
+
+    LAG = LAG_JOB
+    BALANCE = "balance"
+    HISTORY = "history"
+    CAPACITY = "capacity"
+    FORECAST = "forecast"
+
+
 Row = dict[str, Any]
 """One row of a result, as JSON values."""
 Fields = Mapping[str, Any]

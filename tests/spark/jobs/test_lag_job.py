@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Observation as Metrics
 
 from danube.model.lag.group import GroupLag, PartitionLag, groups_of, worst_first
+from danube.model.lag.history import Times
 from danube.model.lag.records import judge_all
 from danube.model.lag.verdict import LagPolicy, LagVerdict, Observation
 from danube.model.records.telemetry import Reading, Stamp, SubscriptionReading, encode_record
 from spark_analytics.jobs import lag as job
-from spark_analytics.jobs.lag import VERDICT, Times, lag_groups, lag_partitions
+from spark_analytics.jobs.lag import VERDICT, lag_groups, lag_partitions
 from spark_analytics.telemetry import SKIPPED, telemetry_records
 from tests.golden.telemetry.make import BROKER
 from tests.unit.model.lag_cases import AT_S, CASES, GONE, POLICY, ms, named, seen

@@ -11,15 +11,17 @@ from typer.testing import CliRunner
 from danube import __version__
 from danube.model.errors import InvalidRequestError
 from spark_analytics.__main__ import app
-from spark_analytics.jobs import lag_run
-from spark_analytics.jobs.lag_run import LagResult
+from spark_analytics.jobs import run
+from spark_analytics.jobs.run import JobResult
 from spark_analytics.render import ResultFormat, render, span_text
 from spark_analytics.words import moment_ms, seconds_of
 from tests.golden.analytics.make import records
 
 ROOT = Path(__file__).parents[3]
 GROUPS, PARTITIONS = (part.fields["rows"] for part in records()[1:3])
-RESULT = LagResult(run_id="nightly", as_of_ms=1, window={}, groups=GROUPS, partitions=PARTITIONS, totals={})
+RESULT = JobResult(
+    run_id="nightly", job="lag", as_of_ms=1, window={}, tables={"groups": GROUPS, "partitions": PARTITIONS}, totals={}
+)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("15m", 900.0), ("2h", 7_200.0), ("1d", 86_400.0)])
@@ -52,12 +54,12 @@ def test_the_table_has_the_groups_and_no_made_up_numbers() -> None:
 
 
 def test_control_characters_of_a_name_are_shown_and_not_obeyed() -> None:
-    hostile = LagResult(
+    hostile = JobResult(
         run_id="x",
+        job="lag",
         as_of_ms=1,
         window={},
-        groups=[{**GROUPS[0], "subscription": "\x1b[31mred\r\n"}],
-        partitions=[],
+        tables={"groups": [{**GROUPS[0], "subscription": "\x1b[31mred\r\n"}], "partitions": []},
         totals={},
     )
     assert "\\x1b[31mred\\r\\n" in render(hostile, ResultFormat.TABLE)
@@ -101,7 +103,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(flags: list[str], said: str
 
 
 def test_a_missing_pyspark_is_one_sentence_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lag_run, "find_spec", lambda _name: None)
+    monkeypatch.setattr(run, "find_spec", lambda _name: None)
     done = CliRunner().invoke(app, ["lag"])
     assert done.exit_code == 2
     assert done.stderr.startswith("danube-analytics: PySpark is not installed: `pip install 'danube-messaging[spark]'`")

@@ -8,7 +8,7 @@ from danube.model.errors import CancelledError
 from danube.model.lag.group import LagFilter
 from danube.model.records.analytics import RecordKind, RunRecord
 from danube.testing.simulated.clock import SimClock
-from spark_analytics.jobs.lag_run import LagRequest, run_lag
+from spark_analytics.jobs.run import JobRequest, run_job
 from spark_analytics.progress import Steps
 from spark_analytics.results import Cluster
 
@@ -26,9 +26,9 @@ def test_a_run_that_is_told_to_end_while_it_tells_of_its_start_says_that_it_fail
 
     monkeypatch.setattr(Cluster, "check_telemetry", lambda _cluster: None)
     monkeypatch.setattr(Cluster, "publish", publish)
-    monkeypatch.setattr("spark_analytics.jobs.lag_run.check_spark", lambda: None)
+    monkeypatch.setattr("spark_analytics.jobs.run.check_spark", lambda: None)
     clock = SimClock()
-    request = LagRequest(
+    request = JobRequest(
         cluster=Cluster(service_url="http://127.0.0.1:1"),
         run_id="run",
         attempt="attempt",
@@ -37,5 +37,5 @@ def test_a_run_that_is_told_to_end_while_it_tells_of_its_start_says_that_it_fail
         time_limit_s=60,
     )
     with pytest.raises(CancelledError):
-        run_lag(request, clock, Steps.for_terminal(clock, quiet=True, wanted=False))
+        run_job(request, clock, Steps.for_terminal(clock, quiet=True, wanted=False))
     assert [one.kind for one in stored] == [RecordKind.STARTED, RecordKind.FAILED]

@@ -1,0 +1,241 @@
+"""The sections of a report: verdicts first, then plots, tables, and the quality of the data. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from danube.model.records.analytics import AnalyticsJob, Row
+from spark_analytics.jobs.run import JobResult
+from spark_analytics.render import span_text
+from spark_analytics.report.svg import Line, amount, bar_plot, line_plot
+
+Verdict = tuple[str, str]
+"""Tone (`good`, `warn`, `bad` or none) and a sentence."""
+Cell = tuple[str, bool]
+"""Text, and whether it is a number."""
+_TONES = {"OK": "good", "WARN": "warn", "STOP": "bad", "STALL": "bad", "REWIND": "bad"}
+_LINES_MAX = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of a section."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One part of a report."""
+
+    title: str
+    verdicts: Sequence[Verdict] = ()
+    plots: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+
+
+def sections_of(result: JobResult) -> list[Section]:
+    """The sections of a result, the verdict first and the quality of the data last."""
+    found = _SECTIONS[AnalyticsJob(result.job)](result)
+    return [*found, _quality(result)]
+
+
+def _lag(result: JobResult) -> list[Section]:
+    groups = result.tables["groups"]
+    behind = [row for row in groups if row["status"] not in {"OK", "NOT_KEPT"}]
+    verdicts: list[Verdict] = [(_TONES.get(row["status"], ""), _lag_sentence(row)) for row in behind[:10]]
+    if not behind:
+        verdicts = [("good", f"None of {len(groups):,} groups is behind.")]
+    largest = sorted(groups, key=lambda row: -(row["lag_messages"] or 0))[:10]
+    bars = [
+        (f"{row['topic']} {row['subscription']}", row["lag_messages"] or 0, _number(row["lag_messages"]))
+        for row in largest
+    ]
+    names = (
+        "status",
+        "topic",
+        "subscription",
+        "cause",
+        "lag_messages",
+        "lag_s",
+        "arrival_rate",
+        "consume_rate",
+        "eta_s",
+    )
+    return [
+        Section(title="Verdict", verdicts=verdicts),
+        Section(
+            title="Lag",
+            plots=[bar_plot("Messages that wait, by group", bars)],
+            tables=[_table(result, "groups", names)],
+        ),
+    ]
+
+
+def _lag_sentence(row: Row) -> str:
+    cause = f", {row['cause'].replace('_', ' ')}" if row["cause"] else ""
+    lag = "unknown" if row["lag_messages"] is None else f"{row['lag_messages']:,} messages"
+    age = f", the oldest {span_text(row['lag_s'])} old" if row["lag_s"] is not None else ""
+    eta = f"; clears in {span_text(row['eta_s'])}" if row["eta_s"] else ""
+    return f"{row['status']}: {row['topic']} by {row['subscription']}: {lag} behind{age}{cause}{eta}."
+
+
+def _balance(result: JobResult) -> list[Section]:
+    summary, moments = (result.tables["summary"] or [{}])[0], result.tables["moments"]
+    tone = "good" if summary.get("verdict") in {"balanced", "idle", "alone"} else "warn"
+    verdicts: list[Verdict] = [(tone, str(summary.get("summary", "no load is known")))]
+    if summary.get("advice"):
+        verdicts.append(("warn", summary["advice"]))
+    if summary.get("paying_moments"):
+        share = summary["paying_moments"] / max(1, summary["judged_moments"])
+        verdicts.append(
+            ("", f"A rebalance would have paid in {share:.0%} of the time, mostly at {summary['paying_hours']}.")
+        )
+    hot = [
+        (row["topic"], row["messages_per_s"], f"{row['messages_per_s']:,.1f}/s")
+        for row in result.tables["hot_topics"][:10]
+    ]
+    plots = [
+        line_plot(
+            "Imbalance (CV); the line is where it is called imbalanced",
+            [Line(name="CV", points=_series(moments, "cv"))],
+            mark=0.3,
+        ),
+        line_plot("Processor in use, cores", _by(result.tables["brokers"], "broker_id", "cores_used", "broker ")),
+    ]
+    moves = ("topic", "source", "target", "source_score_before", "source_score_after", "clients", "reason")
+    return [
+        Section(title="Verdict", verdicts=verdicts),
+        Section(title="Load over time", plots=plots),
+        Section(title="Proposed moves", tables=[_table(result, "moves", moves)]),
+        Section(title="Hot topics", plots=[bar_plot("Messages in and out, a second", hot)]),
+    ]
+
+
+def _history(result: JobResult) -> list[Section]:
+    incidents = result.tables["incidents"]
+    verdicts: list[Verdict] = [(str(row.get("tone", "warn")), str(row["sentence"])) for row in incidents[:12]]
+    if not incidents:
+        verdicts = [("good", "No subscription was behind in this time.")]
+    names = ("topic", "subscription", "cause", "began_ms", "ended_ms", "peak_lag_messages", "peak_lag_s", "evidence")
+    plots = [
+        line_plot(
+            "Age of the oldest unread message, seconds", _by(result.tables["lag_over_time"], "name", "lag_s", "")
+        ),
+        line_plot("Messages that wait", _by(result.tables["lag_over_time"], "name", "lag_messages", "")),
+    ]
+    return [
+        Section(title="Verdict", verdicts=verdicts),
+        Section(title="Lag over time", plots=plots),
+        Section(title="Incidents", tables=[_table(result, "incidents", names)]),
+    ]
+
+
+def _capacity(result: JobResult) -> list[Section]:
+    rows = result.tables["brokers"]
+    verdicts: list[Verdict] = [(str(row["tone"]), str(row["sentence"])) for row in rows[:12]]
+    names = ("broker_id", "resource", "used", "limit", "per_day", "full_at_ms", "full_early_ms", "full_late_ms")
+    by_name = sorted({row["name"] for row in result.tables["forecast"]})
+    plots = [
+        line_plot(
+            f"{name}, with the 90 % interval",
+            [_banded(name, [row for row in result.tables["forecast"] if row["name"] == name])],
+        )
+        for name in by_name[:_LINES_MAX]
+    ]
+    return [
+        Section(title="Verdict", verdicts=verdicts or [("", "Too little is known to say when a broker will be full.")]),
+        Section(title="Trend", plots=plots, tables=[_table(result, "brokers", names)]),
+        Section(title="One more broker", verdicts=[("", str(row["sentence"])) for row in result.tables["one_more"]]),
+    ]
+
+
+def _forecast(result: JobResult) -> list[Section]:
+    series = result.tables["series"]
+    errors = [row["mase"] for row in series if row["mase"] is not None]
+    text = (
+        f"{len(series):,} series; median error {sorted(errors)[len(errors) // 2]:.2f} MASE"
+        if errors
+        else "Too little history."
+    )
+    shown = [row["name"] for row in series[:_LINES_MAX]]
+    plots = [
+        line_plot(name, [_banded(name, [row for row in result.tables["forecast"] if row["name"] == name])])
+        for name in shown
+    ]
+    names = ("name", "model", "mase", "mase_seasonal_naive", "next_hour", "next_day_peak", "points")
+    return [
+        Section(title="Verdict", verdicts=[("", text)]),
+        Section(title="Forecasts, with the 90 % interval", plots=plots, tables=[_table(result, "series", names)]),
+    ]
+
+
+_SECTIONS: Mapping[AnalyticsJob, Callable[[JobResult], list[Section]]] = {
+    AnalyticsJob.LAG: _lag,
+    AnalyticsJob.BALANCE: _balance,
+    AnalyticsJob.HISTORY: _history,
+    AnalyticsJob.CAPACITY: _capacity,
+    AnalyticsJob.FORECAST: _forecast,
+}
+_COMMANDS = {
+    AnalyticsJob.LAG: "danube-admin analytics lag",
+    AnalyticsJob.BALANCE: "danube-admin cluster rebalance",
+    AnalyticsJob.HISTORY: "danube-admin analytics lag",
+    AnalyticsJob.CAPACITY: "danube-admin brokers list",
+    AnalyticsJob.FORECAST: "danube-admin topics list",
+}
+
+
+def _quality(result: JobResult) -> Section:
+    window = result.window
+    verdicts: list[Verdict] = [("", f"{window.get('records', 0):,} records of telemetry were read.")]
+    if window.get("skipped"):
+        verdicts.append(("warn", f"{window['skipped']:,} messages were no records and were skipped."))
+    for name, total in result.totals.items():
+        kept = len(result.tables.get(name, ()))
+        if total > kept:
+            verdicts.append(("warn", f"{name}: {kept:,} of {total:,} rows are in the result."))
+    verdicts += [("", str(row["sentence"])) for row in result.tables.get("quality", ())]
+    verdicts.append(("", f"Act on this with: {_COMMANDS[AnalyticsJob(result.job)]}"))
+    return Section(title="Quality of the data", verdicts=verdicts)
+
+
+def _table(result: JobResult, name: str, columns: Sequence[str]) -> Table:
+    rows = result.tables[name]
+    cells = [[_cell(column, row.get(column)) for column in columns] for row in rows]
+    return Table(columns=columns, rows=cells, total=result.totals.get(name, len(rows)))
+
+
+def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
+    if value is None:
+        return "-", False
+    if name.endswith("_ms"):
+        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S"), False
+    if name in {"lag_s", "eta_s", "peak_lag_s"}:
+        return span_text(value), True
+    return (_number(value), True) if isinstance(value, int | float) else (str(value), False)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else amount(value)
+
+
+def _series(rows: Sequence[Row], value: str, at: str = "moment_ms") -> list[tuple[float, float]]:
+    return [(float(row[at]), float(row[value])) for row in rows if row.get(value) is not None]
+
+
+def _by(rows: Sequence[Row], key: str, value: str, prefix: str) -> list[Line]:
+    """A line for each of the largest keys."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(str(row[key]), []).append(row)
+    largest = sorted(found, key=lambda name: (-max((row[value] or 0.0) for row in found[name]), name))[:_LINES_MAX]
+    return [Line(name=f"{prefix}{name}", points=_series(found[name], value)) for name in largest]
+
+
+def _banded(name: str, rows: Sequence[Row]) -> Line:
+    future = [row for row in rows if row.get("high") is not None]
+    return Line(name=name, points=_series(rows, "value"), low=_series(future, "low"), high=_series(future, "high"))
