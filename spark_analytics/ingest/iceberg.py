@@ -82,4 +82,5 @@ class IcebergTelemetry:
 def _in_days(days: Sequence[str]) -> Any:  # noqa: ANN401 - the same
     from pyiceberg.expressions import In, Reference  # noqa: PLC0415 - an extra
 
-    return In(term=Reference(tables.DAY), values=set(days))
+    values: Any = set(days)
+    return In(term=Reference(tables.DAY), values=values)
