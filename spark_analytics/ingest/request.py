@@ -34,7 +34,7 @@ class IngestRequest:
 
 @dataclass(slots=True)
 class IngestResult:
-    """What was stored."""
+    """Result of an ingest."""
 
     rows: int = 0
     batches: int = 0
