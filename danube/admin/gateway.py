@@ -21,6 +21,17 @@ from danube.model.calls.admin import (
     TopicInfo,
     TopicsPage,
 )
+from danube.model.calls.balance import (
+    AutomaticBalance,
+    BalanceRule,
+    CancelRebalance,
+    ClearRule,
+    ClusterBalance,
+    Rebalance,
+    RebalancePreview,
+    RebalanceWish,
+    SetAutomatic,
+)
 from danube.model.calls.positions import (
     AddPartitions,
     CreateSubscription,
@@ -115,6 +126,34 @@ class AdminGateway(Protocol):
 
     async def describe_broker(self) -> BrokerDescription:
         """The broker behind the endpoint, in full. Raises UnsupportedError for the original's."""
+
+    # Balance of load
+
+    async def cluster_balance(self) -> ClusterBalance:
+        """Load of each broker, the imbalance, and what is done about it. Of the original's cluster less is known."""
+
+    async def preview_rebalance(self, wish: RebalanceWish) -> RebalancePreview:
+        """The plan for a wish, which does nothing. Raises NotFoundError for what is imagined and is not there.
+
+        Raises UnsupportedError for the original's brokers, as everything that follows about balance.
+        """
+
+    async def rebalances(self) -> Sequence[Rebalance]:
+        """Rebalances that run or ran, newest first, with the state of each move: ask again to see the progress."""
+
+    async def cancel_rebalance(self, wanted: CancelRebalance) -> Rebalance | None:
+        """Have a rebalance begin no more moves; None where none runs. Raises PreconditionFailedError for one that is
+        over.
+        """
+
+    async def set_balance_rule(self, rule: BalanceRule) -> Sequence[BalanceRule]:
+        """Set a pin or an exclusion; all there are then. `cluster_balance` lists them, too."""
+
+    async def clear_balance_rule(self, wanted: ClearRule) -> Sequence[BalanceRule]:
+        """Take one away if it is there; the others."""
+
+    async def set_automatic_balance(self, wanted: SetAutomatic) -> AutomaticBalance:
+        """Set the automatic mode at run time, or that of the settings again."""
 
     # Namespaces
 

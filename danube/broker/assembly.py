@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from danube import __version__
+from danube.broker.balance.parts import open_balance
 from danube.broker.clients.consumers import Consumers
 from danube.broker.clients.drain import DisconnectedClients, going_down
 from danube.broker.clients.producers import Producers
@@ -319,6 +320,7 @@ def _control(
     durability = DurabilityControl(
         topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
     )
+    balance = open_balance(given, metadata, topics)
     move_control = MoveControl(metadata.cluster, topics, records, metadata.store, rng)
     operations = {
         **deletions(topic_control, subscriptions, namespaces),
@@ -327,10 +329,12 @@ def _control(
         **durability.operations(),
         **member_changes(cluster, metadata.store, rng),
         **planned_moves(move_control),
+        **balance.plans.operations(),
     }
     carrying = Carrying(topics, moves, storage, clock)
     states.follow_copies(carrying.progress)
     return Control(
+        balance=balance.control,
         brokers=brokers,
         carrying=carrying,
         cluster=cluster,

@@ -6,7 +6,7 @@ unknown. Load that is unknown is never taken for 0.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from danube.model.limits.balance import COST_BYTES_PER_MESSAGE, COST_CPU_S_MAX, LOAD_NUMBER_MAX
@@ -71,7 +71,33 @@ class BrokerLoad:
     disk_bytes: int = 0
     """Size of its disk; 0 where the brokers share one."""
     disk_used_bytes: int = 0
+    memory_bytes: int = 0
+    """That it may use, by its container's limit or the machine's; 0 where it is not known."""
+    disk_bytes_per_s: float = 0.0
+    """Read and written."""
+    traffic_bytes_per_s: float = 0.0
+    """In and out, of its network."""
+    messages_in_per_s: float = 0.0
+    messages_out_per_s: float = 0.0
+    bytes_in_per_s: float = 0.0
+    bytes_out_per_s: float = 0.0
+    topic_count: int = 0
+    """Topics that it serves; `topics` may have fewer, the busiest."""
+    refuses: bool = False
+    """True while its disk takes no messages, or is nearly full."""
     topics: tuple[TopicLoad, ...] = field(default=())
+
+
+_TOTALS = (
+    "memory_bytes",
+    "disk_bytes_per_s",
+    "traffic_bytes_per_s",
+    "messages_in_per_s",
+    "messages_out_per_s",
+    "bytes_in_per_s",
+    "bytes_out_per_s",
+    "topic_count",
+)
 
 
 def plausible(report: BrokerLoad) -> BrokerLoad:
@@ -95,8 +121,21 @@ def plausible(report: BrokerLoad) -> BrokerLoad:
         network_bytes_per_s=_rate(report.network_bytes_per_s) or 125e6,
         disk_bytes=int(_rate(report.disk_bytes)),
         disk_used_bytes=int(_rate(report.disk_used_bytes)),
+        **{name: type(getattr(report, name))(_rate(getattr(report, name))) for name in _TOTALS},
         topics=tuple(topics.values()),
     )
+
+
+def implausible(report: BrokerLoad) -> list[str]:
+    """Names of the numbers of a report that cannot be, each once."""
+    names = [(report, one.name) for one in fields(report) if one.name not in {"broker_id", "measured_ms"}]
+    of_topics = [(topic, one.name) for topic in report.topics for one in fields(topic)]
+    found = {name: None for each, name in (*names, *of_topics) if _cannot_be(getattr(each, name))}
+    return [*found, *(name for name in ("cpu", "memory") if name not in found and getattr(report, name) > 1)]
+
+
+def _cannot_be(value: object) -> bool:
+    return isinstance(value, int | float) and _rate(value) != value
 
 
 def _rate(value: float) -> float:

@@ -73,12 +73,17 @@ class Imbalance:
     @property
     def band(self) -> Band:
         """Its judgement."""
-        return next(band for end, band in BANDS if self.cv < end)
+        return band_of(self.cv)
 
     @property
     def peak_to_average(self) -> float:
         """The highest score by the mean; 1 when all are 0."""
         return self.highest / self.mean if self.mean else 1.0
+
+
+def band_of(cv: float) -> Band:
+    """The judgement of an imbalance."""
+    return next((band for end, band in BANDS if cv < end), Band.SEVERE)
 
 
 def score_of(shares: Shares, topics: int, strategy: Strategy = Strategy.BALANCED) -> float:

@@ -5,6 +5,7 @@ from dataclasses import asdict, fields
 from functools import partial
 from operator import attrgetter
 
+from danube.loadmgr.score import band_of
 from danube.model.calls.admin import (
     ActivateBroker,
     AddNode,
@@ -18,6 +19,14 @@ from danube.model.calls.admin import (
     UnloadBroker,
     UnloadedBroker,
     Unsubscribe,
+)
+from danube.model.calls.balance import (
+    AutomaticBalance,
+    BalanceFigures,
+    BrokerBalance,
+    ClusterBalance,
+    TriggeredRebalance,
+    TriggerRebalance,
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import PARTITIONS_MAX
@@ -217,3 +226,88 @@ NODE = single(pb.PromoteNodeRequest, "node_id", str, Rule(check=_check_node))
 NODE_ADDED: Codec[tuple[bool, str, str]] = row(pb.AddNodeResponse, success=bool, node_id=str, message=str)
 NODE_CHANGED: Codec[tuple[bool, str]] = row(pb.PromoteNodeResponse, success=bool, message=str)
 """Success, and the broker's remark: a PromoteNodeResponse or a RemoveNodeResponse."""
+
+# Balance of load
+
+
+def _read_balance(message: pb.ClusterBalanceResponse) -> ClusterBalance:
+    mean = message.mean_load
+    return ClusterBalance(
+        strategy=message.assignment_strategy.lower().replace("weightedload", "weighted_load"),
+        figures=BalanceFigures(
+            cv=message.coefficient_of_variation,
+            band=band_of(message.coefficient_of_variation).value,
+            peak_to_average=message.max_load / mean if mean else 1.0,
+            mean=mean,
+            highest=message.max_load,
+            lowest=message.min_load,
+            deviation=message.std_deviation,
+        ),
+        brokers=tuple(
+            BrokerBalance(
+                broker_id=str(one.broker_id),
+                is_known=True,
+                score=one.load,
+                topics=one.topic_count,
+                status="overloaded" if one.is_overloaded else "underloaded" if one.is_underloaded else "normal",
+            )
+            for one in message.brokers
+        ),
+        automatic=AutomaticBalance(),
+        now_ms=0,
+    )
+
+
+def _balance_fields(balance: ClusterBalance) -> dict[str, object]:
+    figures = balance.figures
+    brokers = [
+        pb.BrokerLoadInfo(
+            broker_id=int(one.broker_id),
+            load=one.score,
+            topic_count=one.topics,
+            is_overloaded=one.status == "overloaded",
+            is_underloaded=one.status == "underloaded",
+        )
+        for one in balance.brokers
+    ]
+    return {
+        "coefficient_of_variation": figures.cv,
+        "mean_load": figures.mean,
+        "max_load": figures.highest,
+        "min_load": figures.lowest,
+        "std_deviation": figures.deviation,
+        "broker_count": len(brokers),
+        "brokers": brokers,
+        "assignment_strategy": "".join(part.capitalize() for part in balance.strategy.split("_")),
+    }
+
+
+def _triggered_fields(answer: TriggeredRebalance) -> dict[str, object]:
+    moves = [
+        pb.ProposedMove(
+            topic_name=move.topic,
+            from_broker=int(move.source),
+            to_broker=int(move.target),
+            estimated_load=move.source_before - move.source_after,
+            reason="LoadImbalance",
+        )
+        for move in answer.proposed
+    ]
+    return {
+        "success": answer.success,
+        "moves_executed": answer.moves_executed,
+        "proposed_moves": moves,
+        "error_message": answer.message,
+    }
+
+
+CLUSTER_BALANCE_OF = Unread(pb.ClusterBalanceRequest)
+CLUSTER_BALANCE = Codec(pb.ClusterBalanceResponse, _read_balance, _balance_fields)
+TRIGGER_REBALANCE = record(TriggerRebalance, pb.RebalanceRequest, moves_max="max_moves")
+REBALANCE_TRIGGERED: Codec[TriggeredRebalance] = Codec(
+    pb.RebalanceResponse,
+    lambda message: TriggeredRebalance(
+        success=message.success, moves_executed=message.moves_executed, message=message.error_message
+    ),
+    _triggered_fields,
+)

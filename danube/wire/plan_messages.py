@@ -16,6 +16,7 @@ from danube.model.plans.plan import (
     Arguments,
     Caller,
     Decision,
+    Impact,
     ListPlans,
     Plan,
     PlanApplication,
@@ -35,6 +36,7 @@ from danube.model.records.audit import (
 )
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
+from danube.wire.balance_messages import REBALANCE_PREVIEW
 from danube.wire.codec import Rule, record, single
 from danube.wire.gen import DanubeControl_pb2 as pb
 
@@ -92,6 +94,9 @@ _ARGUMENTS = Rule(decode=_arguments, encode=canonical)
 
 # Plans
 
+record(
+    Impact, pb.Impact, rebalance=Rule(decode=REBALANCE_PREVIEW.read, encode=REBALANCE_PREVIEW.message)
+)  # declared with what rebalances, which other messages have as well
 record(Caller, pb.Caller, who=Rule(check=_check_who), client=_short("client", CALLER_CHARS_MAX))
 CREATE_PLAN = record(PlanRequest, pb.CreatePlanRequest, operation=_OPERATION, arguments=_ARGUMENTS)
 GET_PLAN = single(pb.GetPlanRequest, "plan_id", str, _PLAN_ID)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from danube.model.calls import admin, positions
+from danube.model.calls import balance as balances
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import (
     InvalidRequestError,
@@ -116,6 +117,14 @@ class MemoryCluster:
     policies: dict[str, Policies] = field(default_factory=dict)
     """Limits that were set for namespaces, by their names."""
     topics: dict[str, MemoryTopic] = field(default_factory=dict)
+    balance: balances.ClusterBalance | None = None
+    """Load of the brokers; made up of what is here when not given."""
+    preview: balances.RebalancePreview | None = None
+    """Plan of every rebalance; one without moves when not given."""
+    rebalances: list[balances.Rebalance] = field(default_factory=list)
+    """The newest first; a test moves them on."""
+    rules: dict[tuple[str, str], balances.BalanceRule] = field(default_factory=dict)
+    automatic: balances.AutomaticBalance = field(default_factory=balances.AutomaticBalance)
     carried_out: list[str] = field(default_factory=list)
     """Operations that change nothing of this."""
     last_topic_id: int = 0

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
+from danube.admin.grpc_gateway.balance import BalanceCalls
 from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, Request, carrier_for
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
@@ -88,7 +89,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         yield GrpcGateway(pool, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
 
 
-class GrpcGateway:
+class GrpcGateway(BalanceCalls):
     """One cluster, through the admin port of one of its brokers."""
 
     def __init__(self, pool: ConnectionPool, state: LocalState) -> None:

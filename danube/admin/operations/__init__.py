@@ -1,7 +1,7 @@
 """The operations of administrators, each declared once; here in menu order."""
 
 from danube.admin.operations.analytics import analytics, lag
-from danube.admin.operations.cluster import brokers, health, members, namespaces, plans_and_audit
+from danube.admin.operations.cluster import balance, brokers, health, members, namespaces, plans_and_audit
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.topics import (
     connections,
@@ -16,6 +16,7 @@ from danube.model.errors import NotFoundError
 
 REGISTRY: tuple[AnyOperation, ...] = (
     *brokers.OPERATIONS,
+    *balance.OPERATIONS,
     *members.OPERATIONS,
     *namespaces.OPERATIONS,
     *topics.OPERATIONS,

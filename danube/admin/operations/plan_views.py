@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from danube.admin.operations.cluster.balance_views import RebalancePlanView, plan_of
 from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Result
 from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanStatus
 
@@ -32,6 +33,9 @@ class PlanView(Result):
     )
     messages: int | None = Field(description="Messages that go; null where the broker does not tell.")
     bytes: Annotated[int | None, WIDE] = Field(description="Their bytes; null where the broker does not tell.")
+    rebalance: Annotated[RebalancePlanView | None, VOLATILE, WIDE] = Field(
+        default=None, description="Of a plan that rebalances: exactly the moves that it makes, and what they lead to."
+    )
     asked_by: Annotated[str, VOLATILE] = Field(description="Who asked for the plan.")
     asked_through: Annotated[Face, VOLATILE] = Field(description="The face that it was asked for through.")
     decided_by: Annotated[str | None, VOLATILE, WIDE] = Field(description="Who approved or rejected it.")
@@ -59,6 +63,7 @@ def plan_view(plan: Plan, now_ms: int) -> PlanView:
         asked_by=caller_text(plan.asked_by),
         asked_through=plan.asked_by.face,
         decided_by=caller_text(plan.decided_by) if plan.decided_by else None,
+        rebalance=plan_of(plan.impact.rebalance) if plan.impact.rebalance else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from danube.broker.balance.control import BalanceControl
 from danube.broker.cluster.log_offer import Carrying
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
@@ -23,6 +24,7 @@ from danube.broker.topics.topic_states import TopicStates
 class Control:
     """The operations of an administrator on one broker."""
 
+    balance: BalanceControl
     brokers: BrokerControl
     carrying: Carrying
     cluster: ClusterControl

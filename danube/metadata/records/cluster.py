@@ -1,11 +1,13 @@
-"""Records of the cluster: brokers that run, the leading broker, and the cluster id."""
+"""Records of the cluster: brokers that run and their load, the leading broker, rebalances, and the cluster id."""
 
 from contextlib import suppress
 from dataclasses import dataclass
 
+from danube.loadmgr.load import BrokerLoad
 from danube.metadata.records import keys
 from danube.metadata.records.codec import record_codec
 from danube.metadata.store import Entry, MetadataStore
+from danube.model.calls.balance import BalanceRule, Rebalance, RuleKind
 from danube.model.errors import MetadataError, VersionConflictError
 from danube.model.ownership import StorageMode
 from danube.runtime.rng import Rng
@@ -49,6 +51,20 @@ class BrokerDrain:
         return namespace not in self.exclude and (not self.include or namespace in self.include)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutomaticMode:
+    """The automatic mode of rebalances, set at run time."""
+
+    mode: str
+    set_by: str = ""
+    set_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningRebalance:
+    rebalance_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class _StorageMode:
     mode: StorageMode
@@ -75,9 +91,47 @@ encode_registration, decode_registration = record_codec(
 encode_drain, decode_drain = record_codec(
     BrokerDrain, ("broker_id",), lambda entry: (keys.parse_drained_broker(entry.key),)
 )
+encode_load, decode_load = record_codec(
+    BrokerLoad,
+    ("broker_id",),
+    lambda entry: (keys.parse_load(entry.key),),
+    names={
+        "topic": "t",
+        "messages_per_s": "m",
+        "bytes_per_s": "b",
+        "producers": "p",
+        "consumers": "c",
+        "backlog_messages": "l",
+        "stored_bytes": "s",
+    },
+)
+encode_rebalance, decode_rebalance = record_codec(
+    Rebalance, ("rebalance_id",), lambda entry: (keys.parse_rebalance(entry.key),)
+)
+encode_rule, decode_rule = record_codec(
+    BalanceRule, ("kind", "name"), lambda entry: _rule_in_key(keys.parse_balance_rule(entry.key))
+)
+encode_automatic, decode_automatic = record_codec(AutomaticMode)
+_encode_running, _decode_running = record_codec(_RunningRebalance)
 _encode_mode, _decode_mode = record_codec(_StorageMode)
 _encode_leader, _decode_leader = record_codec(_Leader)
 _encode_cluster_id, _decode_cluster_id = record_codec(_ClusterId)
+
+
+def _rule_in_key(parts: tuple[str, str]) -> tuple[RuleKind, str]:
+    if parts[0] not in set(RuleKind):
+        raise MetadataError(f"metadata key {keys.BALANCE_RULES}/{parts[0][:40]} is of no kind of rule: remove it")
+    return RuleKind(parts[0]), parts[1]
+
+
+def encode_running(rebalance_id: str) -> bytes:
+    """The value that names the rebalance that runs."""
+    return _encode_running(_RunningRebalance(rebalance_id))
+
+
+def decode_running(entry: Entry) -> str:
+    """The rebalance that runs. Raises MetadataError."""
+    return _decode_running(entry).rebalance_id
 
 
 def decode_storage_mode(entry: Entry) -> StorageMode:

@@ -1,7 +1,7 @@
 """Values of metadata as compact JSON with the version of their format, driven by a record's dataclass.
 
-A field of the dataclass is a field of the JSON object, by its annotation: bool, int, str, TopicName, an enum (by the
-name of its member), a JSON object as it is, another dataclass, a tuple of these, and None where that is allowed.
+A field of the dataclass is a field of the JSON object, by its annotation: bool, int, float, str, TopicName, an enum (by
+the name of its member), a JSON object as it is, another dataclass, a tuple of these, and None where that is allowed.
 
 A field that has a default is left out while it has it, and may be missing. A class that is named `complete` is written
 whole, and of its fields only those that may be None may be missing. Fields that are not known are passed over, so a
@@ -101,7 +101,7 @@ class _Rules:
     names: dict[str, str]
 
 
-_PLAIN: Mapping[type, str] = {bool: "boolean", int: "number", str: "text"}
+_PLAIN: Mapping[type, str] = {bool: "boolean", int: "number", float: "number", str: "text"}
 """Types that JSON has itself, and their words in errors."""
 
 
@@ -162,7 +162,8 @@ def _coder_of(annotation: Any, rules: _Rules) -> _Coder:  # noqa: ANN401 - a typ
     if get_origin(annotation) is Mapping:
         return _Coder("object", lambda value: isinstance(value, dict), _same, _same)
     if annotation in _PLAIN:
-        return _Coder(_PLAIN[annotation], lambda value: isinstance(value, annotation), _same, _same)
+        kinds = (int, float) if annotation is float else annotation
+        return _Coder(_PLAIN[annotation], lambda value: isinstance(value, kinds), _same, _same)
     if annotation is TopicName:
         parse = TopicName.parse
         return _Coder("text", lambda value: isinstance(value, str), str, lambda text: parse(text) if text else None)

@@ -10,10 +10,15 @@ from typing import Any
 
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import (
+    decode_automatic,
     decode_cluster_id,
     decode_drain,
     decode_leader,
+    decode_load,
+    decode_rebalance,
     decode_registration,
+    decode_rule,
+    decode_running,
     decode_storage_mode,
 )
 from danube.metadata.records.journals import decode_journal
@@ -54,6 +59,11 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.LEADER: decode_leader,
     keys.STORAGE_MODE: decode_storage_mode,
     keys.DRAINED_BROKERS: decode_drain,
+    keys.LOADS: decode_load,
+    keys.BALANCE_RULES: decode_rule,
+    keys.AUTOMATIC_BALANCE: decode_automatic,
+    keys.REBALANCES: decode_rebalance,
+    keys.RUNNING_REBALANCE: decode_running,
 }
 """Decoders of each family's values. A key of no family here is shown and not judged."""
 
@@ -103,6 +113,9 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     keys.STORED_JOURNALS: keys.parse_stored_journal,
     keys.REGISTERED: keys.parse_registered_broker,
     keys.DRAINED_BROKERS: keys.parse_drained_broker,
+    keys.LOADS: keys.parse_load,
+    keys.BALANCE_RULES: keys.parse_balance_rule,
+    keys.REBALANCES: keys.parse_rebalance,
 }
 
 

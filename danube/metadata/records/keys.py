@@ -20,7 +20,12 @@ its own, so that listing topics walks no subscriptions:
     /cluster/leader                                          the broker that decides for all, while its lease lasts
     /cluster/register/{broker_id}                            a broker that runs, while its lease lasts
     /cluster/storage                                         where the brokers keep messages: the mode of all of them
+    /cluster/load/{broker_id}                                the load of a broker, while its lease lasts
     /brokers/{broker_id}                                     a broker that topics leave, and that gets no new ones
+    /balance/rules/{kind}/{name}                             a pin, or an exclusion from rebalances
+    /balance/automatic                                       the automatic mode, where it was set at run time
+    /balance/rebalances/{rebalance_id}                       a rebalance that runs or ran
+    /balance/running                                         the one that runs: at most one does
 
 The roots `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
@@ -50,7 +55,13 @@ RESTORED = f"{CLUSTER}/restored"
 LEADER = f"{CLUSTER}/leader"
 REGISTERED = f"{CLUSTER}/register"
 STORAGE_MODE = f"{CLUSTER}/storage"
+LOADS = f"{CLUSTER}/load"
 DRAINED_BROKERS = "/brokers"
+BALANCE = "/balance"
+BALANCE_RULES = f"{BALANCE}/rules"
+AUTOMATIC_BALANCE = f"{BALANCE}/automatic"
+REBALANCES = f"{BALANCE}/rebalances"
+RUNNING_REBALANCE = f"{BALANCE}/running"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
@@ -111,6 +122,8 @@ lost_log, parse_lost_log = _numbered(LOST_LOGS)
 stored_journal, parse_stored_journal = _numbered(STORED_JOURNALS)
 registered_broker, parse_registered_broker = _numbered(REGISTERED)
 drained_broker, parse_drained_broker = _numbered(DRAINED_BROKERS)
+load, parse_load = _numbered(LOADS)
+rebalance, parse_rebalance = _named(REBALANCES)
 topic = _of_topic(TOPICS)
 partitioned = _of_topic(PARTITIONED)
 producer_epoch = _of_topic(PRODUCERS)
@@ -148,6 +161,17 @@ def parse_consumer(key: str) -> tuple[TopicName, str, str]:
     """The topic, the subscription and the consumer that a key of its family names. Raises MetadataError."""
     namespace_name, local, subscription_name, name = _parts(CONSUMERS, key, 4)
     return TopicName(namespace_name, local), subscription_name, name
+
+
+def balance_rule(kind: str, name: str) -> str:
+    """The key of a pin or an exclusion."""
+    return _path(BALANCE_RULES, kind, name)
+
+
+def parse_balance_rule(key: str) -> tuple[str, str]:
+    """Kind and name of the rule that a key of its family names. Raises MetadataError."""
+    kind, name = _parts(BALANCE_RULES, key, 2)
+    return kind, name
 
 
 def consumers_of(topic_name: TopicName, subscription_name: str) -> str:

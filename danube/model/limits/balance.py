@@ -22,3 +22,42 @@ AUTOMATIC_HISTORY_MAX = 1_000
 """Moves of the automatic mode that it remembers."""
 EXACT_STATES_MAX = 6_600
 """Assignments up to which the planner looks at every one."""
+REBALANCE_MOVES_DEFAULT = 50
+"""Moves of one rebalance unless more, or fewer, are asked for."""
+REBALANCE_MOVES_MAX = 200
+"""Moves of one rebalance at most: its record, with every reason, is one value of the metadata."""
+BALANCE_RULES_MAX = 1_000
+"""Pins and exclusions of a cluster."""
+REBALANCES_KEPT = 20
+"""Rebalances that are over and whose records are kept."""
+BALANCE_HOTTEST_SHOWN = 5
+"""Topics of each broker that the balance names."""
+BALANCE_REASON_CHARS_MAX = 300
+EXTRA_BROKERS_MAX = 100
+RATE_FACTOR_MAX = 1_000.0
+LOAD_REPORT_INTERVAL_S = 5.0
+"""Seconds between two load reports of a broker, unless it is set."""
+REPORTS_MISSED_MAX = 4
+"""A report counts as unknown once so many after it should have come."""
+REPORT_CLOCK_SKEW_S_MAX = 30.0
+"""A reporter's clock that differs by more is mentioned."""
+LOAD_TOPICS_MAX = 2_000
+"""Topics of one report: the busiest. Its record is one value of the metadata."""
+LOAD_HALF_LIFE_S = 20.0
+"""Half-life of the smoothed rates of reports."""
+BROKER_FAILED_S = 60.0
+"""A broker that was lost, or to which a move failed, gets no topics for so long."""
+DISK_FULL_SHARE = 0.95
+"""Share of a disk from which on its broker gets no topics."""
+MOVE_PAUSE_MS = 300
+"""Expected pause of a topic whose owner changes, without the rest of its log."""
+MOVE_OVERHEAD_S = 1.0
+"""Expected duration of a move that copies nothing."""
+MOVE_TIMEOUT_S = 300.0
+"""A move that takes longer ends its rebalance, beyond the time that its bytes take."""
+PARALLEL_REBALANCE_MOVES = 2
+"""Moves of a rebalance at a time, unless it is set."""
+SETTLE_S_MAX = 60.0
+"""Reports from after the last move are waited for so long."""
+TOPIC_COOL_DOWN_S = 300.0
+"""A topic that a rebalance has moved stays for so long, unless it is set."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from danube.model.calls.balance import RebalancePreview
 from danube.model.errors import InvalidRequestError, LimitReachedError, PlanRefusedError, PlanWaitsError
 from danube.model.limits.broker import (
     PLAN_APPROVAL_TTL_S,
@@ -124,6 +125,8 @@ class Impact:
     bytes: int | None = None
     fingerprint: str
     """Of the state that must not change until the plan is applied: `fingerprint_of`."""
+    rebalance: RebalancePreview | None = None
+    """Of a plan that rebalances: exactly what is carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

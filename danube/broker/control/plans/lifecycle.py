@@ -26,6 +26,7 @@ from danube.runtime.rng import Rng
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]{12}")
 _ID_BITS = 48
+_MOVE_TEXT = " " * 120  # what the numbers of a move take on the wire, roughly
 _ENTRY_BYTES = 1_000  # what a plan takes on the wire besides its texts, roughly
 
 
@@ -87,7 +88,8 @@ class PlanControl:
         """
         plan = await self.get(application.plan_id)
         check_applicable(plan, application, plan.impact, self._clock.now_ms())
-        call = self._operation(plan.operation).parse(plan.arguments)
+        operation = self._operation(plan.operation)
+        call = operation.resume(plan) if operation.resume else operation.parse(plan.arguments)
         try:
             return await self._act(call, application)
         except DanubeError:
@@ -143,7 +145,9 @@ def _page(plans: list[Plan], page_size: int, now_ms: int) -> PlansPage:
 
 def _wire_bytes(plan: Plan) -> int:
     impact = plan.impact
-    texts = (*impact.changes, *impact.irreversible, *impact.topics, *impact.subscriptions)
+    texts = [*impact.changes, *impact.irreversible, *impact.topics, *impact.subscriptions]
+    if impact.rebalance is not None:
+        texts += (f"{_MOVE_TEXT}{move.topic}{move.reason}" for move in impact.rebalance.moves)
     return _ENTRY_BYTES + len(canonical(plan.arguments)) + sum(len(text.encode()) for text in texts)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from danube.metadata.records.catalog import ExtraWrites
 from danube.model.errors import InvalidRequestError
-from danube.model.plans.plan import Arguments, Effect, Impact, describe_call
+from danube.model.plans.plan import Arguments, Effect, Impact, Plan, describe_call
 from danube.model.text import count_text
 
 
@@ -26,6 +26,8 @@ class PlannedOperation:
     effect: Effect
     parse: Callable[[Arguments], PlannedCall]
     """Raises InvalidRequestError for arguments that the operation does not have."""
+    resume: Callable[[Plan], PlannedCall] | None = None
+    """The call of a plan that is applied, where that does exactly what was planned and not what is best by now."""
 
 
 def destroying(*parsers: Callable[[Arguments], PlannedCall]) -> Mapping[str, PlannedOperation]:

@@ -1,0 +1,415 @@
+"""balance.*: load of the brokers, plans that rebalance, pins and exclusions, the automatic mode."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from danube.admin.operations.cluster.balance_views import (
+    BrokerBalanceRow,
+    FiguresView,
+    RebalancePlanView,
+    RebalanceView,
+    RuleRow,
+    broker_row,
+    figures_view,
+    plan_of,
+    rebalance_view,
+    rule_row,
+)
+from danube.admin.operations.fields import VOLATILE, WIDE, BrokerText, Params, Result, TopicText
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.plan_views import PlannedResult, caller_text
+from danube.loadmgr.automatic import Automatic
+from danube.loadmgr.score import Strategy
+from danube.model.calls.balance import (
+    AutomaticBalance,
+    BalanceRule,
+    CancelRebalance,
+    ClearRule,
+    ClusterBalance,
+    RebalancePreview,
+    RebalanceWish,
+    RuleKind,
+    SetAutomatic,
+)
+from danube.model.limits.balance import (
+    BALANCE_REASON_CHARS_MAX,
+    EXTRA_BROKERS_MAX,
+    RATE_FACTOR_MAX,
+    REBALANCE_MOVES_DEFAULT,
+    REBALANCE_MOVES_MAX,
+)
+from danube.model.plans.plan import Effect
+
+TOOLSET = "balance"
+
+
+class BalanceResult(Result):
+    """Balance of the cluster."""
+
+    coefficient_of_variation: Annotated[float, VOLATILE] = Field(description="Imbalance of the scores: 0 is even.")
+    mean_load: Annotated[float, VOLATILE] = Field(description="Mean score.")
+    max_load: Annotated[float, VOLATILE] = Field(description="Highest score.")
+    min_load: Annotated[float, VOLATILE] = Field(description="Lowest score.")
+    std_deviation: Annotated[float, VOLATILE] = Field(description="Standard deviation of the scores.")
+    broker_count: int = Field(description="Brokers that run, or own topics.")
+    assignment_strategy: str = Field(description="How brokers are compared, and new topics assigned.")
+    figures: Annotated[FiguresView, VOLATILE] = Field(description="The imbalance in full.")
+    brokers: list[BrokerBalanceRow] = Field(description="Each broker, by id.")
+    leader: Annotated[str, VOLATILE] = Field(description="The broker that rebalances; empty for none.")
+    automatic_mode: str = Field(description="`off`, `conservative`, `balanced` or `aggressive`.")
+    automatic_decision: Annotated[str, VOLATILE, WIDE] = Field(description="What the automatic mode last decided.")
+    running: Annotated[RebalanceView | None, VOLATILE] = Field(description="The rebalance that runs; null for none.")
+    last: Annotated[RebalanceView | None, VOLATILE, WIDE] = Field(description="The one before; null for none.")
+    rules: Annotated[list[RuleRow], WIDE] = Field(description="Pins and exclusions.")
+    hint: Annotated[str, VOLATILE] = Field(description="What to do, a sentence.")
+
+
+class RebalanceParams(Params):
+    """Goal of a rebalance."""
+
+    max_moves: int = Field(
+        default=REBALANCE_MOVES_DEFAULT, ge=1, le=REBALANCE_MOVES_MAX, description="The most topics to move."
+    )
+    target_cv: float = Field(
+        default=RebalanceWish().target_cv, ge=0.01, le=10, description="The imbalance to come below."
+    )
+    strategy: Strategy | None = Field(default=None, description="How to compare brokers; the cluster's by default.")
+
+
+class AnalyzeParams(RebalanceParams):
+    """A question about the balance."""
+
+    without_broker: BrokerText | None = Field(default=None, description="Imagine that this broker were gone.")
+    extra_brokers: int = Field(
+        default=0, ge=0, le=EXTRA_BROKERS_MAX, description="Imagine so many more brokers, like the middle one."
+    )
+    topic: TopicText | None = Field(default=None, description="Imagine this topic at another rate.")
+    factor: float = Field(
+        default=2.0, ge=0, le=RATE_FACTOR_MAX, description="So many times its rate; counts with `topic`."
+    )
+
+
+class AnalysisResult(Result):
+    """Analysis of the balance."""
+
+    verdict: Annotated[str, VOLATILE] = Field(description="As of the plan.")
+    why: Annotated[list[str], VOLATILE] = Field(description="What makes the imbalance, the busiest broker first.")
+    what_to_do: Annotated[list[str], VOLATILE] = Field(description="What to do, a sentence each.")
+    is_imagined: bool = Field(description="Whether the plan is for a cluster that is imagined.")
+    plan: RebalancePlanView = Field(description="What a rebalance would do.")
+
+
+class RebalancesResult(Result):
+    """History of rebalances."""
+
+    rebalances: Annotated[list[RebalanceView], VOLATILE] = Field(description="The newest first.")
+
+
+class CancelParams(Params):
+    """The rebalance to cancel."""
+
+    rebalance_id: Annotated[str, StringConstraints(min_length=1, max_length=60)] | None = Field(
+        default=None, description="Its id; the one that runs by default."
+    )
+
+
+class CancelResult(Result):
+    """The rebalance that was cancelled."""
+
+    cancelled: Annotated[RebalanceView | None, VOLATILE] = Field(description="It; null where none runs.")
+    said: str = Field(description="What happens now.")
+
+
+class RuleParams(Params):
+    """A pin or an exclusion."""
+
+    kind: RuleKind = Field(description="What stays where it is: a topic, those of a namespace, or those of a broker.")
+    name: Annotated[str, StringConstraints(min_length=1, max_length=600)] = Field(
+        description="The topic, /namespace/name, of which a base name means all partitions; a namespace; a broker's id."
+    )
+
+
+class SetRuleParams(RuleParams):
+    """A pin or an exclusion to set."""
+
+    reason: Annotated[str, StringConstraints(max_length=BALANCE_REASON_CHARS_MAX)] = Field(
+        default="", description="Why, for those who wonder."
+    )
+
+
+class RulesResult(Result):
+    """Pins and exclusions."""
+
+    rules: list[RuleRow] = Field(description="All there are, by kind and name.")
+
+
+class AutomaticResult(Result):
+    """The automatic mode."""
+
+    mode: str = Field(description="`off`, `conservative`, `balanced` or `aggressive`.")
+    is_set: bool = Field(description="Whether it was set at run time; else it is that of the settings.")
+    checked_ms: Annotated[int, VOLATILE] = Field(description="When the leader checked last; 0: not known here.")
+    decision: Annotated[str, VOLATILE] = Field(description="What it decided.")
+    moves_last_hour: Annotated[int, VOLATILE] = Field(description="Topics that it moved in the last hour.")
+
+
+class SetAutomaticParams(Params):
+    """The automatic mode to set."""
+
+    mode: Automatic | None = Field(default=None, description="The mode; that of the settings again when not given.")
+
+
+async def _balance(call: Call, params: Params) -> BalanceResult:  # noqa: ARG001 - it has none
+    found = await call.gateway.cluster_balance()
+    figures = found.figures
+    return BalanceResult(
+        coefficient_of_variation=figures.cv,
+        mean_load=figures.mean,
+        max_load=figures.highest,
+        min_load=figures.lowest,
+        std_deviation=figures.deviation,
+        broker_count=len(found.brokers),
+        assignment_strategy=found.strategy,
+        figures=figures_view(figures),
+        brokers=[broker_row(each) for each in found.brokers],
+        leader=found.leader,
+        automatic_mode=found.automatic.mode,
+        automatic_decision=found.automatic.decision,
+        running=rebalance_view(found.running) if found.running else None,
+        last=rebalance_view(found.last) if found.last else None,
+        rules=[rule_row(each) for each in found.rules],
+        hint=_hint(found),
+    )
+
+
+def _hint(found: ClusterBalance) -> str:
+    if found.running is not None:
+        return f"Rebalance {found.running.rebalance_id} is {found.running.state}: wait for its end."
+    unknown = [one.broker_id for one in found.brokers if not one.is_known]
+    if unknown:
+        return f"The load of broker {', '.join(unknown)} is unknown: no plan moves topics from or to it."
+    if len(found.brokers) < 2:
+        return "There is one broker: nothing can be balanced."
+    if found.figures.cv >= 0.3:
+        return "The load is uneven: call trigger_rebalance for a plan, analyze_cluster_balance for the reasons."
+    return "Nothing has to be done."
+
+
+async def _analyze(call: Call, params: AnalyzeParams) -> AnalysisResult:
+    wish = RebalanceWish(
+        target_cv=params.target_cv,
+        moves_max=params.max_moves,
+        strategy=params.strategy or "",
+        without_broker=params.without_broker or "",
+        extra_brokers=params.extra_brokers,
+        topic=params.topic or "",
+        factor=params.factor if params.topic else 1.0,
+    )
+    found, preview = await call.gateway.cluster_balance(), await call.gateway.preview_rebalance(wish)
+    return AnalysisResult(
+        verdict=preview.verdict,
+        why=_why(found),
+        what_to_do=_what_to_do(preview, wish),
+        is_imagined=wish.is_imagined,
+        plan=plan_of(preview),
+    )
+
+
+def _why(found: ClusterBalance) -> list[str]:
+    by_score = sorted(found.brokers, key=lambda one: (-one.score, one.broker_id))
+    known = [f"Broker {one.broker_id} has a score of {one.score:.1f}: {one.cause}." for one in by_score if one.is_known]
+    return [*known, *(f"Broker {one.broker_id}: {one.note}" for one in by_score if one.note)]
+
+
+def _what_to_do(preview: RebalancePreview, wish: RebalanceWish) -> list[str]:
+    steps = [preview.summary, *preview.advice]
+    if preview.moves and not wish.is_imagined:
+        steps.append("Call trigger_rebalance with the same parameters to make this plan, and apply it.")
+    return [*steps, *preview.bounds]
+
+
+async def _rebalances(call: Call, params: Params) -> RebalancesResult:  # noqa: ARG001 - it has none
+    return RebalancesResult(rebalances=[rebalance_view(each) for each in await call.gateway.rebalances()])
+
+
+async def _cancel(call: Call, params: CancelParams) -> CancelResult:
+    by = caller_text(call.caller)
+    wanted = CancelRebalance(rebalance_id=params.rebalance_id or "", cancelled_by=by)
+    found = await call.gateway.cancel_rebalance(wanted)
+    said = "No rebalance runs: nothing was cancelled."
+    if found is not None:
+        said = "It begins no more moves; topics on their way arrive."
+    return CancelResult(cancelled=rebalance_view(found) if found else None, said=said)
+
+
+async def _rules(call: Call, params: Params) -> RulesResult:  # noqa: ARG001 - it has none
+    return RulesResult(rules=[rule_row(each) for each in (await call.gateway.cluster_balance()).rules])
+
+
+async def _set_rule(call: Call, params: SetRuleParams) -> RulesResult:
+    by = caller_text(call.caller)
+    rule = BalanceRule(kind=params.kind, name=params.name, reason=params.reason, set_by=by)
+    return RulesResult(rules=[rule_row(each) for each in await call.gateway.set_balance_rule(rule)])
+
+
+async def _clear_rule(call: Call, params: RuleParams) -> RulesResult:
+    left = await call.gateway.clear_balance_rule(ClearRule(kind=params.kind, name=params.name))
+    return RulesResult(rules=[rule_row(each) for each in left])
+
+
+async def _automatic(call: Call, params: Params) -> AutomaticResult:  # noqa: ARG001 - it has none
+    return _automatic_result((await call.gateway.cluster_balance()).automatic)
+
+
+async def _set_automatic(call: Call, params: SetAutomaticParams) -> AutomaticResult:
+    wanted = SetAutomatic(mode=params.mode or "", set_by=caller_text(call.caller))
+    return _automatic_result(await call.gateway.set_automatic_balance(wanted))
+
+
+def _automatic_result(found: AutomaticBalance) -> AutomaticResult:
+    return AutomaticResult.of(found)
+
+
+GET_CLUSTER_BALANCE = Operation(
+    name="get_cluster_balance",
+    words=("brokers", "balance"),
+    summary="Show how evenly the load is spread over the brokers.",
+    description="analyze_cluster_balance tells why, and what to do; trigger_rebalance plans moves.",
+    effect=Effect.READ,
+    params=Params,
+    result=BalanceResult,
+    run=_balance,
+    examples=(Example("The load of each broker"),),
+)
+
+TRIGGER_REBALANCE = Operation(
+    name="trigger_rebalance",
+    words=("brokers", "rebalance"),
+    summary="Move topics to other brokers until the load is even.",
+    description="The plan has every move with its reason; applied, exactly these are made, in the background:"
+    " list_rebalances shows the progress, cancel_rebalance ends it. Nothing acknowledged is lost.",
+    effect=Effect.MOVE,
+    params=RebalanceParams,
+    result=PlannedResult,
+    examples=(Example("Until it is well balanced"), Example("At most 5 topics", {"max_moves": 5})),
+)
+
+ANALYZE_CLUSTER_BALANCE = Operation(
+    name="analyze_cluster_balance",
+    words=("brokers", "analyze-balance"),
+    summary="Tell why the load is uneven and what to do, now or in a cluster that is imagined.",
+    description="Imagine a broker gone, more brokers, or a topic at another rate. It changes nothing.",
+    effect=Effect.READ,
+    params=AnalyzeParams,
+    result=AnalysisResult,
+    run=_analyze,
+    examples=(Example("Why, and what to do"), Example("With two more brokers", {"extra_brokers": 2})),
+)
+
+LIST_REBALANCES = Operation(
+    name="list_rebalances",
+    words=("brokers", "rebalances"),
+    summary="List the rebalance that runs, with its progress, and those that ran.",
+    effect=Effect.READ,
+    params=Params,
+    result=RebalancesResult,
+    run=_rebalances,
+    toolset=TOOLSET,
+    examples=(Example("All that are kept"),),
+)
+
+CANCEL_REBALANCE = Operation(
+    name="cancel_rebalance",
+    words=("brokers", "cancel-rebalance"),
+    summary="Cancel a rebalance: it begins no more moves.",
+    effect=Effect.WRITE,
+    params=CancelParams,
+    result=CancelResult,
+    run=_cancel,
+    done="{said}",
+    toolset=TOOLSET,
+    examples=(Example("The one that runs, if any"),),
+    is_idempotent=True,
+)
+
+LIST_RULES = Operation(
+    name="list_balance_rules",
+    words=("brokers", "balance-rules"),
+    summary="List topics that are pinned, and namespaces and brokers that no rebalance touches.",
+    effect=Effect.READ,
+    params=Params,
+    result=RulesResult,
+    run=_rules,
+    toolset=TOOLSET,
+    examples=(Example("All pins and exclusions"),),
+)
+
+SET_RULE = Operation(
+    name="set_balance_rule",
+    words=("brokers", "set-balance-rule"),
+    summary="Pin a topic, or exclude a namespace or a broker from rebalances.",
+    description="A pinned topic can still be moved by unload_topic.",
+    effect=Effect.WRITE,
+    params=SetRuleParams,
+    result=RulesResult,
+    run=_set_rule,
+    toolset=TOOLSET,
+    examples=(
+        Example("Pin a topic", {"kind": "pin_topic", "name": "/default/orders", "reason": "latency"}),
+        Example("Exclude a namespace", {"kind": "exclude_namespace", "name": "staging"}),
+    ),
+    is_idempotent=True,
+)
+
+CLEAR_RULE = Operation(
+    name="clear_balance_rule",
+    words=("brokers", "clear-balance-rule"),
+    summary="Take a pin or an exclusion away.",
+    effect=Effect.WRITE,
+    params=RuleParams,
+    result=RulesResult,
+    run=_clear_rule,
+    toolset=TOOLSET,
+    examples=(Example("The pin of a topic", {"kind": "pin_topic", "name": "/default/orders"}),),
+)
+
+GET_AUTOMATIC = Operation(
+    name="get_automatic_balance",
+    words=("brokers", "automatic-balance"),
+    summary="Show the automatic mode of rebalances, and what it last decided.",
+    effect=Effect.READ,
+    params=Params,
+    result=AutomaticResult,
+    run=_automatic,
+    toolset=TOOLSET,
+    examples=(Example("The mode"),),
+)
+
+SET_AUTOMATIC = Operation(
+    name="set_automatic_balance",
+    words=("brokers", "set-automatic-balance"),
+    summary="Set the automatic mode of rebalances while the cluster runs.",
+    description="`off`, or how soon it acts on an imbalance that lasts; every act is in the audit log.",
+    effect=Effect.WRITE,
+    params=SetAutomaticParams,
+    result=AutomaticResult,
+    run=_set_automatic,
+    done="Automatic mode: {mode}",
+    toolset=TOOLSET,
+    examples=(Example("Careful", {"mode": "conservative"}), Example("As the settings say")),
+    is_idempotent=True,
+)
+
+OPERATIONS = (
+    GET_CLUSTER_BALANCE,
+    TRIGGER_REBALANCE,
+    ANALYZE_CLUSTER_BALANCE,
+    LIST_REBALANCES,
+    CANCEL_REBALANCE,
+    LIST_RULES,
+    SET_RULE,
+    CLEAR_RULE,
+    GET_AUTOMATIC,
+    SET_AUTOMATIC,
+)

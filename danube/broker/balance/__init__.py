@@ -1,0 +1,1 @@
+"""Balance of load in a cluster: reports, the view of all brokers, plans that rebalance, and their execution."""
