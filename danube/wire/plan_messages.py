@@ -1,8 +1,27 @@
-"""Messages of `danube.control` about plans and the audit log: calls that only our brokers have."""
+"""Messages of `danube.control` about plans, the audit log and the balance of load: calls that only our brokers have."""
 
+import math
 from functools import partial
 
+from danube.model.calls.balance import (
+    AutomaticBalance,
+    BalanceRule,
+    CancelRebalance,
+    ClearRule,
+    ClusterBalance,
+    Rebalance,
+    RebalancePreview,
+    RebalanceWish,
+    SetAutomatic,
+)
 from danube.model.errors import InvalidRequestError
+from danube.model.limits.balance import (
+    BALANCE_REASON_CHARS_MAX,
+    EXTRA_BROKERS_MAX,
+    RATE_FACTOR_MAX,
+    REBALANCE_MOVES_DEFAULT,
+    REBALANCE_MOVES_MAX,
+)
 from danube.model.limits.broker import (
     AUDIT_PAGE_MAX,
     AUDIT_TEXT_CHARS_MAX,
@@ -16,7 +35,6 @@ from danube.model.plans.plan import (
     Arguments,
     Caller,
     Decision,
-    Impact,
     ListPlans,
     Plan,
     PlanApplication,
@@ -36,8 +54,8 @@ from danube.model.records.audit import (
 )
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
-from danube.wire.balance_messages import REBALANCE_PREVIEW
-from danube.wire.codec import Rule, record, single
+from danube.wire.codec import Codec, Rule, Unread, listing, record, single
+from danube.wire.gen import DanubeBalance_pb2 as balance_pb
 from danube.wire.gen import DanubeControl_pb2 as pb
 
 _AFTER_TIME = ":"
@@ -92,11 +110,49 @@ _OPERATION = _short("operation", NAME_BYTES_MAX)
 _PLAN_ID = _short("plan id", NAME_BYTES_MAX)
 _ARGUMENTS = Rule(decode=_arguments, encode=canonical)
 
+# Balance of load
+
+
+def _check_target(target_cv: float) -> None:
+    if not (math.isfinite(target_cv) and 0 <= target_cv <= 10):
+        raise InvalidRequestError(f"an imbalance of {target_cv} cannot be aimed at: use 0.01 to 10")
+
+
+def _check_factor(factor: float) -> None:
+    if not (math.isfinite(factor) and 0 <= factor <= RATE_FACTOR_MAX):
+        raise InvalidRequestError(f"a topic cannot be imagined at {factor} times its rate: use 0 to {RATE_FACTOR_MAX}")
+
+
+_NAME = _short("name", NAME_BYTES_MAX)
+_CALLER = _short("caller", CALLER_CHARS_MAX)
+REBALANCE_PREVIEW = record(RebalancePreview, balance_pb.RebalancePreview)
+AUTOMATIC = record(AutomaticBalance, balance_pb.AutomaticBalance)
+SET_RULE = record(
+    BalanceRule, balance_pb.BalanceRule, name=_NAME, reason=_short("reason", BALANCE_REASON_CHARS_MAX), set_by=_CALLER
+)
+CLEAR_RULE = record(ClearRule, balance_pb.ClearRuleRequest, name=_NAME)
+RULES = listing(balance_pb.BalanceRules, "rules", BalanceRule)
+SET_AUTOMATIC = record(SetAutomatic, balance_pb.SetAutomaticRequest, mode=_NAME, set_by=_CALLER)
+BALANCE = Unread(balance_pb.BalanceRequest)
+CLUSTER_BALANCE = record(ClusterBalance, balance_pb.BalanceResponse)
+REBALANCE_WISH = record(
+    RebalanceWish,
+    balance_pb.RebalanceWish,
+    target_cv=Rule(check=_check_target, decode=lambda target_cv: target_cv or RebalanceWish().target_cv),
+    moves_max=Rule(decode=lambda count: min(count or REBALANCE_MOVES_DEFAULT, REBALANCE_MOVES_MAX)),
+    strategy=_NAME,
+    without_broker=_NAME,
+    extra_brokers=Rule(decode=lambda count: min(count, EXTRA_BROKERS_MAX)),
+    topic=_NAME,
+    factor=Rule(check=_check_factor),
+)
+LIST_REBALANCES = Unread(balance_pb.RebalancesRequest)
+REBALANCES = listing(balance_pb.RebalancesResponse, "rebalances", Rebalance)
+CANCEL_REBALANCE = record(CancelRebalance, balance_pb.CancelRebalanceRequest, rebalance_id=_NAME, cancelled_by=_CALLER)
+REBALANCE_CANCELLED: Codec[Rebalance | None] = single(balance_pb.CancelRebalanceResponse, "rebalance", Rebalance | None)
+
 # Plans
 
-record(
-    Impact, pb.Impact, rebalance=Rule(decode=REBALANCE_PREVIEW.read, encode=REBALANCE_PREVIEW.message)
-)  # declared with what rebalances, which other messages have as well
 record(Caller, pb.Caller, who=Rule(check=_check_who), client=_short("client", CALLER_CHARS_MAX))
 CREATE_PLAN = record(PlanRequest, pb.CreatePlanRequest, operation=_OPERATION, arguments=_ARGUMENTS)
 GET_PLAN = single(pb.GetPlanRequest, "plan_id", str, _PLAN_ID)

@@ -1,13 +1,16 @@
 """Balance of the cluster in memory: what a test has set, else the load of nobody."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from danube.model.calls.balance import (
     AutomaticBalance,
     BalanceFigures,
+    BalanceRule,
     BrokerBalance,
     BrokerPlaceState,
     CancelRebalance,
+    ClearRule,
     ClusterBalance,
     MoveState,
     Rebalance,
@@ -15,9 +18,22 @@ from danube.model.calls.balance import (
     RebalancePreview,
     RebalanceState,
     RebalanceWish,
+    SetAutomatic,
 )
 from danube.model.plans.plan import Impact, Plan, PlanRequest, fingerprint_of
+from danube.runtime.clock import Clock
 from tests.faces.memory_cluster import MemoryCluster
+
+
+OURS_ALONE = {
+    "cancel_rebalance",
+    "clear_balance_rule",
+    "preview_rebalance",
+    "rebalances",
+    "set_automatic_balance",
+    "set_balance_rule",
+}
+"""Calls that the original does not answer."""
 
 
 def balance_of(cluster: MemoryCluster, now_ms: int) -> ClusterBalance:
@@ -58,7 +74,9 @@ def preview_of(cluster: MemoryCluster, wish: RebalanceWish, now_ms: int) -> Reba
 
 
 def impact_of(cluster: MemoryCluster, of: PlanRequest | Plan, known: Impact, now_ms: int) -> Impact:
-    """The impact of a rebalance; of a plan that is kept, that plan's."""
+    """The impact with that of a rebalance; of a plan that is kept, that plan's."""
+    if of.operation != "trigger_rebalance":
+        return known
     arguments = of.arguments
     wish = RebalanceWish(
         target_cv=arguments.get("target_cv") or RebalanceWish().target_cv,
@@ -194,3 +212,34 @@ def skewed() -> tuple[ClusterBalance, RebalancePreview]:
         duration_s=3.0,
     )
     return balance, preview
+
+
+class BalanceCalls:
+    """The gateway's calls about balance."""
+
+    cluster: MemoryCluster
+    clock: Clock
+
+    async def cluster_balance(self) -> ClusterBalance:
+        return balance_of(self.cluster, self.clock.now_ms())
+
+    async def preview_rebalance(self, wish: RebalanceWish) -> RebalancePreview:
+        return preview_of(self.cluster, wish, self.clock.now_ms())
+
+    async def rebalances(self) -> Sequence[Rebalance]:
+        return self.cluster.rebalances
+
+    async def cancel_rebalance(self, wanted: CancelRebalance) -> Rebalance | None:
+        return cancel(self.cluster, wanted)
+
+    async def set_balance_rule(self, rule: BalanceRule) -> Sequence[BalanceRule]:
+        self.cluster.rules[(rule.kind, rule.name)] = replace(rule, set_ms=self.clock.now_ms())
+        return [self.cluster.rules[key] for key in sorted(self.cluster.rules)]
+
+    async def clear_balance_rule(self, wanted: ClearRule) -> Sequence[BalanceRule]:
+        self.cluster.rules.pop((wanted.kind, wanted.name), None)
+        return [self.cluster.rules[key] for key in sorted(self.cluster.rules)]
+
+    async def set_automatic_balance(self, wanted: SetAutomatic) -> AutomaticBalance:
+        self.cluster.automatic = AutomaticBalance(mode=wanted.mode or "off", is_set=bool(wanted.mode))
+        return self.cluster.automatic

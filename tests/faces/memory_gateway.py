@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from danube.admin.gateway import AdminGateway, AuditLogPlace, Connection, SystemRecord
 from danube.admin.target import DEFAULT_ENDPOINT, Connect, Target
-from danube.model.calls import admin, balance, positions, topic_states
+from danube.model.calls import admin, positions, topic_states
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -88,8 +88,6 @@ ANY_CALL = "*"
 _OURS_ALONE = frozenset(
     {
         "add_partitions",
-        "cancel_rebalance",
-        "clear_balance_rule",
         "create_subscription",
         "describe_broker",
         "describe_cluster",
@@ -97,11 +95,7 @@ _OURS_ALONE = frozenset(
         "disconnect",
         "namespace_limits",
         "peek",
-        "preview_rebalance",
-        "rebalances",
         "retry_blocked",
-        "set_automatic_balance",
-        "set_balance_rule",
         "set_namespace_policies",
         "set_topic_policies",
         "system_records",
@@ -109,6 +103,7 @@ _OURS_ALONE = frozenset(
         "topic_policies",
         "topic_states",
         "transfer_leadership",
+        *memory_balance.OURS_ALONE,
     }
 )
 """Calls that the original does not answer."""
@@ -140,7 +135,7 @@ def _watched(kind: G) -> G:
 
 
 @_watched
-class MemoryGateway:
+class MemoryGateway(memory_balance.BalanceCalls):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
     `failures` maps the name of a method, or ANY_CALL, to the error that it raises. `held` is an event that every call
@@ -234,32 +229,6 @@ class MemoryGateway:
         mode = "standalone" if self.raft is None else "cluster"
         uptime_s = self.clock.monotonic_s()
         return replace(described, mode=mode, version=self.version, uptime_s=uptime_s, storage=self.storage)
-
-    # Balance
-
-    async def cluster_balance(self) -> balance.ClusterBalance:
-        return memory_balance.balance_of(self.cluster, self.clock.now_ms())
-
-    async def preview_rebalance(self, wish: balance.RebalanceWish) -> balance.RebalancePreview:
-        return memory_balance.preview_of(self.cluster, wish, self.clock.now_ms())
-
-    async def rebalances(self) -> Sequence[balance.Rebalance]:
-        return self.cluster.rebalances
-
-    async def cancel_rebalance(self, wanted: balance.CancelRebalance) -> balance.Rebalance | None:
-        return memory_balance.cancel(self.cluster, wanted)
-
-    async def set_balance_rule(self, rule: balance.BalanceRule) -> Sequence[balance.BalanceRule]:
-        self.cluster.rules[(rule.kind, rule.name)] = replace(rule, set_ms=self.clock.now_ms())
-        return [self.cluster.rules[key] for key in sorted(self.cluster.rules)]
-
-    async def clear_balance_rule(self, wanted: balance.ClearRule) -> Sequence[balance.BalanceRule]:
-        self.cluster.rules.pop((wanted.kind, wanted.name), None)
-        return [self.cluster.rules[key] for key in sorted(self.cluster.rules)]
-
-    async def set_automatic_balance(self, wanted: balance.SetAutomatic) -> balance.AutomaticBalance:
-        self.cluster.automatic = balance.AutomaticBalance(mode=wanted.mode or "off", is_set=bool(wanted.mode))
-        return self.cluster.automatic
 
     # Namespaces, topics and subscriptions
 
@@ -438,8 +407,7 @@ class MemoryGateway:
         impact = self._impact(plan) if plan.applied_ms is None else plan.impact  # what it touched is gone
         check_applicable(plan, application, impact, now_ms)
         carry_out(self.cluster, plan.operation, plan.arguments)
-        if plan.impact.rebalance is not None:
-            memory_balance.begin(self.cluster, plan, now_ms)
+        memory_balance.begin(self.cluster, plan, now_ms)
         return self._keep(applied(plan, application, now_ms))
 
     # Audit and system topics
@@ -499,8 +467,7 @@ class MemoryGateway:
 
     def _impact(self, of: PlanRequest | Plan) -> Impact:
         impact = impact_on(self.cluster, of.operation, of.arguments)
-        if of.operation == "trigger_rebalance":
-            impact = memory_balance.impact_of(self.cluster, of, impact, self.clock.now_ms())
+        impact = memory_balance.impact_of(self.cluster, of, impact, self.clock.now_ms())
         if self.is_original:
             return replace(impact, producers=None, consumers=None, messages=None, bytes=None)
         return impact

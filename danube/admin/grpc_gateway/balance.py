@@ -17,7 +17,7 @@ from danube.model.calls.balance import (
     SetAutomatic,
 )
 from danube.model.topic import TopicName
-from danube.wire import admin_messages, balance_messages
+from danube.wire import admin_messages, plan_messages
 from danube.wire.codec import Codec
 
 _BALANCE = "/danube.control.Balance"
@@ -46,8 +46,8 @@ class BalanceCalls:
 
     async def cluster_balance(self) -> ClusterBalance:
         if await self._is_ours():
-            answer = balance_messages.CLUSTER_BALANCE
-            return await self._balance("tell loads", "GetBalance", balance_messages.BALANCE, None, answer)
+            answer = plan_messages.CLUSTER_BALANCE
+            return await self._balance("tell loads", "GetBalance", plan_messages.BALANCE, None, answer)
         leader = await self._calls.ask(f"{BROKERS}/GetLeaderBroker", admin_messages.EMPTY, None, admin_messages.LEADER)
         urls = {info.broker_id: info.admin_url for info in await self._calls.running()}
         url = urls.get(leader or "")
@@ -56,27 +56,27 @@ class BalanceCalls:
         return await broker.ask(path, admin_messages.CLUSTER_BALANCE_OF, None, admin_messages.CLUSTER_BALANCE)
 
     async def preview_rebalance(self, wish: RebalanceWish) -> RebalancePreview:
-        request, answer = balance_messages.REBALANCE_WISH, balance_messages.REBALANCE_PREVIEW
+        request, answer = plan_messages.REBALANCE_WISH, plan_messages.REBALANCE_PREVIEW
         return await self._balance("plan rebalances", "PreviewRebalance", request, wish, answer)
 
     async def rebalances(self) -> Sequence[Rebalance]:
-        request, answer = balance_messages.LIST_REBALANCES, balance_messages.REBALANCES
+        request, answer = plan_messages.LIST_REBALANCES, plan_messages.REBALANCES
         return await self._balance("keep a history of rebalances", "ListRebalances", request, None, answer)
 
     async def cancel_rebalance(self, wanted: CancelRebalance) -> Rebalance | None:
-        request, answer = balance_messages.CANCEL_REBALANCE, balance_messages.REBALANCE_CANCELLED
+        request, answer = plan_messages.CANCEL_REBALANCE, plan_messages.REBALANCE_CANCELLED
         return await self._balance("cancel rebalances", "CancelRebalance", request, wanted, answer)
 
     async def set_balance_rule(self, rule: BalanceRule) -> Sequence[BalanceRule]:
         act = "pin topics or exclude brokers while it runs"
-        return await self._balance(act, "SetRule", balance_messages.SET_RULE, rule, balance_messages.RULES)
+        return await self._balance(act, "SetRule", plan_messages.SET_RULE, rule, plan_messages.RULES)
 
     async def clear_balance_rule(self, wanted: ClearRule) -> Sequence[BalanceRule]:
         act = "pin topics or exclude brokers while it runs"
-        return await self._balance(act, "ClearRule", balance_messages.CLEAR_RULE, wanted, balance_messages.RULES)
+        return await self._balance(act, "ClearRule", plan_messages.CLEAR_RULE, wanted, plan_messages.RULES)
 
     async def set_automatic_balance(self, wanted: SetAutomatic) -> AutomaticBalance:
-        request, answer = balance_messages.SET_AUTOMATIC, balance_messages.AUTOMATIC
+        request, answer = plan_messages.SET_AUTOMATIC, plan_messages.AUTOMATIC
         return await self._balance("change its automatic mode while it runs", "SetAutomatic", request, wanted, answer)
 
     async def _balance(

@@ -16,7 +16,6 @@ from danube.broker.services.stream_consume import ConsumeStream
 from danube.model.calls.admin import AddNode
 from danube.model.plans.plan import Effect
 from danube.wire import admin_messages as admin
-from danube.wire import balance_messages as balance
 from danube.wire import client_messages as client
 from danube.wire import control_messages as control
 from danube.wire import plan_messages as plan
@@ -174,23 +173,19 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube.control.Balance": {
-        "GetBalance": _CLUSTER.now(
-            READ, balance.BALANCE, lambda c: lambda _: c.balance.balance(), balance.CLUSTER_BALANCE
-        ),
+        "GetBalance": _CLUSTER.now(READ, plan.BALANCE, lambda c: lambda _: c.balance.balance(), plan.CLUSTER_BALANCE),
         "PreviewRebalance": _CLUSTER.now(
-            READ, balance.REBALANCE_WISH, lambda c: c.balance.preview, balance.REBALANCE_PREVIEW
+            READ, plan.REBALANCE_WISH, lambda c: c.balance.preview, plan.REBALANCE_PREVIEW
         ),
         "ListRebalances": _CLUSTER.now(
-            READ, balance.LIST_REBALANCES, lambda c: lambda _: c.balance.rebalances(), balance.REBALANCES
+            READ, plan.LIST_REBALANCES, lambda c: lambda _: c.balance.rebalances(), plan.REBALANCES
         ),
         "CancelRebalance": _CLUSTER.later(
-            WRITE, balance.CANCEL_REBALANCE, lambda c: c.balance.cancel, balance.REBALANCE_CANCELLED
+            WRITE, plan.CANCEL_REBALANCE, lambda c: c.balance.cancel, plan.REBALANCE_CANCELLED
         ),
-        "SetRule": _CLUSTER.later(WRITE, balance.SET_RULE, lambda c: c.balance.set_rule, balance.RULES),
-        "ClearRule": _CLUSTER.later(WRITE, balance.CLEAR_RULE, lambda c: c.balance.clear_rule, balance.RULES),
-        "SetAutomatic": _CLUSTER.later(
-            WRITE, balance.SET_AUTOMATIC, lambda c: c.balance.set_automatic, balance.AUTOMATIC
-        ),
+        "SetRule": _CLUSTER.later(WRITE, plan.SET_RULE, lambda c: c.balance.set_rule, plan.RULES),
+        "ClearRule": _CLUSTER.later(WRITE, plan.CLEAR_RULE, lambda c: c.balance.clear_rule, plan.RULES),
+        "SetAutomatic": _CLUSTER.later(WRITE, plan.SET_AUTOMATIC, lambda c: c.balance.set_automatic, plan.AUTOMATIC),
     },
     "danube.control.Carry": {
         "Prepare": _TOPIC.later(MOVE, control.PREPARE_CARRY, lambda c: c.carrying.prepare, control.CARRY_OFFER),
