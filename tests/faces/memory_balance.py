@@ -24,7 +24,6 @@ from danube.model.plans.plan import Impact, Plan, PlanRequest, fingerprint_of
 from danube.runtime.clock import Clock
 from tests.faces.memory_cluster import MemoryCluster
 
-
 OURS_ALONE = {
     "cancel_rebalance",
     "clear_balance_rule",
