@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from danube import __version__
-from danube.broker.balance.parts import open_balance
+from danube.broker.balance.parts import Balance, open_balance, start_balance
 from danube.broker.clients.consumers import Consumers
 from danube.broker.clients.drain import DisconnectedClients, going_down
 from danube.broker.clients.producers import Producers
@@ -106,7 +106,7 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     carrier = environment.carrier or GrpcCarrier(
         given.clock, CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
     )
-    context = await _open_topics(given, metadata, storage, owner, carrier=carrier)
+    context, balance = await _open_topics(given, metadata, storage, owner, carrier=carrier)
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name
     addresses = await _listen(given, context, storage, carrier)
@@ -127,6 +127,7 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
         )
         context.control.states.follow_copies(copies.progress)
         _start_placement(given, metadata, context, owner, copies=copies, fenced=fenced)
+    start_balance(given, metadata, balance, storage, context.topics, audit=context.control.audit.record)
     await _start_telemetry(given, context, storage)
     return Assembled(addresses, context.moves, replaced, fenced, metadata.cluster)
 
@@ -245,7 +246,7 @@ def _start_placement(
 
 async def _open_topics(
     given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner, *, carrier: Carrier
-) -> ServiceContext:
+) -> tuple[ServiceContext, Balance]:
     settings, clock, records = given.settings, given.clock, metadata.records
     topics = Topics(
         records=records,
@@ -275,7 +276,8 @@ async def _open_topics(
     if metadata.cluster is not None:
         metadata.cluster.follow_namespaces(topics.follow_namespace)
     moves = Moves(topics, producers, consumers, clock)
-    return ServiceContext(
+    balance = open_balance(given, metadata, topics)
+    context = ServiceContext(
         topics=topics,
         producers=producers,
         consumers=consumers,
@@ -284,12 +286,20 @@ async def _open_topics(
         admission=Admission(topics, consumers, clock),
         paces=Paces(clock),
         control=_control(
-            given, metadata, storage, topics=topics, producers=producers, consumers=consumers, moves=moves
+            given,
+            metadata,
+            storage,
+            topics=topics,
+            producers=producers,
+            consumers=consumers,
+            moves=moves,
+            balance=balance,
         ),
         counts=RpcCounts(),
         clock=clock,
         tasks=given.tasks,
     )
+    return context, balance
 
 
 def _control(
@@ -301,6 +311,7 @@ def _control(
     producers: Producers,
     consumers: Consumers,
     moves: Moves,
+    balance: Balance,
 ) -> Control:
     clock, rng, settings, records = given.clock, given.rng, given.settings, metadata.records
     identity = BrokerIdentity(
@@ -320,7 +331,6 @@ def _control(
     durability = DurabilityControl(
         topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
     )
-    balance = open_balance(given, metadata, topics)
     move_control = MoveControl(metadata.cluster, topics, records, metadata.store, rng)
     operations = {
         **deletions(topic_control, subscriptions, namespaces),

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
+from danube.broker.balance.machine import Machine
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.settings import BrokerSettings, Mode
 from danube.data_folder.data_folder import DataFolder
@@ -39,6 +40,8 @@ class Environment:
     carrier: Carrier | None = None
     """gRPC over TCP when not given."""
     process: Process = field(default_factory=OwnProcess)
+    machine: Machine | None = None
+    """The machine of this process when not given."""
     meta_store: MetaStore | None = None
     """Shared by several brokers of one process; as the settings say when not given. It is not closed here."""
     shared_disk: Disk | None = None

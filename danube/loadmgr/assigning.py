@@ -9,22 +9,33 @@ from collections.abc import Sequence
 
 from danube.loadmgr.cluster_state import ClusterState, PlacedTopic
 from danube.loadmgr.load import Demand
+from danube.loadmgr.score import Strategy
+from danube.model.limits.balance import NEAR_SCORE
 
 
 def assign_topics(state: ClusterState, topics: Sequence[PlacedTopic], seed: int) -> dict[str, int]:
     """The brokers of these topics, which `state` has from then on; empty where no broker takes any.
 
-    Partitions of a base name are spread. Of brokers that are as well off, the seed chooses: it is in the record of
-    the decision, so the decision can be made again.
+    Partitions of a base name are spread. Of brokers with nearly the same score the one with the fewest topics gets it:
+    what an idle broker uses is noise, and a burst of new topics is not to follow that. Of brokers that are as well off,
+    the seed chooses: it is in the record of the decision, so the decision can be made again.
     """
     found: dict[str, int] = {}
     takers = [broker_id for broker_id, place in state.places.items() if place.takes_topics]
     for topic in topics if takers else ():
         name = topic.demand.topic
         counts = state.groups[topic.group] if topic.group else {}
+        scores = {each: state.score_with(topic, each) for each in takers}
+        near = min(scores.values()) + (0.0 if state.strategy is Strategy.FAIR else NEAR_SCORE)
         target = min(
             takers,
-            key=lambda each: (counts.get(each, 0), round(state.score_with(topic, each), 6), _lot(seed, name, each)),
+            key=lambda each: (
+                counts.get(each, 0),
+                0.0 if scores[each] <= near else scores[each],
+                len(state.on[each]),
+                round(scores[each], 6),
+                _lot(seed, name, each),
+            ),
         )
         state.add(topic, target)
         found[name] = target

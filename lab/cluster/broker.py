@@ -84,7 +84,7 @@ class SimBroker:
         self.world.begun.add(self.number)
         running.push_async_callback(given.tasks.close)
         owner = TopicOwner(storage, metadata.stored, self.number, is_alone=False)
-        serving = await assembly._open_topics(given, metadata, storage, owner, carrier=carrier)  # noqa: SLF001 - as above
+        serving, _ = await assembly._open_topics(given, metadata, storage, owner, carrier=carrier)  # noqa: SLF001 - as above
         for topic in serving.topics:
             self._opened(serving, topic.record)
         for name in ("open_owned", "unload"):

@@ -1,5 +1,6 @@
 """Calls about the balance: the picture, previews, pins and exclusions, the automatic mode, cancelling and history."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from danube.broker.balance.picture import brokers_of, figures
@@ -19,19 +20,29 @@ from danube.model.calls.balance import (
     RebalanceWish,
     RuleKind,
     SetAutomatic,
+    TriggeredRebalance,
+    TriggerRebalance,
 )
 from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError
+from danube.model.limits.balance import REBALANCE_MOVES_DEFAULT, REBALANCE_MOVES_MAX
 from danube.model.topic import TopicName, check_name_part
 from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
 
 
 class BalanceControl:
     """The calls of one broker. What changes something is recorded; the leader acts on it."""
 
-    def __init__(self, source: BalanceSource, records: BalanceRecords, clock: Clock) -> None:
+    def __init__(self, source: BalanceSource, records: BalanceRecords, clock: Clock, rng: Rng) -> None:
         self._source = source
         self._records = records
         self._clock = clock
+        self._rng = rng
+        self._automatic: Callable[[], AutomaticBalance] | None = None
+
+    def follow_automatic(self, automatic: Callable[[], AutomaticBalance]) -> None:
+        """Have the automatic mode of this broker tell what it decided."""
+        self._automatic = automatic
 
     def balance(self) -> ClusterBalance:
         """The balance of the cluster as this broker knows it."""
@@ -48,7 +59,7 @@ class BalanceControl:
             leader=self._source.leader,
             running=self._records.running,
             last=next((one for one in self._records.rebalances if one.state.is_over), None),
-            rules=self._records.rules,
+            rules=self._source.rules,
         )
 
     def preview(self, wish: RebalanceWish) -> RebalancePreview:
@@ -74,6 +85,31 @@ class BalanceControl:
 
         return await self._records.change(rebalance_id, cancelled)
 
+    async def trigger(self, wanted: TriggerRebalance) -> TriggeredRebalance:
+        """As the original's call: plan and begin at once, or show the plan. Raises MetadataError."""
+        moves_max = min(wanted.moves_max or REBALANCE_MOVES_DEFAULT, REBALANCE_MOVES_MAX)
+        found = self.preview(RebalanceWish(moves_max=moves_max))
+        if not found.moves:
+            return TriggeredRebalance(success=True, message=found.summary)
+        if wanted.dry_run:
+            return TriggeredRebalance(success=True, proposed=found.moves, message=found.summary)
+        now_ms = self._clock.now_ms()
+        try:
+            await self._records.begin(
+                Rebalance(
+                    rebalance_id=f"rebalance-{self._rng.new_id() % 2**48:012x}",
+                    state=RebalanceState.RUNNING,
+                    asked_by="an administrator's call",
+                    started_ms=now_ms,
+                    preview=found,
+                    parallel_moves=self._source.settings.parallel_moves,
+                )
+            )
+        except PreconditionFailedError as error:
+            return TriggeredRebalance(success=False, message=str(error))
+        begun = f"{found.summary} It goes on in the background."
+        return TriggeredRebalance(success=True, moves_executed=1, proposed=found.moves, message=begun)
+
     async def set_rule(self, rule: BalanceRule) -> tuple[BalanceRule, ...]:
         """Set a pin or an exclusion; answers all. Raises InvalidNameError, NotFoundError, LimitReachedError."""
         name = self._checked_name(rule.kind, rule.name)
@@ -93,7 +129,9 @@ class BalanceControl:
         return replace(self.automatic_balance(), mode=now.value, is_set=mode is not None)
 
     def automatic_balance(self) -> AutomaticBalance:
-        """The automatic mode as it stands."""
+        """The automatic mode as it stands; what the leader decided is known to the leader alone."""
+        if self._automatic is not None:
+            return self._automatic()
         set_mode = self._records.automatic
         mode = set_mode.mode if set_mode else self._source.settings.automatic.value
         return AutomaticBalance(mode=mode, is_set=set_mode is not None)

@@ -1,17 +1,28 @@
 """Parts of the balance of one broker, built from its dependencies and settings."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from danube.broker.balance.control import BalanceControl
+from danube.broker.balance.load_meter import LoadMeter
+from danube.broker.balance.machine import OwnMachine
 from danube.broker.balance.planned import RebalancePlans
 from danube.broker.balance.records import BalanceRecords
+from danube.broker.balance.reporter import Reporter
 from danube.broker.balance.reports import LoadReports
 from danube.broker.balance.source import BalanceSettings, BalanceSource
 from danube.broker.cluster.metadata import Metadata
+from danube.broker.config.settings import BrokerSettings
 from danube.broker.environment import Dependencies
 from danube.broker.topics.local_topics import Topics
+from danube.loadmgr.automatic import Automatic
+from danube.loadmgr.score import Strategy
 from danube.metadata.records import keys
 from danube.metadata.watch_cache import WatchCache
+from danube.model.calls.balance import BalanceRule, RuleKind
+from danube.model.ownership import StorageMode
+from danube.model.records.audit import AuditEntry, AuditReceipt
+from danube.storage.store import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +36,86 @@ class Balance:
     plans: RebalancePlans
 
 
+def balance_settings(settings: BrokerSettings) -> BalanceSettings:
+    """The settings of balance."""
+    return BalanceSettings(
+        strategy=Strategy(settings.assignment_strategy),
+        automatic=Automatic(settings.rebalance_mode),
+        report_interval_s=settings.load_report_interval_s,
+        cool_down_s=settings.rebalance_cool_down_s,
+        parallel_moves=settings.rebalance_parallel_moves,
+        moves_per_hour=settings.rebalance_moves_per_hour,
+        check_interval_s=settings.rebalance_check_interval_s,
+        excluded=tuple(map(_excluded, settings.rebalance_excluded_topics)),
+        copy_bytes_per_s=settings.move_rate_bytes_s,
+    )
+
+
+def _excluded(pattern: str) -> BalanceRule:
+    namespace = pattern.removeprefix("/").removesuffix("/*")
+    if pattern.endswith("/*"):
+        return BalanceRule(kind=RuleKind.EXCLUDE_NAMESPACE, name=namespace, set_by="settings")
+    return BalanceRule(kind=RuleKind.PIN_TOPIC, name=pattern, set_by="settings")
+
+
 def open_balance(given: Dependencies, metadata: Metadata, topics: Topics) -> Balance:
     """Build the parts, and follow the records and the reports of all brokers."""
-    records, reports = BalanceRecords(metadata.store, given.clock, given.rng), LoadReports(given.clock)
+    mode = metadata.cluster.topics.mode if metadata.cluster else StorageMode.SHARED_FS
+    records = BalanceRecords(metadata.store, given.clock, given.rng)
+    reports = LoadReports(given.clock, carries_logs=mode is StorageMode.LOCAL)
     source = BalanceSource(
         metadata.cluster,
         topics,
         reports,
         records,
         broker_id=given.folder.broker_id,
-        settings=BalanceSettings(),
+        settings=balance_settings(given.settings),
         clock=given.clock,
     )
     records.start(given.tasks)
     if metadata.cluster is not None:
+        from danube.broker.balance.assigner import LoadAssigner  # noqa: PLC0415 - a standalone broker starts without it
+
+        metadata.cluster.topics.assigner = LoadAssigner(source)
         followed = WatchCache(metadata.store, keys.LOADS, given.clock, reports.follow)
         given.tasks.spawn(followed.run(), "watch the loads")
-    control = BalanceControl(source, records, given.clock)
+    control = BalanceControl(source, records, given.clock, given.rng)
     plans = RebalancePlans(source, records, metadata.store, given.clock, given.rng)
     return Balance(records, reports, source, control, plans)
+
+
+def start_balance(
+    given: Dependencies,
+    metadata: Metadata,
+    balance: Balance,
+    storage: Storage,
+    topics: Topics,
+    *,
+    audit: Callable[[AuditEntry], Awaitable[AuditReceipt]],
+) -> None:
+    """Begin to report the load; in a cluster, to carry out rebalances while this broker leads."""
+    meter = LoadMeter(
+        topics,
+        storage,
+        broker_id=given.folder.broker_id,
+        process=given.environment.process,
+        machine=given.environment.machine or OwnMachine(),
+        runner=given.reader,
+        clock=given.clock,
+        shares_disk=given.settings.storage.folder is not None,
+    )
+    cluster = metadata.cluster
+    keeper = cluster.keeper if cluster else None
+    reporter = Reporter(meter, balance.reports, metadata.store, keeper, given.clock)
+    given.tasks.spawn(reporter.run(given.settings.load_report_interval_s), "report the load")
+    if cluster is None:
+        return
+    from danube.broker.balance.automatic import AutomaticMode  # noqa: PLC0415 - as above
+    from danube.broker.balance.rebalancer import Rebalancer  # noqa: PLC0415 - as above
+
+    Rebalancer(cluster, balance.source, balance.records, metadata.records, given.clock).start(given.tasks)
+    automatic = AutomaticMode(
+        cluster, balance.source, balance.records, metadata.plans, audit=audit, clock=given.clock, rng=given.rng
+    )
+    balance.control.follow_automatic(automatic.balance)
+    given.tasks.spawn(automatic.run(given.settings.rebalance_check_interval_s), "automatic mode of rebalances")

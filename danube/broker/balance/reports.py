@@ -7,12 +7,12 @@ older, and no younger, than it is.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from danube.loadmgr.load import BrokerLoad, implausible, plausible
+from danube.loadmgr.load import BrokerLoad, Demand, demands_of, implausible, plausible
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import decode_load
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
-from danube.model.limits.balance import REPORT_CLOCK_SKEW_S_MAX
+from danube.model.limits.balance import DEMANDS_REMEMBERED_MAX, REPORT_CLOCK_SKEW_S_MAX
 from danube.runtime.clock import Clock
 
 
@@ -31,8 +31,10 @@ class ReceivedReport:
 class LoadReports:
     """The newest report of each broker."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, carries_logs: bool = False) -> None:
         self._clock = clock
+        self._carries_logs = carries_logs
+        self._remembered: dict[str, Demand] = {}
         self._reports: dict[int, ReceivedReport] = {}
         self._refused: dict[int, str] = {}
         """Brokers whose last report could not be read, with the reason."""
@@ -47,12 +49,23 @@ class LoadReports:
         """Reasons for which the last report of a broker was refused, by broker."""
         return self._refused
 
+    @property
+    def remembered(self) -> Mapping[str, Demand]:
+        """The load of each topic as it was measured last, by whichever broker; DEMANDS_REMEMBERED_MAX at most."""
+        return self._remembered
+
     def receive(self, load: BrokerLoad) -> None:
         """Receive a report."""
         now_ms = self._clock.now_ms()
         note = _note(load, now_ms)
         self._refused.pop(load.broker_id, None)
-        self._reports[load.broker_id] = ReceivedReport(plausible(load), self._clock.monotonic_s(), now_ms, note)
+        report = ReceivedReport(plausible(load), self._clock.monotonic_s(), now_ms, note)
+        self._reports[load.broker_id] = report
+        for name, demand in demands_of(report.load, carries_logs=self._carries_logs).items():
+            self._remembered.pop(name, None)
+            self._remembered[name] = demand
+        while len(self._remembered) > DEMANDS_REMEMBERED_MAX:
+            self._remembered.pop(next(iter(self._remembered)))
 
     def follow(self, key: str, entry: Entry | None) -> None:
         """Apply a change or the end of a report's key."""

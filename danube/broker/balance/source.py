@@ -10,8 +10,9 @@ from danube.broker.balance.view import BalanceView, Facts, view_of
 from danube.broker.topics.local_topics import Topics
 from danube.loadmgr.automatic import Automatic
 from danube.loadmgr.score import Strategy
-from danube.model.calls.balance import MoveState
+from danube.model.calls.balance import BalanceRule, MoveState
 from danube.model.limits.balance import (
+    AUTOMATIC_CHECK_INTERVAL_S,
     BROKER_FAILED_S,
     LOAD_REPORT_INTERVAL_S,
     PARALLEL_REBALANCE_MOVES,
@@ -35,11 +36,16 @@ _LEAVES = "it stops"
 class BalanceSettings:
     """Settings of balance."""
 
-    strategy: Strategy = Strategy.FAIR
+    strategy: Strategy = Strategy.BALANCED
     automatic: Automatic = Automatic.OFF
     report_interval_s: float = LOAD_REPORT_INTERVAL_S
     cool_down_s: float = TOPIC_COOL_DOWN_S
     parallel_moves: int = PARALLEL_REBALANCE_MOVES
+    moves_per_hour: int = 0
+    """Of the automatic mode; 0 for that of the mode."""
+    check_interval_s: float = AUTOMATIC_CHECK_INTERVAL_S
+    excluded: tuple[BalanceRule, ...] = ()
+    """Pins and exclusions beside those set at run time."""
     copy_bytes_per_s: int = CARRY_BYTES_PER_S
 
     @property
@@ -95,6 +101,11 @@ class BalanceSource:
         leader = self._cluster.election.leader
         return "" if leader is None else str(leader)
 
+    @property
+    def rules(self) -> tuple[BalanceRule, ...]:
+        """Pins and exclusions: those of the settings, and those set at run time."""
+        return (*self.settings.excluded, *self._records.rules)
+
     def view(self) -> BalanceView:
         """The view at this moment. Costs a step for each topic of the cluster."""
         return view_of(self.facts())
@@ -107,7 +118,8 @@ class BalanceSource:
             brokers=cluster.topics.brokers if cluster else {self._broker_id: None},
             reports=self._reports.reports,
             refused=self._reports.refused,
-            rules=self._records.rules,
+            remembered=self._reports.remembered,
+            rules=self.rules,
             failed=self.failed(),
             moved=self._moved(now_ms),
             strategy=self.settings.strategy,

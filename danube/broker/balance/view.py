@@ -4,7 +4,7 @@ A broker whose load is unknown is left out, with its topics: no plan takes it fo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from danube.broker.balance.reports import ReceivedReport
 from danube.loadmgr.assigning import expected_demand
@@ -28,6 +28,8 @@ class Facts:
     reports: Mapping[int, ReceivedReport]
     refused: Mapping[int, str] = field(default_factory=dict)
     """Reasons why reports of brokers were refused."""
+    remembered: Mapping[str, Demand] = field(default_factory=dict)
+    """Loads of topics as they were measured last, by topic."""
     rules: Sequence[BalanceRule] = ()
     failed: frozenset[int] = frozenset()
     """Brokers that were lost, or failed to open a topic, a short while ago."""
@@ -89,24 +91,20 @@ def view_of(facts: Facts) -> BalanceView:
         )
         for broker_id, load in fresh.items()
     ]
-    newest = sorted(fresh, key=lambda each: standings[each].report.received_s)  # type: ignore[union-attr]  # they have one
-    demands: dict[str, Demand] = {}
-    loads: dict[str, TopicLoad] = {}
-    for broker_id in newest:
-        demands |= by_reporter[broker_id]
-        loads |= {one.topic: one for one in fresh[broker_id].topics}
-    known = list(demands.values())
-    stays = _Stays(facts, standings)
+    loads = {one.topic: one for load in fresh.values() for one in load.topics}
+    known = [demand for demands in by_reporter.values() for demand in demands.values()]
+    expected, stays = expected_demand("", known), _Stays(facts, standings)
     topics = []
     for name, one in facts.topics:
-        if one.owner not in fresh or one.is_pinned:
+        broker_id = one.broker if one.broker in fresh else one.owner
+        if broker_id not in fresh or one.is_pinned:
             continue  # the load of topics that a broker writes itself is that broker's own
         text = str(name)
-        own = by_reporter[one.owner].get(text) or demands.get(text) or expected_demand(text, known)
+        own = by_reporter[broker_id].get(text) or facts.remembered.get(text) or replace(expected, topic=text)
         topics.append(
             PlacedTopic(
                 demand=own if one.is_reliable else _uncarried(own),
-                broker_id=one.owner,
+                broker_id=broker_id,
                 group=str(name.base) if name.base is not None else "",
                 stays=stays.reason(name, one),
             )
@@ -116,7 +114,7 @@ def view_of(facts: Facts) -> BalanceView:
 
 
 def _uncarried(demand: Demand) -> Demand:
-    return Demand(topic=demand.topic, cores=demand.cores, bytes_per_s=demand.bytes_per_s, clients=demand.clients)
+    return replace(demand, stored_bytes=0, carried_bytes=0)
 
 
 def _broker_ids(facts: Facts) -> list[int]:
@@ -174,9 +172,9 @@ class _Stays:
             return "it is pinned"
         if name.namespace in self._namespaces:
             return f"the namespace {name.namespace} is excluded"
+        if topic.broker != topic.owner:
+            return "it is on its way"
         state = self._standings[topic.owner].state
         if state in {BrokerPlaceState.EXCLUDED, BrokerPlaceState.DRAINED}:
             return f"its broker is {state}"
-        if topic.broker != topic.owner:
-            return "it is on its way"
         return "it has moved lately" if str(name) in self._facts.moved else ""

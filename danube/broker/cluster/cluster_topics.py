@@ -1,7 +1,7 @@
 """Topics of the cluster with their owners, as the newest watch events have them; a standalone broker knows none."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from danube.broker.cluster.assignment import fewest_topics
 from danube.metadata.records import keys
@@ -25,6 +25,14 @@ _log = logging.getLogger(__name__)
 
 Running = Callable[[], Mapping[int, BrokerRegistration]]
 """The brokers that run, by id."""
+
+
+Assigner = Callable[[Sequence[TopicName], Sequence[int]], list[int]]
+"""The brokers, of those given, that these topics go to; none where the strategy of the cluster has no say."""
+
+
+def _by_number(names: Sequence[TopicName], brokers: Sequence[int]) -> list[int]:  # noqa: ARG001 - whatever they are
+    return []
 
 
 def _nobody() -> Mapping[int, BrokerRegistration]:
@@ -56,6 +64,8 @@ class ClusterTopics:
         self._drains: dict[int, BrokerDrain] = {}
         self._lost_logs: dict[int, LostLog] = {}
         self._listeners: list[Callable[[TopicRecord | None, TopicRecord | None], None]] = []
+        self.assigner: Assigner = _by_number
+        """Chooses brokers by load; those with the fewest topics get new ones where it does not."""
 
     def __iter__(self) -> Iterator[TopicRecord]:
         return iter(self._records.values())
@@ -110,12 +120,15 @@ class ClusterTopics:
             return OwnershipState.SERVED
         return self.ownership(record).state(self.mode, self._running())
 
-    def choose(self, count: int) -> list[int] | None:
-        """The brokers that new topics are to be assigned to: those with the fewest; None for this one."""
+    def choose(self, names: Sequence[TopicName]) -> list[int] | None:
+        """The brokers that new topics are to be assigned to, by the strategy of the cluster; None for this one."""
+        if not self.is_cluster:
+            return None
         unreached = self._unreached()
         reached = {broker_id: drain for broker_id, drain in self.brokers.items() if broker_id not in unreached}
-        chosen = fewest_topics(self.ownerships(), reached, count) if self.is_cluster else []
-        return chosen if len(chosen) == count else None
+        chosen = self.assigner(names, [each for each, drain in reached.items() if drain is None])
+        chosen = chosen or fewest_topics(self.ownerships(), reached, len(names))
+        return chosen if len(chosen) == len(names) else None
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
         """The other broker that serves a topic; None for this one. Raises TopicNotServedError while no broker does."""

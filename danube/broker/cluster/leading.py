@@ -6,10 +6,10 @@ It goes by the whole state on every change and on a timer, so a new leader needs
 import logging
 from collections.abc import Mapping
 
-from danube.broker.cluster.assignment import assign, lost
+from danube.broker.cluster.assignment import Assignment, assign, lost
 from danube.broker.cluster.member import Cluster
 from danube.metadata.cluster.reconcile import Reconciler
-from danube.metadata.records.catalog import Records
+from danube.metadata.records.catalog import Records, TopicRecord
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.moves import ABSENT_BROKER_GRACE_S, ASSIGNMENTS_PER_CHANGE_MAX, PLACEMENT_INTERVAL_S
 from danube.model.ownership import NOBODY
@@ -54,12 +54,26 @@ class Leading:
             return
         topics = self._cluster.topics
         records = {record.topic_id: record for record in topics}
-        wanted = list(assign(topics.ownerships(), self._present(), topics.mode))
+        present = self._present()
+        wanted = self._by_load(list(assign(topics.ownerships(), present, topics.mode)), records, present)
         for start in range(0, len(wanted), ASSIGNMENTS_PER_CHANGE_MAX):
             part = wanted[start : start + ASSIGNMENTS_PER_CHANGE_MAX]
             done = await self._records.assign([(records[one.topic.topic_id], one.broker) for one in part])
             _log.info("assigned %d topics to other brokers, such as %s", done, records[part[0].topic.topic_id].name)
         await self._start_lost_anew()
+
+    def _by_load(
+        self, wanted: list[Assignment], records: Mapping[int, TopicRecord], present: Mapping[int, BrokerDrain | None]
+    ) -> list[Assignment]:
+        """These assignments with those of topics that nobody serves by the strategy of the cluster."""
+        orphans = [one for one in wanted if one.topic.owner not in present]
+        names = [records[one.topic.topic_id].name for one in orphans]
+        takers = [broker_id for broker_id, drain in self._cluster.topics.brokers.items() if drain is None]
+        chosen = self._cluster.topics.assigner(names, takers) if orphans else []
+        if len(chosen) != len(orphans):
+            return wanted
+        better = {one.topic.topic_id: broker for one, broker in zip(orphans, chosen, strict=True)}
+        return [Assignment(one.topic, better.get(one.topic.topic_id, one.broker)) for one in wanted]
 
     def _note_absent(self) -> None:
         """Note the owners that do not run. It is looked at on a timer, too."""
@@ -75,7 +89,8 @@ class Leading:
         found = lost(
             topics.ownerships(), self._absent_since_s, topics.mode, now_s=now_s, after_s=self._recreates_after_s
         )
-        for topic, broker in zip(found, topics.choose(len(found)) or (), strict=False):
+        brokers = topics.choose([records[one.topic_id].name for one in found]) if found else None
+        for topic, broker in zip(found, brokers or (), strict=False):
             record = records[topic.topic_id]
             topic_id = await self._records.start_anew(record, topic.owner, broker, self._clock.now_ms())
             if topic_id is not None:

@@ -21,7 +21,8 @@ _LATER = {
 """Keys of features that this version does not have. They are refused: without them something would be less safe."""
 
 _ANOTHER = {
-    "load_manager": "this version does not move topics by load yet",
+    "load_manager.rebalancing.min_brokers_for_rebalance": "two brokers are enough, and needed",
+    "load_manager.rebalancing.cooldown_seconds": "moves follow one another: see `rebalance_parallel_moves`",
     "storage.local_wal_root": "everything is kept below `data_dir`",
     "storage.cache_root": "everything is kept below `data_dir`",
     "storage.root": "everything is kept below `data_dir`",
@@ -49,6 +50,12 @@ _KEYS = {
     "meta_store.data_dir": "data_dir",
     "dispatch.max_unacked_messages": "max_unacked_messages",
     "storage.wal.rotation.max_bytes": "journal_file_bytes_max",
+    "load_manager.assignment_strategy": "assignment_strategy",
+    "load_manager.load_report_interval_seconds": "load_report_interval_s",
+    "load_manager.rebalancing.check_interval_seconds": "rebalance_check_interval_s",
+    "load_manager.rebalancing.max_moves_per_hour": "rebalance_moves_per_hour",
+    "load_manager.rebalancing.min_topic_age_seconds": "rebalance_cool_down_s",
+    "load_manager.rebalancing.blacklist_topics": "rebalance_excluded_topics",
 }
 _KEYS |= {f"policies.{name}": name for name in POLICY_NAMES}
 
@@ -63,6 +70,9 @@ for _folder in ("storage.local_retention", "storage.wal.retention"):
     _SCALED[f"{_folder}.time_minutes"] = ("retention_time_s", lambda minutes: round(minutes * 60))
     _SCALED[f"{_folder}.size_mb"] = ("retention_bytes", lambda megabytes: round(megabytes * MIB))
 """Numbers in another unit than ours."""
+
+_IS_AUTOMATIC, _MODE = "load_manager.rebalancing.enabled", "load_manager.rebalancing.aggressiveness"
+"""One of our settings together: an aggressiveness counts where it is enabled."""
 
 _PORTS = {
     "client": "broker_addr",
@@ -88,6 +98,8 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
             translated[key] = _storage_mode(value, file_name)
         elif mode == "shared_fs" and key in _SHARED_FOLDER:
             translated["storage.folder"] = value
+        elif key in {_IS_AUTOMATIC, _MODE}:
+            translated["rebalance_mode"] = _automatic_mode(content)
         elif key in _SCALED:
             name, scale = _SCALED[key]
             translated[name] = scale(_number(key, value, file_name))
@@ -103,6 +115,11 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
     if isinstance(broker, dict):
         translated.update(_addresses(broker))
     return translated, warnings
+
+
+def _automatic_mode(content: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever the file holds
+    rebalancing = content["load_manager"]["rebalancing"]
+    return rebalancing.get("aggressiveness", "balanced") if rebalancing.get("enabled") else "off"
 
 
 def _storage_mode(value: Any, file_name: str) -> Any:  # noqa: ANN401 - whatever the file holds

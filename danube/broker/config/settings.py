@@ -14,6 +14,14 @@ from danube.broker.config.original import translate_original
 from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
+from danube.model.limits.balance import (
+    AUTOMATIC_CHECK_INTERVAL_S,
+    BALANCE_RULES_MAX,
+    LOAD_REPORT_INTERVAL_S,
+    PARALLEL_REBALANCE_MOVES,
+    REBALANCES_PER_HOUR_MAX,
+    TOPIC_COOL_DOWN_S,
+)
 from danube.model.limits.metadata import BROKER_LEASE_TTL_S
 from danube.model.limits.moves import (
     CARRIES_AT_ONCE_MAX,
@@ -116,6 +124,34 @@ class BrokerSettings(BaseModel):
         ge=1,
         le=limits.RETENTION_TIME_S_MAX,
         description="Seconds that such a topic waits before `local_owner_lost: recreate` starts it anew.",
+    )
+    assignment_strategy: Literal["fair", "balanced", "weighted_load"] = Field(
+        "balanced",
+        description="How brokers are compared, for new topics and rebalances. fair: by number of topics. balanced: by"
+        " the busiest resource. weighted_load: by all resources, weighted.",
+    )
+    load_report_interval_s: float = Field(
+        LOAD_REPORT_INTERVAL_S, ge=0.1, le=3_600, description="Seconds between two load reports of a broker."
+    )
+    rebalance_mode: Literal["off", "conservative", "balanced", "aggressive"] = Field(
+        "off", description="Whether the leader rebalances by itself, and how soon; changed at run time as well."
+    )
+    rebalance_check_interval_s: float = Field(
+        AUTOMATIC_CHECK_INTERVAL_S, ge=0.1, le=86_400, description="Seconds between two checks of that mode."
+    )
+    rebalance_moves_per_hour: int = Field(
+        0, ge=0, le=REBALANCES_PER_HOUR_MAX, description="Topics that mode moves in an hour; 0 is as the mode has it."
+    )
+    rebalance_cool_down_s: float = Field(
+        TOPIC_COOL_DOWN_S, ge=0, le=86_400, description="Seconds for which no rebalance moves a topic again."
+    )
+    rebalance_parallel_moves: int = Field(
+        PARALLEL_REBALANCE_MOVES, ge=1, le=PARALLEL_MOVES_MAX, description="Topics that a rebalance moves at a time."
+    )
+    rebalance_excluded_topics: tuple[str, ...] = Field(
+        (),
+        max_length=BALANCE_RULES_MAX,
+        description="Topics that no rebalance moves: /namespace/topic, or /namespace/*.",
     )
     data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
     broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")

@@ -110,8 +110,16 @@ ADMIN_CALLS: Calls = {
         "ActivateBroker": in_cluster(
             _BROKER.later(WRITE, admin.ACTIVATE_BROKER, lambda c: c.moves.activate_broker, admin.DONE), _NEVER_DRAINED
         ),
-        "GetClusterBalance": _CLUSTER.refused(READ, _NOTHING_TO_BALANCE),
-        "TriggerRebalance": _CLUSTER.refused(MOVE, _NOTHING_TO_BALANCE),
+        "GetClusterBalance": in_cluster(
+            _CLUSTER.now(
+                READ, admin.CLUSTER_BALANCE_OF, lambda c: lambda _: c.balance.balance(), admin.CLUSTER_BALANCE
+            ),
+            _NOTHING_TO_BALANCE,
+        ),
+        "TriggerRebalance": in_cluster(
+            _CLUSTER.later(MOVE, admin.TRIGGER_REBALANCE, lambda c: c.balance.trigger, admin.REBALANCE_TRIGGERED),
+            _NOTHING_TO_BALANCE,
+        ),
     },
     "danube_admin.ClusterAdmin": {name: in_cluster(call, _NO_NODES) for name, call in _NODES.items()},
     "danube_admin.NamespaceAdmin": {

@@ -107,7 +107,7 @@ class Topics(TopicDirectory):
         """
         async with self._changing, self._inheritance(name.base) as inherited:
             self._refuse_beyond_limit(1)
-            chosen = None if is_here else self._cluster.choose(1)
+            chosen = None if is_here else self._cluster.choose([name])
             async with self._serving_existing(name):
                 record = await self._records.create_topic(
                     name,
@@ -178,7 +178,7 @@ class Topics(TopicDirectory):
                     self._clock.now_ms(),
                     schema_subject=schema_subject,
                     inherit=inherited.of,
-                    brokers=self._cluster.choose(partitions),
+                    brokers=self._cluster.choose([base.partition(index) for index in range(partitions)]),
                 )
             await self._open_new(records)
 
@@ -189,7 +189,8 @@ class Topics(TopicDirectory):
         """
         async with self._changing, self._inheritance(base) as inherited:
             self._refuse_beyond_limit(count)
-            brokers = self._cluster.choose(count)
+            first = len(self._cluster.partitions_of(base))
+            brokers = self._cluster.choose([base.partition(first + index) for index in range(count)])
             now_ms = self._clock.now_ms()
             await self._open_new(
                 await self._records.add_partitions(base, count, now_ms, inherit=inherited.of, brokers=brokers)

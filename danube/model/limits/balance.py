@@ -61,3 +61,19 @@ SETTLE_S_MAX = 60.0
 """Reports from after the last move are waited for so long."""
 TOPIC_COOL_DOWN_S = 300.0
 """A topic that a rebalance has moved stays for so long, unless it is set."""
+BROKER_CORES_MAX = 1.0
+"""Processors that one broker can use up: its Python code runs on one at a time."""
+NETWORK_BYTES_PER_S = 125e6
+"""Capacity of a network whose speed is not known: a gigabit a second."""
+LOAD_SLICE_TOPICS = 500
+"""Topics that a report reads before it lets others work."""
+DEMANDS_REMEMBERED_MAX = 20_000
+"""Topics whose last measured load is remembered, until their new broker has measured them."""
+REBALANCE_LOOK_S = 1.0
+"""Between two looks at a rebalance that runs, also when nothing changed."""
+AUTOMATIC_CHECK_INTERVAL_S = 60.0
+"""Between two checks of the automatic mode, unless it is set."""
+NEAR_SCORE = 5.0
+"""Brokers whose scores differ by less are as good for a new topic: the one with the fewest topics gets it."""
+REBALANCES_PER_HOUR_MAX = 1_000
+"""Topics that the automatic mode may move in an hour at most."""

@@ -157,13 +157,37 @@ def test_the_shared_folder_of_the_original_is_ours(storage: dict[str, object]) -
 
 def test_what_changes_nothing_here_is_left_out_of_the_original_s_file_with_a_warning(tmp_path: Path) -> None:
     storage = "storage:\n  local_wal_root: /x\n  wal: {odd: 9, cache_capacity: 9}\n"
-    text = f"{storage}load_manager: {{assignment_strategy: fair}}"
+    text = f"{storage}load_manager: {{rebalancing: {{min_brokers_for_rebalance: 3}}}}"
     loaded = load_broker_settings(written(tmp_path, text), {}, {})
     assert loaded.settings == load()
     said = " ".join(loaded.warnings)
-    for expected in ("everything is kept below `data_dir`", "set `cache_bytes_max`", "move topics by load yet"):
+    for expected in ("everything is kept below `data_dir`", "set `cache_bytes_max`", "two brokers are enough"):
         assert expected in said
     assert len(loaded.warnings) == 4
+
+
+@pytest.mark.parametrize(("enabled", "mode"), [(True, "aggressive"), (False, "off")])
+def test_the_load_manager_of_the_original_s_file_is_ours(enabled: bool, mode: str) -> None:
+    rebalancing = {
+        "enabled": enabled,
+        "aggressiveness": "aggressive",
+        "check_interval_seconds": 5,
+        "max_moves_per_hour": 30,
+        "min_topic_age_seconds": 30,
+        "blacklist_topics": ["/default/orders", "/billing/*"],
+    }
+    manager = {"assignment_strategy": "weighted_load", "load_report_interval_seconds": 7, "rebalancing": rebalancing}
+    translated, warnings = translate_original({"load_manager": manager}, "f")
+    assert warnings == []
+    assert translated == {
+        "assignment_strategy": "weighted_load",
+        "load_report_interval_s": 7,
+        "rebalance_mode": mode,
+        "rebalance_check_interval_s": 5,
+        "rebalance_moves_per_hour": 30,
+        "rebalance_cool_down_s": 30,
+        "rebalance_excluded_topics": ["/default/orders", "/billing/*"],
+    }
 
 
 @pytest.mark.parametrize(
