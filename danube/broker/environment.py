@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from danube.broker.balance.machine import Machine
+from danube.broker.balance.reporting.machine import Machine
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.settings import BrokerSettings, Mode
 from danube.data_folder.data_folder import DataFolder

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from danube.broker.balance.control import BalanceControl
-from danube.broker.balance.load_meter import LoadMeter
-from danube.broker.balance.machine import OwnMachine
 from danube.broker.balance.planned import RebalancePlans
 from danube.broker.balance.records import BalanceRecords
-from danube.broker.balance.reporter import Reporter
-from danube.broker.balance.reports import LoadReports
+from danube.broker.balance.reporting.load_meter import LoadMeter
+from danube.broker.balance.reporting.machine import OwnMachine
+from danube.broker.balance.reporting.reporter import Reporter
+from danube.broker.balance.reporting.reports import LoadReports
 from danube.broker.balance.source import BalanceSettings, BalanceSource
 from danube.broker.cluster.metadata import Metadata
 from danube.broker.config.settings import BrokerSettings

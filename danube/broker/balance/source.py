@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from danube.broker.balance.preview import Pace
 from danube.broker.balance.records import BalanceRecords
-from danube.broker.balance.reports import LoadReports
+from danube.broker.balance.reporting.reports import LoadReports
 from danube.broker.balance.view import BalanceView, Facts, view_of
 from danube.broker.topics.local_topics import Topics
 from danube.loadmgr.automatic import Automatic

@@ -6,7 +6,7 @@ A broker whose load is unknown is left out, with its topics: no plan takes it fo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from danube.broker.balance.reports import ReceivedReport
+from danube.broker.balance.reporting.reports import ReceivedReport
 from danube.loadmgr.assigning import expected_demand
 from danube.loadmgr.cluster_state import ClusterState, Place, PlacedTopic
 from danube.loadmgr.load import Demand, TopicLoad, capacity_of, demands_of, own_shares

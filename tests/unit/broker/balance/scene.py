@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from danube.broker.balance.reports import ReceivedReport
+from danube.broker.balance.reporting.reports import ReceivedReport
 from danube.broker.balance.view import BalanceView, Facts, view_of
 from danube.loadmgr.load import BrokerLoad, TopicLoad, plausible
 from danube.loadmgr.score import Strategy

@@ -8,7 +8,7 @@ import pytest
 from danube.broker.balance.assigner import assigned
 from danube.broker.balance.picture import brokers_of
 from danube.broker.balance.preview import Pace, preview
-from danube.broker.balance.reports import LoadReports
+from danube.broker.balance.reporting.reports import LoadReports
 from danube.broker.balance.view import view_of
 from danube.loadmgr.load import BrokerLoad, TopicLoad
 from danube.loadmgr.score import Strategy

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.balance.machine import OwnMachine, cpu_limit, memory_limit
+from danube.broker.balance.reporting.machine import OwnMachine, cpu_limit, memory_limit
 
 
 def written(folder: Path, **files: str) -> Path:

@@ -1,6 +1,6 @@
 """Rebalances of brokers in one process: planned, applied, followed, cancelled, and asked for as the original does."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,9 @@ async def planned(cell: Cell, **arguments: Any) -> Plan:
     return await cell.admin.plan("trigger_rebalance", effect=Effect.MOVE, **arguments)
 
 
-async def rebalances(cell: Cell) -> tuple[Rebalance, ...]:
-    return tuple(await cell.admin.ask(f"{BALANCE}/ListRebalances", plans.LIST_REBALANCES, None, plans.REBALANCES))
+async def rebalances(cell: Cell) -> Sequence[Rebalance]:
+    request, answer = plans.LIST_REBALANCES, plans.REBALANCES
+    return await cell.admin.ask(f"{BALANCE}/ListRebalances", request, None, answer)
 
 
 async def moved(cell: Cell) -> Rebalance:

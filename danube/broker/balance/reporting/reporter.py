@@ -6,8 +6,8 @@ balance, a new leader knows it at once, and the report of a dead broker goes wit
 
 import logging
 
-from danube.broker.balance.load_meter import LoadMeter
-from danube.broker.balance.reports import LoadReports
+from danube.broker.balance.reporting.load_meter import LoadMeter
+from danube.broker.balance.reporting.reports import LoadReports
 from danube.metadata.cluster.lease_keeper import LeaseKeeper
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import encode_load

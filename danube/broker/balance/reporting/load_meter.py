@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from danube.broker.balance.machine import Machine, MachineReading
+from danube.broker.balance.reporting.machine import Machine, MachineReading
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.loadmgr.load import BrokerLoad, TopicLoad

@@ -1,0 +1,1 @@
+"""Load reports: measured by each broker, published, and received with their age."""
