@@ -33,7 +33,7 @@ class Machine(Protocol):
     """A machine that can be asked."""
 
     def reading(self) -> MachineReading:
-        """What it has now. May block for a moment."""
+        """Its limits and counters now. May block for a moment."""
 
 
 class OwnMachine:
