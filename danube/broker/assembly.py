@@ -45,6 +45,7 @@ from danube.broker.control.plans.members import member_changes
 from danube.broker.control.plans.moves import moves as planned_moves
 from danube.broker.control.plans.positions import position_changes
 from danube.broker.control.plans.retention import RetentionControl
+from danube.broker.control.plans.schemas import schema_changes
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
@@ -55,6 +56,7 @@ from danube.broker.policy.dead_letters import DeadLetters
 from danube.broker.policy.disk_reserve import DiskReserve
 from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
+from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.telemetry.metrics import RpcCounts, new_registry
@@ -262,12 +264,14 @@ async def _open_topics(
     remote = RemotePublishes(carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
     given.running.push_async_callback(remote.close)
     topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send
+    schemas = await open_schemas(given, metadata.store, topics)
     disconnected_clients = DisconnectedClients(clock)
     producers = Producers(
         topics,
         ProducerAccesses(metadata.epochs),
         disconnected_clients,
         clock,
+        schemas=schemas.versions,
         auto_create_topics=settings.auto_create_topics,
     )
     consumers = Consumers(topics, records, disconnected_clients, clock=clock, rng=given.rng)
@@ -294,8 +298,10 @@ async def _open_topics(
             consumers=consumers,
             moves=moves,
             balance=balance,
+            schemas=schemas,
         ),
         counts=RpcCounts(),
+        validations=schemas.versions.counts,
         clock=clock,
         tasks=given.tasks,
     )
@@ -312,6 +318,7 @@ def _control(
     consumers: Consumers,
     moves: Moves,
     balance: Balance,
+    schemas: OpenedSchemas,
 ) -> Control:
     clock, rng, settings, records = given.clock, given.rng, given.settings, metadata.records
     identity = BrokerIdentity(
@@ -325,7 +332,7 @@ def _control(
     states = TopicStates(topics, metadata.cluster.topics if metadata.cluster else None)
     cluster = ClusterControl(metadata.cluster, metadata.kind, brokers, states)
     namespaces = NamespaceControl(records, topics)
-    topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
+    topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers, schemas=schemas.versions)
     subscriptions = SubscriptionControl(topics, consumers)
     positions = PositionControl(topics, records, clock=clock, rng=rng)
     durability = DurabilityControl(
@@ -340,6 +347,7 @@ def _control(
         **member_changes(cluster, metadata.store, rng),
         **planned_moves(move_control),
         **balance.plans.operations(),
+        **schema_changes(schemas.control),
     }
     carrying = Carrying(topics, moves, storage, clock)
     states.follow_copies(carrying.progress)
@@ -360,6 +368,7 @@ def _control(
         connections=Connections(topics, producers, consumers),
         plans=PlanControl(operations, metadata.plans, clock=clock, rng=rng),
         audit=AuditLog(topics, brokers, clock),
+        schemas=schemas.control,
     )
 
 
@@ -368,7 +377,8 @@ async def _listen(given: Dependencies, context: ServiceContext, storage: Storage
     broker = await _serve(given, carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
     admin = await _serve(given, carrier, settings.admin_addr, admin_services(context))
-    return Addresses(broker, admin, await _serve_metrics(given, context, storage))
+    metrics = await _serve_metrics(given, context, storage)
+    return Addresses(broker, admin, metrics, await serve_schemas(given, context.control.schemas))
 
 
 async def _serve(given: Dependencies, carrier: Carrier, address: str, services: list[Service]) -> str:
@@ -382,7 +392,7 @@ async def _serve_metrics(given: Dependencies, context: ServiceContext, storage: 
         return None
     from danube.broker.telemetry.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
 
-    registry = new_registry(context.topics, storage, context.counts)
+    registry = new_registry(context.topics, storage, context.counts, context.validations)
     server = HttpServer(registry, lambda: storage.stopped, given.tasks)  # a restart does not help against a full disk
     await server.start(given.settings.prom_exporter)
     given.running.push_async_callback(server.stop)

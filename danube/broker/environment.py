@@ -29,6 +29,8 @@ class Addresses:
     broker: str
     admin: str
     metrics: str | None
+    schemas: str | None = None
+    """Of the schema registry over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- InvalidBatchError         a record batch whose checksum or counts are wrong
     |   |-- SchemaInvalidError        a schema definition that its format, or a bound, refuses
     |   |-- TopicHeldError            an exclusive producer has the topic
+    |   |-- SchemaRefusedError        a message that does not follow its topic's schema
     |   `-- TopicDeletedError         the producer's topic was deleted; attaching again does not create it anew
     |-- NotFoundError
     |   |-- TopicNotFoundError
@@ -26,6 +27,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- DispatchStrategyMismatchError
     |   |-- ProducerFencedError       another exclusive producer took the topic over
     |   |-- SequenceError             a numbered batch that does not follow on what is remembered
+    |   |-- SchemaIncompatibleError   a version that may not follow on the earlier ones
     |   |-- OffsetTrimmedError        below the first offset that retention has left
     |   `-- PlanRefusedError          too old, changed, rejected, applied: a new plan is needed
     |       `-- PlanWaitsError        a person has to approve it first
@@ -143,6 +145,15 @@ class TopicDeletedError(InvalidRequestError):
     code = "TOPIC_DELETED"
 
 
+class SchemaRefusedError(InvalidRequestError):
+    """A message does not follow the schema of its topic.
+
+    An invalid request on the wire: after it no official client sends again.
+    """
+
+    code = "SCHEMA_REFUSED"
+
+
 class NotFoundError(DanubeError):
     """The named object does not exist."""
 
@@ -228,6 +239,12 @@ class SequenceError(PreconditionFailedError):
     """A numbered batch neither follows on the last one that is remembered nor repeats one of them."""
 
     code = "SEQUENCE"
+
+
+class SchemaIncompatibleError(PreconditionFailedError):
+    """A version of a schema may not follow on the earlier ones of its subject."""
+
+    code = "SCHEMA_INCOMPATIBLE"
 
 
 class OffsetTrimmedError(PreconditionFailedError):

@@ -59,6 +59,8 @@ class JsonPolicy(Enum):
     """Each document that one version accepts, the other accepts."""
     OPTIONAL_FRIENDLY = "optional_friendly"
     """Producers write declared properties alone, and consumers ignore others: optional properties may come and go."""
+    CAUTIOUS = "cautious"
+    """As OPTIONAL_FRIENDLY, and required properties neither come nor go: the original's rule, and the default."""
 
 
 _OTHER_SPELLINGS = {
@@ -67,6 +69,35 @@ _OTHER_SPELLINGS = {
     "proto": "protobuf",
     **dict.fromkeys(("int", "int64", "float", "double"), "number"),
 }
+
+
+class ValidationPolicy(Enum):
+    """Action for a message that does not follow its topic's subject."""
+
+    NONE = "none"
+    """Nothing is checked."""
+    WARN = "warn"
+    """It is counted and accepted."""
+    ENFORCE = "enforce"
+    """It is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaImport:
+    """A version that another one rests on, under the name by which its definition speaks of it."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSchema:
+    """Schema configuration of one topic."""
+
+    subject: str | None = None
+    policy: ValidationPolicy = ValidationPolicy.WARN
+    checks_payloads: bool = False
 
 
 @dataclass

@@ -154,6 +154,15 @@ def _sequence(number: int) -> int:
     return number
 
 
+def shared_schema(shared: bytes) -> tuple[int, int]:
+    """Schema id and version in the shared part of a batch; 0 for none. Raises InvalidBatchError."""
+    try:
+        message = _parse_stream_message(shared)
+    except DecodeError as error:
+        raise InvalidBatchError("the shared part of the batch is no StreamMessage") from error
+    return message.schema_id, message.schema_version
+
+
 def shared_topic(shared: bytes) -> str:
     """The topic that the shared part of a batch of payloads names.
 

@@ -39,9 +39,9 @@ def member(kind: type[_E], number: int) -> _E:
 
 
 def word(kind: type[_W], text: str) -> _W:
-    """The enum member with this word. Raises InvalidRequestError."""
+    """The enum member with this word, or with one that its `parse` knows. Raises InvalidRequestError."""
     try:
-        return kind(text)
+        return getattr(kind, "parse", kind)(text)
     except ValueError:
         known = ", ".join(one.value for one in kind)
         raise InvalidRequestError(f"{text[:40]!r} is not a word for {kind.__name__.lower()}: use {known}") from None

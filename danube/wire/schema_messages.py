@@ -2,8 +2,31 @@
 
 from operator import attrgetter
 
-from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
+from danube.model.calls.schemas import (
+    CheckedVersion,
+    CheckVersion,
+    FindVersion,
+    ModeAnswer,
+    RegisteredSchema,
+    RegisterVersion,
+    SchemaAnswer,
+    SchemaDifference,
+    SchemaVersionInfo,
+    SetMode,
+    SubjectSummary,
+    VersionDescription,
+    VersionUse,
+)
+from danube.model.schema import (
+    CompatibilityMode,
+    RegisterSchema,
+    SchemaImport,
+    SchemaInfo,
+    SchemaType,
+    TopicSchemaConfig,
+)
 from danube.wire.codec import Codec, Rule, listing, record, row, single
+from danube.wire.gen import DanubeControl_pb2 as control
 from danube.wire.gen import SchemaRegistry_pb2 as pb
 
 REGISTER_SCHEMA = record(RegisterSchema, pb.RegisterSchemaRequest, type="schema_type", definition="schema_definition")
@@ -48,3 +71,27 @@ UPDATE_VALIDATION_POLICY: Codec[tuple[str, str, bool]] = row(
 )
 GET_TOPIC_SCHEMA_CONFIG = single(pb.GetTopicSchemaConfigRequest, "topic_name", str)
 TOPIC_SCHEMA_CONFIG = record(TopicSchemaConfig, pb.GetTopicSchemaConfigResponse)
+LIST_SUBJECTS: Codec[None] = Codec(pb.ListSubjectsRequest, lambda _: None, lambda _: {})
+
+# As a broker answers
+
+REGISTERED = record(RegisteredSchema, pb.RegisterSchemaResponse)
+SCHEMA_ANSWER = record(SchemaAnswer, pb.GetSchemaResponse)
+record(SchemaVersionInfo, pb.SchemaVersionInfo)
+VERSION_INFOS = listing(pb.ListVersionsResponse, "versions", SchemaVersionInfo)
+record(SubjectSummary, pb.SubjectSummary)
+SUBJECTS = listing(pb.ListSubjectsResponse, "subjects", SubjectSummary)
+
+# Calls that only our brokers have
+
+record(SchemaImport, control.SchemaImport)
+record(SchemaDifference, control.SchemaDifference)
+record(VersionUse, control.VersionUse)
+REGISTER_VERSION = record(RegisterVersion, control.RegisterVersionRequest)
+VERSION_REGISTERED = record(RegisteredSchema, control.RegisterVersionResponse)
+CHECK_VERSION = record(CheckVersion, control.CheckVersionRequest)
+CHECKED_VERSION = record(CheckedVersion, control.CheckVersionResponse)
+FIND_VERSION = record(FindVersion, control.FindVersionRequest)
+VERSION_DESCRIPTION = record(VersionDescription, control.VersionDescription)
+SET_MODE = record(SetMode, control.SetModeRequest)
+MODE = record(ModeAnswer, control.SetModeResponse)

@@ -8,9 +8,10 @@ connects them again where there is room.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
+from danube.broker.schemas.versions import SchemaVersions
 from danube.broker.telemetry.system_topics import refuse_producer, refuse_publishing
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.producer_access import Hold, ProducerAccesses
@@ -31,6 +32,7 @@ from danube.model.limits.broker import (
     SESSION_FORGET_S,
 )
 from danube.model.message import producer_id
+from danube.model.schema import TopicSchema
 from danube.model.topic import DispatchStrategy
 from danube.runtime.clock import Clock, TimerHandle
 
@@ -77,12 +79,14 @@ class Producers:
         disconnected_clients: DisconnectedClients,
         clock: Clock,
         *,
+        schemas: SchemaVersions,
         auto_create_topics: bool,
     ) -> None:
         self._topics = topics
         self._access = access
         self._disconnected_clients = disconnected_clients
         self._clock = clock
+        self._schemas = schemas
         self._auto_create = auto_create_topics
         self._sessions: dict[int, ProducerSession] = {}
 
@@ -107,20 +111,34 @@ class Producers:
 
     async def _find_or_attach(self, request: CreateProducer) -> ProducerSession:
         refuse_producer(request)
-        if request.schema_subject is not None:
-            raise PreconditionFailedError(
-                f"schema subject {request.schema_subject!r} is not registered: there is no schema registry yet; "
-                "create the producer without a schema"
-            )
+        schema = await self._schemas.require(request.schema) if request.schema is not None else None
         topic = self._topics.find(str(request.topic)) or await self._create_topic(request)
         if topic.record.strategy is not request.strategy:
             raise DispatchStrategyMismatchError(
                 f"topic {request.topic} is {_word(topic.record.strategy)} and the producer asks for "
                 f"{_word(request.strategy)}: create it with the topic's dispatch strategy"
             )
+        if schema is not None:
+            subject, version = schema
+            await self._bind(topic, subject.name)
+            self._schemas.used(topic.record.name, (subject.schema_id, version))
         if request.access_mode is AccessMode.SHARED:
             self._access.refuse_if_held(topic)
         return self._attach(topic, producer_id(request.topic, request.producer_name), request.producer_name)
+
+    async def _bind(self, topic: AnyTopic, subject: str) -> None:
+        """Have a topic without a subject follow this one. Raises PreconditionFailedError where it follows another."""
+
+        def bound(schema: TopicSchema) -> TopicSchema:
+            if schema.subject not in {None, subject}:
+                raise PreconditionFailedError(
+                    f"{topic.name} follows the subject {schema.subject} and the producer asks for {subject}: use the"
+                    " topic's subject, or another topic"
+                )
+            return replace(schema, subject=subject)
+
+        if bound(topic.record.schema) != topic.record.schema:
+            await self._topics.change_topic_schema(topic.record.name, bound)
 
     def topic_of(self, message: SendMessage) -> AnyTopic:
         """The topic that a message goes to.

@@ -157,6 +157,10 @@ class BrokerSettings(BaseModel):
     broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")
     admin_addr: Address = Field("127.0.0.1:50051", description="host:port for administration; port 0 picks one.")
     prom_exporter: Address | None = Field(None, description="host:port for /metrics and /health; off when not set.")
+    schema_http_addr: Address | None = Field(
+        None,
+        description="host:port for the schema registry over HTTP, as Confluent's clients call it; off when not set.",
+    )
     advertised_addr: Url | None = Field(
         None, description="What other brokers and clients are told to dial; broker_addr when not set."
     )

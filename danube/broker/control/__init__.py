@@ -17,6 +17,7 @@ from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
+from danube.broker.schemas.control import SchemaControl
 from danube.broker.topics.topic_states import TopicStates
 
 
@@ -40,3 +41,4 @@ class Control:
     connections: Connections
     plans: PlanControl
     audit: AuditLog
+    schemas: SchemaControl

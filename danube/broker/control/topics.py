@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from danube.broker.clients.drain import Cause
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.schemas.versions import SchemaVersions
 from danube.broker.telemetry.system_topics import refuse_at_once, refuse_creating
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import ExtraWrites, SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
+from danube.model.calls.client import SchemaReference
 from danube.model.errors import PreconditionFailedError, TopicNotFoundError
 from danube.model.records.audit import AUDIT_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
@@ -26,11 +28,13 @@ class TopicControl:
         *,
         namespaces: NamespaceControl,
         brokers: BrokerControl,
+        schemas: SchemaVersions,
     ) -> None:
         self._topics = topics
         self._moves = moves
         self._namespaces = namespaces
         self._brokers = brokers
+        self._schemas = schemas
 
     async def create(self, wanted: CreateTopic) -> None:
         """Create a plain topic.
@@ -38,14 +42,18 @@ class TopicControl:
         Raises NamespaceNotFoundError, TopicExistsError, LimitReachedError, and NotPermittedError for a system topic.
         """
         refuse_creating(wanted.topic)
-        _refuse_schema(wanted.schema_subject)
+        await self._require_subject(wanted.schema_subject)
         await self._topics.create(wanted.topic, wanted.strategy, wanted.schema_subject)
 
     async def create_partitioned(self, wanted: CreatePartitionedTopic) -> None:
         """Create all partitions of a topic or none. Raises as `create`."""
         refuse_creating(wanted.base)
-        _refuse_schema(wanted.schema_subject)
+        await self._require_subject(wanted.schema_subject)
         await self._topics.create_partitioned(wanted.base, wanted.partitions, wanted.strategy, wanted.schema_subject)
+
+    async def _require_subject(self, subject: str | None) -> None:
+        if subject is not None:
+            await self._schemas.require(SchemaReference(subject=subject))
 
     def deletable(self, name: TopicName) -> tuple[list[AnyTopic], list[TopicRecord]]:
         """The topics that `delete` would delete now: those of this broker, and those of others. Raises as it does."""
@@ -130,11 +138,3 @@ def served_topic(topics: Topics, name: TopicName) -> AnyTopic:
             f"to {partitions[-1]}"
         )
     raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
-
-
-def _refuse_schema(subject: str | None) -> None:
-    if subject is not None:
-        raise PreconditionFailedError(
-            f"schema subject {subject!r} is not registered: this version has no schema registry yet; "
-            "create the topic without a schema"
-        )

@@ -25,6 +25,8 @@ class Resource(StrEnum):
     BROKER = "broker"
     NAMESPACE = "namespace"
     TOPIC = "topic"
+    SUBJECT = "subject"
+    """Of the schema registry."""
 
 
 class Action(StrEnum):
@@ -38,6 +40,7 @@ class Action(StrEnum):
     MANAGE_TOPIC = "ManageTopic"
     MANAGE_NAMESPACE = "ManageNamespace"
     MANAGE_BROKER = "ManageBroker"
+    MANAGE_SCHEMA = "ManageSchema"
     MANAGE_CLUSTER = "ManageCluster"
 
 

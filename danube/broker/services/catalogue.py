@@ -19,6 +19,7 @@ from danube.wire import admin_messages as admin
 from danube.wire import client_messages as client
 from danube.wire import control_messages as control
 from danube.wire import plan_messages as plan
+from danube.wire import schema_messages as schema
 
 _NOWHERE_TO_MOVE = "a standalone broker has no other broker to move topics to: stop it instead, its clients come back"
 _NEVER_DRAINED = "a standalone broker is always active"
@@ -39,11 +40,44 @@ _NAMESPACES = Scope(Resource.CLUSTER, Action.MANAGE_NAMESPACE)
 _BROKER = Scope(Resource.BROKER, Action.MANAGE_BROKER)
 _BROKERS = Scope(Resource.CLUSTER, Action.MANAGE_BROKER)
 _CLUSTER = Scope(Resource.CLUSTER, Action.MANAGE_CLUSTER)
+_SUBJECT = Scope(Resource.SUBJECT, Action.MANAGE_SCHEMA)
+_SCHEMAS = Scope(Resource.CLUSTER, Action.MANAGE_SCHEMA)
+_TOPIC_SCHEMA = Scope(Resource.TOPIC, Action.MANAGE_SCHEMA)
 
 Calls = Mapping[str, Mapping[str, Call]]
 """By service and method."""
 
+_SCHEMA_CALLS = {
+    "RegisterSchema": _SUBJECT.later(WRITE, schema.REGISTER_SCHEMA, lambda c: c.schemas.register, schema.REGISTERED),
+    "GetSchema": _SCHEMAS.later(READ, schema.GET_SCHEMA, lambda c: c.schemas.get, schema.SCHEMA_ANSWER),
+    "GetLatestSchema": _SUBJECT.later(READ, schema.GET_LATEST_SCHEMA, lambda c: c.schemas.latest, schema.SCHEMA_ANSWER),
+    "ListVersions": _SUBJECT.later(READ, schema.LIST_VERSIONS, lambda c: c.schemas.versions, schema.VERSION_INFOS),
+    "CheckCompatibility": _SUBJECT.later(
+        READ, schema.CHECK_COMPATIBILITY, lambda c: c.schemas.check, schema.COMPATIBILITY
+    ),
+    "DeleteSchemaVersion": _SUBJECT.later(
+        DESTROY, schema.DELETE_SCHEMA_VERSION, lambda c: c.schemas.delete, schema.OUTCOME, makes_room=True
+    ),
+    "SetCompatibilityMode": _SUBJECT.later(
+        WRITE, schema.SET_COMPATIBILITY_MODE, lambda c: c.schemas.set_mode, schema.OUTCOME
+    ),
+    "ConfigureTopicSchema": _TOPIC_SCHEMA.later(
+        WRITE, schema.CONFIGURE_TOPIC_SCHEMA, lambda c: c.schemas.configure_topic, schema.OUTCOME
+    ),
+    "UpdateTopicValidationPolicy": _TOPIC_SCHEMA.later(
+        WRITE, schema.UPDATE_VALIDATION_POLICY, lambda c: c.schemas.update_policy, schema.OUTCOME
+    ),
+    "GetTopicSchemaConfig": _TOPIC_SCHEMA.later(
+        READ, schema.GET_TOPIC_SCHEMA_CONFIG, lambda c: c.schemas.topic_config, schema.TOPIC_SCHEMA_CONFIG
+    ),
+    "ListSubjects": _SCHEMAS.later(
+        READ, schema.LIST_SUBJECTS, lambda c: lambda _: c.schemas.subjects(), schema.SUBJECTS
+    ),
+}
+"""On both ports, as the original has them."""
+
 CLIENT_CALLS: Calls = {
+    "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.ProducerService": {
         "CreateProducer": _PRODUCE.unary(
             WRITE, later(client.CREATE_PRODUCER, create_producer, client.PRODUCER_CREATED)
@@ -97,6 +131,19 @@ _NODES = {
 }
 
 ADMIN_CALLS: Calls = {
+    "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
+    "danube.control.Schemas": {
+        "RegisterVersion": _SUBJECT.later(
+            WRITE, schema.REGISTER_VERSION, lambda c: c.schemas.register_version, schema.VERSION_REGISTERED
+        ),
+        "CheckVersion": _SUBJECT.later(
+            READ, schema.CHECK_VERSION, lambda c: c.schemas.check_version, schema.CHECKED_VERSION
+        ),
+        "FindVersion": _SUBJECT.later(
+            READ, schema.FIND_VERSION, lambda c: c.schemas.describe, schema.VERSION_DESCRIPTION
+        ),
+        "SetMode": _SUBJECT.later(WRITE, schema.SET_MODE, lambda c: c.schemas.mode, schema.MODE),
+    },
     "danube_admin.BrokerAdmin": {
         "ListBrokers": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.list(), admin.BROKERS),
         "GetLeaderBroker": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.leader(), admin.LEADER),

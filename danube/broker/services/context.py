@@ -10,7 +10,7 @@ from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.pacing import Paces
-from danube.broker.telemetry.metrics import RpcCounts
+from danube.broker.telemetry.metrics import RpcCounts, Validations
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.model.errors import DanubeError, InternalError
@@ -36,6 +36,8 @@ class ServiceContext:
     paces: Paces
     control: Control
     counts: RpcCounts
+    validations: Validations
+    """Checks of messages against schemas."""
     clock: Clock
     tasks: TaskScope
     make_room: Callable[[], Coroutine[Any, Any, None]] = _no_need

@@ -4,13 +4,14 @@ Topics and subscriptions keep plain numbers: no message pays for the metrics lib
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from danube.broker.schemas.gate import ValidationCounts
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
@@ -95,6 +96,11 @@ def _family(kind: Kind, name: str, text: str, samples: Iterable[Sample], labels:
     return family
 
 
+Validations = Mapping[str, ValidationCounts]
+"""Checks against schemas, by topic."""
+NO_VALIDATIONS: Validations = {}
+
+
 class RpcCounts:
     """Calls by method and outcome."""
 
@@ -110,10 +116,15 @@ class RpcCounts:
 class BrokerCollector(Collector):
     """Collects the metrics of one broker."""
 
-    def __init__(self, topics: Topics, storage: Storage, rpc: RpcCounts) -> None:
+    def __init__(self, topics: Topics, storage: Storage, rpc: RpcCounts, schemas: Validations) -> None:
         self._topics = topics
         self._storage = storage
-        self._table = [*_topic_table(topics), *_subscription_table(topics), _rpc_series(rpc)]
+        self._table = [
+            *_topic_table(topics),
+            *_subscription_table(topics),
+            _rpc_series(rpc),
+            *_schema_table(topics, schemas),
+        ]
 
     def describe(self) -> list[Metric]:
         """Nothing up front: the registry need not collect once to know the names."""
@@ -126,10 +137,12 @@ class BrokerCollector(Collector):
         yield from _storage(self._storage)
 
 
-def new_registry(topics: Topics, storage: Storage, rpc: RpcCounts) -> CollectorRegistry:
+def new_registry(
+    topics: Topics, storage: Storage, rpc: RpcCounts, schemas: Validations = NO_VALIDATIONS
+) -> CollectorRegistry:
     """A registry of this broker's own."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(topics, storage, rpc))
+    registry.register(BrokerCollector(topics, storage, rpc, schemas))
     return registry
 
 
@@ -205,6 +218,25 @@ def _rpc_series(rpc: RpcCounts) -> _Series:
         COUNTER,
         lambda: list(rpc.by_method.items()),
     )
+
+
+def _schema_table(topics: Topics, schemas: Validations) -> list[_Series]:
+    def checked() -> Iterator[Sample]:
+        for topic in topics:
+            if topic.name in schemas:
+                yield (topic.name, topic.record.validation.value), schemas[topic.name].checked
+
+    def failed() -> Iterator[Sample]:
+        for topic in topics:
+            if topic.name in schemas:
+                for reason, count in schemas[topic.name].failed.items():
+                    yield (topic.name, reason), count
+
+    text = "Messages that did not follow the schema of their topic."
+    return [
+        _Series("danube_schema_validation", "Messages checked.", ("topic", "policy"), COUNTER, checked),
+        _Series("danube_schema_validation_failures", text, ("topic", "reason"), COUNTER, failed),
+    ]
 
 
 def _topic_storage(topics: Topics) -> Iterator[Metric]:

@@ -13,6 +13,7 @@ from danube.broker.cluster.owner import TopicOwner
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.events import DeadLetter, Event
 from danube.broker.policy.subscription_policies import Inheritance, inheritance
+from danube.broker.schemas.gate import SchemaGate
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics.topic_directory import TopicDirectory
@@ -29,6 +30,7 @@ from danube.model.limits.broker import PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
 from danube.model.plans.durability import Durability, durability_of
 from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
 from danube.model.records.audit import AUDIT_TOPIC
+from danube.model.schema import TopicSchema
 from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
@@ -69,6 +71,8 @@ class Topics(TopicDirectory):
         super().__init__(records, cluster)
         self.dead_letters: CarryDeadLetter | None = None
         """Takes exhausted messages; without it they are kept and tried again."""
+        self.gate_of: Callable[[TopicRecord], SchemaGate | None] = lambda _record: None
+        """Makes the check of a topic's messages against its schema."""
         self._policies = policies
         self._system_policies = Policies(durability=policies.durability)
         self._own_policies = own_policies or {}
@@ -238,6 +242,16 @@ class Topics(TopicDirectory):
             for record in await self._records.change_topic_policies(names, change, extra_writes=extra_writes):
                 self.follow_topic(record)
 
+    async def change_topic_schema(self, name: TopicName, change: Callable[[TopicSchema], TopicSchema]) -> None:
+        """Change the schema configuration of a topic, or of all partitions of a base name, as `change_topic_policies`.
+
+        Raises TopicNotFoundError, and what `change` raises.
+        """
+        async with self._changing:
+            names = [record.name for record in self.records_behind(name)]
+            for record in await self._records.change_topic_schema(names, change):
+                self.follow_topic(record)
+
     def follow_namespace(self, record: NamespaceRecord) -> None:
         """Apply a namespace's limits, which another broker may have changed, to its topics."""
         if self._namespace_policies.get(record.name, NO_POLICIES) == record.policies:
@@ -341,12 +355,16 @@ class Topics(TopicDirectory):
             return topic
 
     def follow_topic(self, record: TopicRecord) -> None:
-        """Apply a topic's policies, which another broker may have changed."""
+        """Apply a topic's policies and schema, which another broker may have changed."""
         topic = self._topics.get(str(record.name))
-        if topic is None or topic.record.topic_id != record.topic_id or topic.record.policies == record.policies:
+        if topic is None or topic.record.topic_id != record.topic_id:
             return
-        topic.record = replace(topic.record, policies=record.policies)
-        self._apply_limits(topic)
+        if topic.record.policies != record.policies:
+            topic.record = replace(topic.record, policies=record.policies)
+            self._apply_limits(topic)
+        if topic.record.schema != record.schema:
+            topic.record = topic.record.with_schema(record.schema)
+            topic.gate = self.gate_of(topic.record)
 
     def open_subscription(self, topic: AnyTopic, record: SubscriptionRecord) -> AnySubscription:
         """Serve a subscription from its cursor."""
@@ -380,6 +398,7 @@ class Topics(TopicDirectory):
         else:
             topic = NonReliableTopic(record)
         self._apply_limits(topic)
+        topic.gate = self.gate_of(record)
         self._topics[topic.name] = topic
         return topic
 

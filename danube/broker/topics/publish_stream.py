@@ -31,7 +31,7 @@ from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
 from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_placeholder
 from danube.storage.log.protocol import AppendDone
-from danube.wire.decode import shared_topic
+from danube.wire.decode import shared_schema, shared_topic
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 
@@ -106,6 +106,8 @@ class PublishSession:
         self._window_bytes = window_bytes
         self._on_end = ended
         self._next_sequence: int | None = None
+        self._admitted = -1
+        """The last batch that passed the schema gate."""
         self._waiting: deque[tuple[PublishBatch, int]] = deque()
         """Checked, with their counts, and not appended because the journal's backlog is full."""
         self._appended = 0
@@ -182,6 +184,14 @@ class PublishSession:
     def _append_waiting(self) -> None:
         while self._waiting:
             batch, count = self._waiting[0]
+            try:
+                self._admit(batch, count)
+            except OverloadedError:
+                self._try_again_later()
+                return
+            except DanubeError as error:
+                self._refuse(batch.sequence, error)
+                return
             self._appended += 1  # a batch that is stored already may be settled before the call returns
             try:
                 self._append(batch.body, count, partial(self._settled, batch.sequence, _cost(batch)))
@@ -194,6 +204,16 @@ class PublishSession:
                 self._refuse(batch.sequence, error)
                 return
             self._waiting.popleft()
+
+    def _admit(self, batch: PublishBatch, count: int) -> None:
+        """Check a batch against the topic's schema, once. Raises OverloadedError while it is looked up."""
+        gate = self._topic.gate
+        if gate is None or self._admitted == batch.sequence:
+            return
+        view = RecordView(batch.body)
+        if gate.admit(*shared_schema(view.shared), count, lambda: view.slice(0, count)) is not None:
+            raise OverloadedError(f"the schema of batch {batch.sequence} is looked up: it is tried again")
+        self._admitted = batch.sequence
 
     def _append(self, body: bytes, count: int, settled: AppendDone) -> None:
         if self._sequenced is None:

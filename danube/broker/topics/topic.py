@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from danube.broker.clients.drain import ClientDrain
 from danube.broker.policy.throttle import Published, PublishRate, Throttle
+from danube.broker.schemas.gate import SchemaGate
 from danube.broker.telemetry.system_topics import payload_check
 from danube.broker.topics.deduplication import Sequences
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription
@@ -58,6 +59,8 @@ class Topic(ABC, Generic[S]):
         """The largest payload that is taken now."""
         self.dispatch_rate = 0
         """Messages a second that one subscription may send; 0 is no limit."""
+        self.gate: SchemaGate | None = None
+        """The check of messages against the topic's schema; None where nothing is checked."""
         self._check_payload = payload_check(record.name)
         self._throttle: Throttle | None = None
 

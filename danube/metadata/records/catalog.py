@@ -5,7 +5,7 @@ of the same records is decided again on what stands then.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from danube.metadata.records import keys
@@ -49,6 +49,7 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import PARTITIONS_MAX
 from danube.model.policies import PolicyChange
+from danube.model.schema import TopicSchema
 from danube.model.text import count_text
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.runtime.rng import Rng, SystemRng
@@ -271,6 +272,22 @@ class Records(SubscriptionRecords):
                 changed.append(replace(record, policies=change.applied_to(record.policies)))
                 builder.put(keys.topic(name), encode_topic(changed[-1]))
             await add_extra_writes(extra_writes, builder)
+            return changed
+
+        return await self._change(write)
+
+    async def change_topic_schema(
+        self, names: Sequence[TopicName], change: Callable[[TopicSchema], TopicSchema]
+    ) -> list[TopicRecord]:
+        """Change the schema configuration of topics: of all or of none. Raises TopicNotFoundError, and as `change`."""
+
+        async def write(builder: TransactionBuilder) -> list[TopicRecord]:
+            changed = []
+            for name in names:
+                record = await self._read_topic(builder, name)
+                changed.append(record.with_schema(change(record.schema)))
+                if changed[-1] != record:
+                    builder.put(keys.topic(name), encode_topic(changed[-1]))
             return changed
 
         return await self._change(write)

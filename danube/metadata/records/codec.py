@@ -10,7 +10,7 @@ version gains fields with a default; a record of a newer version is refused.
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -180,7 +180,7 @@ def _coder_of(annotation: Any, rules: _Rules) -> _Coder:  # noqa: ANN401 - a typ
 
 
 def _nested(kind: type, rules: _Rules) -> _Coder:
-    shape = _shape_of(kind, rules)
+    shape = _shape_of(kind, replace(rules, in_key=frozenset()))  # its fields are none of the key
     return _Coder(
         "object",
         lambda value: isinstance(value, dict),

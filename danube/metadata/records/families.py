@@ -36,6 +36,7 @@ from danube.metadata.records.record_format import (
     decode_topic_storage,
 )
 from danube.metadata.records.restore_mark import decode_mark
+from danube.metadata.schemas import record_format as schemas
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 from danube.model.untrusted_json import decode_json
@@ -64,6 +65,12 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.AUTOMATIC_BALANCE: decode_automatic,
     keys.REBALANCES: decode_rebalance,
     keys.RUNNING_REBALANCE: decode_running,
+    keys.SCHEMA_SUBJECTS: schemas.decode_subject,
+    keys.SCHEMA_VERSIONS: schemas.decode_version,
+    keys.SCHEMA_IDS: schemas.decode_id,
+    keys.SCHEMA_NUMBERS: schemas.decode_number,
+    keys.SCHEMA_USES: schemas.decode_use,
+    keys.SCHEMA_SETTINGS: schemas.decode_settings,
 }
 """Decoders of each family's values. A key of no family here is shown and not judged."""
 
@@ -116,6 +123,11 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     keys.LOADS: keys.parse_load,
     keys.BALANCE_RULES: keys.parse_balance_rule,
     keys.REBALANCES: keys.parse_rebalance,
+    keys.SCHEMA_SUBJECTS: keys.parse_schema_subject,
+    keys.SCHEMA_VERSIONS: keys.parse_schema_version,
+    keys.SCHEMA_IDS: keys.parse_schema_id,
+    keys.SCHEMA_NUMBERS: keys.parse_schema_number,
+    keys.SCHEMA_USES: keys.parse_schema_use,
 }
 
 

@@ -26,8 +26,14 @@ its own, so that listing topics walks no subscriptions:
     /balance/automatic                                       the automatic mode, where it was set at run time
     /balance/rebalances/{rebalance_id}                       a rebalance that runs or ran
     /balance/running                                         the one that runs: at most one does
+    /schemas/subjects/{subject}                              a subject: its id, its mode, its last version
+    /schemas/versions/{subject}/{version}                    a version, or what is left of a deleted one
+    /schemas/ids/{schema_id}                                 the subject that has this id
+    /schemas/numbers/{number}                                the version that has this number, across all subjects
+    /schemas/uses/{schema_id}/{version}/{topic}              the last use of a version, by topic
+    /schemas/settings                                        the compatibility mode of subjects that have none
 
-The roots `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
+The roots `/leases`, `/ownership` and `/auth` are kept free for what their names say.
 """
 
 import re
@@ -62,11 +68,22 @@ BALANCE_RULES = f"{BALANCE}/rules"
 AUTOMATIC_BALANCE = f"{BALANCE}/automatic"
 REBALANCES = f"{BALANCE}/rebalances"
 RUNNING_REBALANCE = f"{BALANCE}/running"
+SCHEMAS = "/schemas"
+SCHEMA_SUBJECTS = f"{SCHEMAS}/subjects"
+SCHEMA_VERSIONS = f"{SCHEMAS}/versions"
+SCHEMA_IDS = f"{SCHEMAS}/ids"
+SCHEMA_NUMBERS = f"{SCHEMAS}/numbers"
+SCHEMA_USES = f"{SCHEMAS}/uses"
+SCHEMA_SETTINGS = f"{SCHEMAS}/settings"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
 PLAN_COUNTER = f"{COUNTERS}/plans"
 """Number of plans ever made."""
+SCHEMA_ID_COUNTER = f"{COUNTERS}/schema_id"
+"""The last id given to a subject."""
+SCHEMA_NUMBER_COUNTER = f"{COUNTERS}/schema_number"
+"""The last number given to a version of any subject; each registration moves it."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,19}|0")  # as it is written here: each topic has one key
 
@@ -124,6 +141,9 @@ registered_broker, parse_registered_broker = _numbered(REGISTERED)
 drained_broker, parse_drained_broker = _numbered(DRAINED_BROKERS)
 load, parse_load = _numbered(LOADS)
 rebalance, parse_rebalance = _named(REBALANCES)
+schema_subject, parse_schema_subject = _named(SCHEMA_SUBJECTS)
+schema_id, parse_schema_id = _numbered(SCHEMA_IDS)
+schema_number, parse_schema_number = _numbered(SCHEMA_NUMBERS)
 topic = _of_topic(TOPICS)
 partitioned = _of_topic(PARTITIONED)
 producer_epoch = _of_topic(PRODUCERS)
@@ -177,3 +197,36 @@ def parse_balance_rule(key: str) -> tuple[str, str]:
 def consumers_of(topic_name: TopicName, subscription_name: str) -> str:
     """The prefix of a subscription's consumers."""
     return _path(CONSUMERS, topic_name.namespace, topic_name.local, subscription_name)
+
+
+def schema_versions_of(subject: str) -> str:
+    """The prefix of a subject's versions."""
+    return _path(SCHEMA_VERSIONS, subject)
+
+
+def schema_version(subject: str, version: int) -> str:
+    """The key of a version."""
+    return _path(SCHEMA_VERSIONS, subject, str(version))
+
+
+def parse_schema_version(key: str) -> tuple[str, int]:
+    """The subject and the version that a key of its family names. Raises MetadataError."""
+    subject, version = _parts(SCHEMA_VERSIONS, key, 2)
+    if not _NUMBER.fullmatch(version):
+        raise _foreign(SCHEMA_VERSIONS, key)
+    return subject, int(version)
+
+
+def schema_uses_of(identity: int, version: int) -> str:
+    """The prefix of a version's uses."""
+    return _path(SCHEMA_USES, str(identity), str(version))
+
+
+def schema_use(identity: int, version: int, topic_name: TopicName) -> str:
+    """The key of a version's use by a topic."""
+    return _path(SCHEMA_USES, str(identity), str(version), str(topic_name))
+
+
+def parse_schema_use(key: str) -> TopicName:
+    """The topic that a key of its family names. Raises MetadataError."""
+    return TopicName.parse(_parts(SCHEMA_USES, key, 3)[2])

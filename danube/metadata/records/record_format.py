@@ -8,6 +8,7 @@ from danube.metadata.records.codec import record_codec
 from danube.metadata.store import Entry
 from danube.model.plans.plan import Caller, Impact, Plan
 from danube.model.policies import NO_POLICIES, FailurePolicy, PendingPolicies, Policies
+from danube.model.schema import TopicSchema, ValidationPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -35,6 +36,19 @@ class TopicRecord:
     pending: tuple[PendingPolicies, ...] = ()
     """Policies of subscriptions that do not exist yet, sorted by their names."""
     policies: Policies = NO_POLICIES
+    validation: ValidationPolicy = ValidationPolicy.WARN
+    checks_payloads: bool = False
+
+    @property
+    def schema(self) -> TopicSchema:
+        """Schema configuration of the topic."""
+        return TopicSchema(self.schema_subject, self.validation, self.checks_payloads)
+
+    def with_schema(self, schema: TopicSchema) -> "TopicRecord":
+        """The topic with this schema configuration."""
+        return replace(
+            self, schema_subject=schema.subject, validation=schema.policy, checks_payloads=schema.checks_payloads
+        )
 
     def pending_of(self, subscription: str) -> PendingPolicies:
         """Policies that a subscription begins with; empty where nothing was set."""

@@ -159,4 +159,15 @@ OPTIONAL_FRIENDLY: Final[Rules] = {
 }
 """The same, where producers write declared properties alone and consumers ignore all others."""
 
-RULES: Final = {JsonPolicy.STRICT: STRICT, JsonPolicy.OPTIONAL_FRIENDLY: OPTIONAL_FRIENDLY}
+CAUTIOUS: Final[Rules] = {
+    **OPTIONAL_FRIENDLY,
+    "required_property_added": Rule(NEITHER, "a new property is required", "leave it optional, or give it a default"),
+    "required_property_removed": Rule(NEITHER, "a property that was required is gone", "keep it"),
+}
+"""As the original judges: readers and writers of all versions count on required properties."""
+
+RULES: Final = {
+    JsonPolicy.STRICT: STRICT,
+    JsonPolicy.OPTIONAL_FRIENDLY: OPTIONAL_FRIENDLY,
+    JsonPolicy.CAUTIOUS: CAUTIOUS,
+}

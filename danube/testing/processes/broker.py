@@ -28,6 +28,8 @@ class Endpoints:
     broker: str
     admin: str
     metrics: str | None
+    schemas: str | None = None
+    """Of the schema registry over HTTP, where it is switched on."""
 
     @property
     def service_url(self) -> str:
@@ -121,4 +123,4 @@ def end_leftover(data_dir: Path) -> None:
 
 
 def _endpoints(ready: dict[str, Any]) -> Endpoints:
-    return Endpoints(ready["broker"], ready["admin"], ready["metrics"])
+    return Endpoints(ready["broker"], ready["admin"], ready["metrics"], ready.get("schemas"))

@@ -837,3 +837,173 @@ class TransferLeadershipResponse(_message.Message):
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
     leader_id: int
     def __init__(self, leader_id: _Optional[int] = ...) -> None: ...
+
+class SchemaImport(_message.Message):
+    __slots__ = ("name", "subject", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    subject: str
+    version: int
+    def __init__(self, name: _Optional[str] = ..., subject: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class RegisterVersionRequest(_message.Message):
+    __slots__ = ("subject", "type", "definition", "description", "created_by", "tags", "references")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    type: str
+    definition: bytes
+    description: str
+    created_by: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    references: _containers.RepeatedCompositeFieldContainer[SchemaImport]
+    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., description: _Optional[str] = ..., created_by: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ...) -> None: ...
+
+class RegisterVersionResponse(_message.Message):
+    __slots__ = ("schema_id", "version", "is_new_version", "fingerprint")
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_NEW_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    schema_id: int
+    version: int
+    is_new_version: bool
+    fingerprint: str
+    def __init__(self, schema_id: _Optional[int] = ..., version: _Optional[int] = ..., is_new_version: _Optional[bool] = ..., fingerprint: _Optional[str] = ...) -> None: ...
+
+class CheckVersionRequest(_message.Message):
+    __slots__ = ("subject", "type", "definition", "mode", "references", "against_version")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    AGAINST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    type: str
+    definition: bytes
+    mode: str
+    references: _containers.RepeatedCompositeFieldContainer[SchemaImport]
+    against_version: int
+    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., mode: _Optional[str] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., against_version: _Optional[int] = ...) -> None: ...
+
+class CheckVersionResponse(_message.Message):
+    __slots__ = ("is_compatible", "mode", "differences", "same_as", "compared")
+    IS_COMPATIBLE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    SAME_AS_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_FIELD_NUMBER: _ClassVar[int]
+    is_compatible: bool
+    mode: str
+    differences: _containers.RepeatedCompositeFieldContainer[SchemaDifference]
+    same_as: int
+    compared: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, is_compatible: _Optional[bool] = ..., mode: _Optional[str] = ..., differences: _Optional[_Iterable[_Union[SchemaDifference, _Mapping[str, object]]]] = ..., same_as: _Optional[int] = ..., compared: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SchemaDifference(_message.Message):
+    __slots__ = ("kind", "path", "message", "version", "breaks", "suggestion", "before", "after", "breaks_backward", "breaks_forward")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    BREAKS_FIELD_NUMBER: _ClassVar[int]
+    SUGGESTION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BREAKS_BACKWARD_FIELD_NUMBER: _ClassVar[int]
+    BREAKS_FORWARD_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    path: str
+    message: str
+    version: int
+    breaks: bool
+    suggestion: str
+    before: str
+    after: str
+    breaks_backward: bool
+    breaks_forward: bool
+    def __init__(self, kind: _Optional[str] = ..., path: _Optional[str] = ..., message: _Optional[str] = ..., version: _Optional[int] = ..., breaks: _Optional[bool] = ..., suggestion: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., breaks_backward: _Optional[bool] = ..., breaks_forward: _Optional[bool] = ...) -> None: ...
+
+class FindVersionRequest(_message.Message):
+    __slots__ = ("subject", "version", "number")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    version: int
+    number: int
+    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class VersionUse(_message.Message):
+    __slots__ = ("topic", "last_used_ms")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LAST_USED_MS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    last_used_ms: int
+    def __init__(self, topic: _Optional[str] = ..., last_used_ms: _Optional[int] = ...) -> None: ...
+
+class VersionDescription(_message.Message):
+    __slots__ = ("subject", "version", "schema_id", "number", "type", "definition", "fingerprint", "created_s", "created_by", "description", "tags", "references", "mode", "has_own_mode", "uses", "json_policy")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    CREATED_S_FIELD_NUMBER: _ClassVar[int]
+    CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    HAS_OWN_MODE_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    JSON_POLICY_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    version: int
+    schema_id: int
+    number: int
+    type: str
+    definition: bytes
+    fingerprint: str
+    created_s: int
+    created_by: str
+    description: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    references: _containers.RepeatedCompositeFieldContainer[SchemaImport]
+    mode: str
+    has_own_mode: bool
+    uses: _containers.RepeatedCompositeFieldContainer[VersionUse]
+    json_policy: str
+    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., schema_id: _Optional[int] = ..., number: _Optional[int] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., fingerprint: _Optional[str] = ..., created_s: _Optional[int] = ..., created_by: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., mode: _Optional[str] = ..., has_own_mode: _Optional[bool] = ..., uses: _Optional[_Iterable[_Union[VersionUse, _Mapping[str, object]]]] = ..., json_policy: _Optional[str] = ...) -> None: ...
+
+class SetModeRequest(_message.Message):
+    __slots__ = ("subject", "mode", "ask", "json_policy")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    JSON_POLICY_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    mode: str
+    ask: bool
+    json_policy: str
+    def __init__(self, subject: _Optional[str] = ..., mode: _Optional[str] = ..., ask: _Optional[bool] = ..., json_policy: _Optional[str] = ...) -> None: ...
+
+class SetModeResponse(_message.Message):
+    __slots__ = ("mode", "is_own", "json_policy")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    IS_OWN_FIELD_NUMBER: _ClassVar[int]
+    JSON_POLICY_FIELD_NUMBER: _ClassVar[int]
+    mode: str
+    is_own: bool
+    json_policy: str
+    def __init__(self, mode: _Optional[str] = ..., is_own: _Optional[bool] = ..., json_policy: _Optional[str] = ...) -> None: ...

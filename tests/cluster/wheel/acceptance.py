@@ -1,6 +1,6 @@
 """What the original's own suite asks of a broker: its integration tests, each with the behaviour it verifies.
 
-Left out are those of what this broker does not have yet: the schema registry, security, and moves between brokers. A
+Left out are those of what this broker does not have yet: security, and moves between brokers. A
 scenario says which rows it covers; a test asks that each is covered, and that none is claimed that is not here.
 """
 
@@ -79,4 +79,39 @@ ROWS = {
     "key_shared_safety.inactive_consumer_eviction": (
         "keys of a consumer that stays away go to the one that is left, after the time of grace"
     ),
+    "schema_registry_basic.register_json_schema": "a JSON Schema is registered, and again",
+    "schema_registry_basic.register_other_types": "Avro, strings and bytes are registered",
+    "schema_registry_basic.producer_with_registered_schema": "producer with registered schema",
+    "schema_registry_basic.producer_with_unregistered_schema_fails": "producer with unregistered schema fails",
+    "schema_registry_basic.producer_without_schema": "producer without schema",
+    "schema_registry_basic.schema_evolution_latest": "schema evolution latest",
+    "schema_registry_basic.message_carries_schema": "message carries schema",
+    "schema_registry_basic.two_producers_share_a_subject": "two producers share a subject",
+    "schema_compatibility.backward_add_optional": "backward add optional",
+    "schema_compatibility.backward_remove_required_fails": "backward remove required fails",
+    "schema_compatibility.forward_remove_optional": "forward remove optional",
+    "schema_compatibility.forward_add_required_fails": "forward add required fails",
+    "schema_compatibility.full_strict": "full strict",
+    "schema_compatibility.none_allows_breaks": "none allows breaks",
+    "schema_compatibility.avro_default_field": "avro default field",
+    "schema_compatibility.check_before_registration": "check before registration",
+    "schema_compatibility.chain_of_versions": "chain of versions",
+    "schema_validation_policy.matching_end_to_end": "matching end to end",
+    "schema_validation_policy.several_valid_payloads": "several valid payloads",
+    "schema_validation_policy.consumer_handles_two_versions": "consumer handles two versions",
+    "schema_validation_policy.avro": "avro",
+    "schema_validation_policy.string": "string",
+    "schema_validation_policy.bytes": "bytes",
+    "schema_validation_policy.metadata_in_messages": "metadata in messages",
+    "schema_validation_policy.second_producer_with_other_subject_fails": "second producer with other subject fails",
+    "schema_version_selection.pin_to_first": "pin to first",
+    "schema_version_selection.minimum_uses_latest": "minimum uses latest",
+    "schema_version_selection.two_producers_two_versions": "two producers two versions",
+    "schema_version_selection.invalid_version_fails": "invalid version fails",
+    "schema_version_selection.default_is_latest": "default is latest",
+    "schema_version_selection.minimum_at_the_boundary": "minimum at the boundary",
+    "topic_schema_config.first_producer_assigns_the_subject": "first producer assigns the subject",
+    "topic_schema_config.another_subject_fails": "another subject fails",
+    "topic_schema_config.producer_without_schema_may_connect": "producer without schema may connect",
+    "topic_schema_config.several_versions_of_a_subject": "several versions of a subject",
 }

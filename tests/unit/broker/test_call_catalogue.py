@@ -32,7 +32,6 @@ NOT_SERVED = {
     "danube.StorageService",
     "danube.edge.EdgeReplicatorService",
     "danube_admin.SecurityAdmin",
-    "danube_schema.SchemaRegistry",
 }
 """Services that no broker of this project has: their calls get UNIMPLEMENTED."""
 

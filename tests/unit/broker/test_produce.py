@@ -9,7 +9,7 @@ from danube.model.errors import (
     InvalidRequestError,
     MessageTooLargeError,
     NamespaceNotFoundError,
-    PreconditionFailedError,
+    NotFoundError,
     TopicExistsError,
     TopicNotFoundError,
     TopicNotServedError,
@@ -71,10 +71,10 @@ async def test_plain_topic_and_partitions_of_one_base_exclude_each_other(cell: C
         await cell.client.create_producer(topic.partition(0))
 
 
-async def test_schema_is_refused_while_there_is_no_registry(cell: Cell, topic: TopicName) -> None:
+async def test_schema_that_is_not_registered_is_refused(cell: Cell, topic: TopicName) -> None:
     request = DanubeApi_pb2.ProducerRequest(producer_name="p", topic_name=str(topic), dispatch_strategy=1)
     request.schema_ref.subject = "orders-value"
-    with pytest.raises(PreconditionFailedError, match="no schema registry yet"):
+    with pytest.raises(NotFoundError, match="not registered"):
         await cell.client.call(CREATE, request.SerializeToString())
 
 

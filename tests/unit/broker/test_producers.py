@@ -75,7 +75,8 @@ def topics(topic: ReliableTopic) -> OneTopic:
 def producers(
     topics: OneTopic, epochs: ProducerEpochs, disconnected_clients: DisconnectedClients, clock: SimClock
 ) -> Producers:
-    return Producers(topics, ProducerAccesses(epochs), disconnected_clients, clock, auto_create_topics=False)  # type: ignore[arg-type]
+    accesses = ProducerAccesses(epochs)
+    return Producers(topics, accesses, disconnected_clients, clock, schemas=None, auto_create_topics=False)  # type: ignore[arg-type]
 
 
 def opening(name: str = "p", access: ProducerAccess = SHARED, epoch: int = 0) -> PublishOpen:

@@ -1,0 +1,1 @@
+"""The schema registry of a broker, and validation on publish."""

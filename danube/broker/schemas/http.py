@@ -1,0 +1,78 @@
+"""The HTTP face of a broker's own registry, on a port that is switched on by a setting."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from danube.broker.schemas.control import SchemaControl
+from danube.model.calls.schemas import (
+    CheckedVersion,
+    CheckVersion,
+    FindVersion,
+    ModeAnswer,
+    RegisteredSchema,
+    RegisterVersion,
+    SetMode,
+    VersionDescription,
+)
+from danube.model.limits.registry import SCHEMA_HTTP_DRAIN_S, SCHEMA_HTTP_REQUESTS_MAX
+from danube.rpc.address import join_address, split_address
+from danube.rpc.http_port import HttpPort, listen
+from danube.runtime.tasks import TaskScope
+from danube.schema_http.app import SchemaApp
+
+
+class OwnRegistry:
+    """This broker's registry, as the face asks it."""
+
+    def __init__(self, control: SchemaControl) -> None:
+        self._control = control
+
+    async def subject_names(self) -> Sequence[str]:
+        """As the protocol."""
+        return [one.subject for one in await self._control.subjects()]
+
+    async def version_numbers(self, subject: str) -> Sequence[int]:
+        """As the protocol."""
+        return [one.version for one in await self._control.versions(subject)]
+
+    async def find_version(self, wanted: FindVersion) -> VersionDescription:
+        """As the protocol."""
+        return await self._control.describe(wanted)
+
+    async def register_version(self, wanted: RegisterVersion) -> RegisteredSchema:
+        """As the protocol."""
+        return await self._control.register_version(wanted)
+
+    async def check_version(self, wanted: CheckVersion) -> CheckedVersion:
+        """As the protocol."""
+        return await self._control.check_version(wanted)
+
+    async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
+        """As the protocol."""
+        return await self._control.mode(wanted)
+
+    async def compiled_file(self, version: VersionDescription) -> bytes:
+        """As the protocol."""
+        return await self._control.compiled_file(version)
+
+
+class SchemaHttpServer:
+    """The listening port."""
+
+    def __init__(self, control: SchemaControl, tasks: TaskScope) -> None:
+        self._app = SchemaApp(OwnRegistry(control))
+        self._tasks = tasks
+        self._stop: Callable[[], Awaitable[None]] | None = None
+        self.address = ""
+
+    async def start(self, address: str) -> None:
+        """Listen on `host:port`. Raises SettingsError when it cannot."""
+        listener = listen(*split_address(address), "choose another address with schema_http_addr")
+        self.address = join_address(*listener.getsockname()[:2])
+        port = HttpPort(self._app, requests_max=SCHEMA_HTTP_REQUESTS_MAX, drain_s=SCHEMA_HTTP_DRAIN_S)
+        serving = self._tasks.spawn(port.serve(sockets=[listener]), "schema port")
+        self._stop = lambda: port.stop(serving)
+
+    async def stop(self) -> None:
+        """Take no more requests; those under way have SCHEMA_HTTP_DRAIN_S."""
+        if self._stop is not None:
+            await self._stop()

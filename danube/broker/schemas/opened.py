@@ -1,0 +1,69 @@
+"""The registry's parts of one broker, built and started."""
+
+from dataclasses import dataclass
+
+from danube.broker.environment import Dependencies
+from danube.broker.schemas.cache import SchemaCache
+from danube.broker.schemas.control import SchemaControl
+from danube.broker.schemas.definitions import Definitions
+from danube.broker.schemas.versions import SchemaVersions
+from danube.broker.topics.local_topics import Topics
+from danube.metadata.schemas.schema_records import SchemaRecords
+from danube.metadata.store import MetadataStore
+from danube.model.limits.registry import SCHEMA_USE_RESOLUTION_S
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSchemas:
+    """The registry of one broker."""
+
+    versions: SchemaVersions
+    control: SchemaControl
+
+
+async def open_schemas(given: Dependencies, store: MetadataStore, topics: Topics) -> OpenedSchemas:
+    """Open the registry; topics that are opened after it check their messages. Raises MetadataError."""
+    thread, proto_thread = BlockingThread("schemas"), BlockingThread("protobuf-schemas")
+    for each in (thread, proto_thread):
+        given.running.push_async_callback(each.aclose)
+    cache, records = SchemaCache(store, given.clock), SchemaRecords(store, given.rng)
+    await cache.open(given.tasks)
+    definitions = Definitions(records, thread, proto_thread)
+    versions = SchemaVersions(cache, records, definitions, given.tasks, given.clock)
+    topics.gate_of = versions.gate_of
+    given.sweep("writing down uses of schemas", UseKeeper(versions, topics, given.clock).sweep)
+    return OpenedSchemas(versions, SchemaControl(records, definitions, topics, given.clock))
+
+
+async def serve_schemas(given: Dependencies, control: SchemaControl) -> str | None:
+    """Serve the registry over HTTP if that is switched on; answers the address. Raises SettingsError."""
+    if given.settings.schema_http_addr is None:
+        return None
+    from danube.broker.schemas.http import SchemaHttpServer  # noqa: PLC0415 - a broker without that port starts without it
+
+    server = SchemaHttpServer(control, given.tasks)
+    await server.start(given.settings.schema_http_addr)
+    given.running.push_async_callback(server.stop)
+    return server.address
+
+
+class UseKeeper:
+    """Writes down which versions topics use; each use is told again every SCHEMA_USE_RESOLUTION_S."""
+
+    def __init__(self, versions: SchemaVersions, topics: Topics, clock: Clock) -> None:
+        self._versions = versions
+        self._topics = topics
+        self._clock = clock
+        self._told_s = clock.monotonic_s()
+
+    async def sweep(self) -> None:
+        """Write down what is new. Raises MetadataError."""
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._told_s + SCHEMA_USE_RESOLUTION_S:
+            self._told_s = now_s
+            for topic in self._topics:
+                if topic.gate is not None:
+                    topic.gate.forget()
+        await self._versions.write_uses()

@@ -1,0 +1,91 @@
+"""Records of the schema registry: subjects, versions, their numbers and their uses."""
+
+from dataclasses import dataclass
+
+from danube.metadata.records import keys
+from danube.metadata.records.codec import record_codec
+from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, SchemaType
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRecord:
+    """A subject. Every change of its versions changes it too, so its revision guards all of them."""
+
+    name: str
+    schema_id: int
+    """Of all its versions; never given to another subject."""
+    last_version: int
+    """The last version that was registered, whether it is deleted or not."""
+    mode: CompatibilityMode | None = None
+    """None follows the cluster's default."""
+    json_policy: JsonPolicy = JsonPolicy.CAUTIOUS
+    changes: int = 0
+    """Counts registrations, deletions and changes of the mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """One version of a subject. A deleted one keeps its place, without its definition."""
+
+    subject: str
+    version: int
+    number: int
+    """Of this version alone, across all subjects: the id that the HTTP face speaks of."""
+    type: SchemaType
+    definition: str
+    """As registered."""
+    fingerprint: str
+    created_s: int
+    created_by: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    references: tuple[SchemaImport, ...] = ()
+    deleted_s: int = 0
+    """0 while it is not deleted."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """True once it was deleted."""
+        return self.deleted_s != 0
+
+
+@dataclass(frozen=True, slots=True)
+class VersionName:
+    """The version that a number stands for."""
+
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectName:
+    """The subject that an id stands for."""
+
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaUse:
+    """The last use of a version by a topic."""
+
+    used_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """Settings of the whole registry."""
+
+    mode: CompatibilityMode = CompatibilityMode.BACKWARD
+    """Of subjects that have none of their own."""
+
+
+encode_subject, decode_subject = record_codec(
+    SubjectRecord, ("name",), lambda entry: (keys.parse_schema_subject(entry.key),)
+)
+encode_version, decode_version = record_codec(
+    VersionRecord, ("subject", "version"), lambda entry: keys.parse_schema_version(entry.key)
+)
+encode_number, decode_number = record_codec(VersionName)
+encode_id, decode_id = record_codec(SubjectName)
+encode_use, decode_use = record_codec(SchemaUse)
+encode_settings, decode_settings = record_codec(RegistrySettings)
