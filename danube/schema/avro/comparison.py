@@ -116,26 +116,32 @@ class AvroComparison:
             if name in before:
                 found += self._compare(before[name].type, field.type, place)
                 found += _compare_defaults(before[name], field, place)
+                found += _ambiguous("alias_ambiguous", field, before, place)
+                found += _ambiguous("earlier_alias_ambiguous", before[name], after, place)
             else:
-                found.append(self._added(before, field, place))
+                found.append(self._added(before, after, field, place))
         return found + [
-            self._removed(field, after, f"{path}.{name}") for name, field in before.items() if name not in after
+            self._removed(field, before, after, f"{path}.{name}") for name, field in before.items() if name not in after
         ]
 
-    def _added(self, before: dict[str, Field], field: Field, place: str) -> Difference:
+    def _added(self, before: dict[str, Field], after: dict[str, Field], field: Field, place: str) -> Difference:
         former = next((before[alias] for alias in field.aliases if alias in before), None)
         if former is None:
             kind = "field_added_with_default" if field.has_default else "field_added"
             return Difference(kind, place, after=described(field.type))
+        if former.name in after:
+            return Difference("alias_ambiguous", place, former.name, field.name)
         fits = Direction.BACKWARD in self._fits(former.type, field.type)
         kind = "field_renamed_with_alias" if fits else "field_renamed_and_changed"
         return Difference(kind, place, former.name, field.name)
 
-    def _removed(self, field: Field, after: dict[str, Field], place: str) -> Difference:
+    def _removed(self, field: Field, before: dict[str, Field], after: dict[str, Field], place: str) -> Difference:
         later = next((after[alias] for alias in field.aliases if alias in after), None)
         if later is None:
             kind = "field_removed_with_default" if field.has_default else "field_removed"
             return Difference(kind, place, before=described(field.type))
+        if later.name in before:
+            return Difference("earlier_alias_ambiguous", place, field.name, later.name)
         fits = Direction.FORWARD in self._fits(field.type, later.type)
         kind = "field_renamed_from_alias" if fits else "field_renamed_from_alias_and_changed"
         return Difference(kind, place, field.name, later.name)
@@ -194,6 +200,13 @@ def _compare_fixed(old: Fixed, new: Fixed, path: str) -> Found:
     if old.size != new.size:
         return [Difference("size_changed", path, str(old.size), str(new.size))]
     return _compare_logical(old, new, path)
+
+
+def _ambiguous(kind: str, reader: Field, written: dict[str, Field], place: str) -> Found:
+    """Java renames the writer's field to the reader's by the alias, and has the name twice then."""
+    return [
+        Difference(kind, place, after=alias) for alias in reader.aliases if alias in written and alias != reader.name
+    ]
 
 
 def _compare_defaults(old: Field, new: Field, place: str) -> Found:

@@ -44,6 +44,14 @@ RULES: Final[Rules] = {
     "field_renamed_from_alias_and_changed": Rule(
         BACKWARD_ONLY, "a field has a name that earlier readers know, and a type that they do not", "keep the type"
     ),
+    "alias_ambiguous": Rule(
+        FORWARD_ONLY,
+        "an alias names another field of the earlier version, which is there by its own name",
+        "drop the alias",
+    ),
+    "earlier_alias_ambiguous": Rule(
+        BACKWARD_ONLY, "a field has a name that is an alias of another field in the earlier version", "use another name"
+    ),
     "default_added": Rule(BOTH, "a default is new"),
     "default_removed": Rule(BOTH, "a default is gone: the field cannot be added by later readers of data without it"),
     "default_changed": Rule(BOTH, "the default differs: readers of older data see the new one"),

@@ -101,12 +101,12 @@ class ProtobufComparison:
         return found
 
     def _compare_field(self, old: FieldDescriptor, new: FieldDescriptor, place: str) -> Found:
-        found = self._compare_kinds(old, new, place)
+        found = self._compare_kinds(old, new, place) + _compare_required_enums(old, new, place)
         if old.is_repeated != new.is_repeated:
             scalar = old.type not in (*_MESSAGES, *_TEXT) and new.type not in (*_MESSAGES, *_TEXT)
             word = "number" if scalar else "field"
             kind = f"{word}_became_repeated" if new.is_repeated else f"{word}_became_singular"
-            return [*found, Difference(kind, place, _word(old), _word(new))]
+            found.append(Difference(kind, place, _word(old), _word(new)))
         if old.is_required != new.is_required:
             kind = "field_became_required" if new.is_required else "field_became_optional"
             found.append(Difference(kind, place))
@@ -134,6 +134,26 @@ class ProtobufComparison:
         renamed = old.full_name != new.full_name and not (_is_entry(old) and _is_entry(new))
         found = [Difference(kind, place, old.full_name, new.full_name)] if renamed else []
         return found + self._compare_types(old, new, place)
+
+
+def _compare_required_enums(old: FieldDescriptor, new: FieldDescriptor, place: str) -> Found:
+    """A closed enum puts values that it does not know aside: a required field is absent then."""
+    if not (old.is_required or new.is_required):
+        return []
+    before, after = _closed_values(old), _closed_values(new)
+    if before == after:
+        return []
+    if before is None or (after is not None and after < before):
+        return [Difference("required_enum_narrowed", place)]
+    if after is None or before < after:
+        return [Difference("required_enum_extended", place)]
+    return [Difference("required_enum_changed", place)]
+
+
+def _closed_values(field: FieldDescriptor) -> frozenset[int] | None:
+    """Numbers that a closed enum knows; None where any number is accepted."""
+    enum = field.enum_type
+    return frozenset(value.number for value in enum.values) if enum is not None and enum.is_closed else None
 
 
 def _declared(document: ProtobufDocument) -> dict[str, Any]:

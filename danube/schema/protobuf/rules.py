@@ -41,6 +41,17 @@ RULES: Final[Rules] = {
         NEITHER, "the type has another form in bytes", "keep the type, and add a field for the new one"
     ),
     "type_changed_in_group": Rule(BOTH, "the types have one form in bytes: numbers out of range are cut"),
+    "required_enum_extended": Rule(
+        BACKWARD_ONLY, "readers take a value of a closed enum that they do not know for an absent field", "leave it out"
+    ),
+    "required_enum_narrowed": Rule(
+        FORWARD_ONLY,
+        "readers take a value of a closed enum that they do not know for an absent field",
+        "keep the value",
+    ),
+    "required_enum_changed": Rule(
+        NEITHER, "readers take a value of a closed enum that they do not know for an absent field", "keep the values"
+    ),
     "string_became_bytes": Rule(BACKWARD_ONLY, "bytes need not be text", "keep string"),
     "bytes_became_string": Rule(FORWARD_ONLY, "text has to be UTF-8, and bytes need not be", "keep bytes"),
     "message_became_bytes": Rule(BACKWARD_ONLY, "bytes need not be the message", "keep the message"),

@@ -222,6 +222,20 @@ PROTOBUF_CASES: Final[list[Case]] = [
         {"field_became_optional"},
     ),
     (
+        "a required field's closed enum has a value more",
+        f"{_2('required E a = 1')} {_E}",
+        f"{_2('required E a = 1')} enum E {{ A = 0; B = 1; C = 2; }}",
+        "B",
+        {"enum_value_added", "required_enum_extended"},
+    ),
+    (
+        "a required field's closed enum has a value less",
+        f"{_2('required E a = 1')} {_E}",
+        f"{_2('required E a = 1')} enum E {{ A = 0; }}",
+        "F",
+        {"enum_value_removed", "required_enum_narrowed"},
+    ),
+    (
         "another default",
         _2("optional int32 a = 1 [default = 1]"),
         _2("optional int32 a = 1 [default = 2]"),
