@@ -1,7 +1,9 @@
 """A received message, as applications see it: it reads like the `StreamMessage` of danube-client 0.5.0."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import count, repeat
+from operator import itemgetter
+from typing import NamedTuple, Self
 
 from danube.model.calls.client import ReceivedMessage
 
@@ -17,45 +19,64 @@ class MessageId(NamedTuple):
     """0 throughout on a topic that is not reliable."""
 
 
-class Message:
-    """One message. Optional fields that it lacks read as empty or 0; `HasField` tells which it has."""
+class Message(tuple[ReceivedMessage, int, bytes]):
+    """One message. Optional fields that it lacks read as empty or 0; `HasField` tells which it has.
 
-    __slots__ = ("received",)
+    A tuple underneath, because those of a batch are made by the thousand: what they share, offset, payload.
+    """
 
-    def __init__(self, received: ReceivedMessage) -> None:
-        self.received = received
-        """The same message as a plain value."""
+    __slots__ = ()
+
+    def __new__(cls, received: ReceivedMessage) -> Self:
+        return tuple.__new__(cls, (received, received.offset, received.payload))
+
+    @classmethod
+    def of_batch(cls, shared: ReceivedMessage, first_offset: int, payloads: Sequence[bytes]) -> "list[Message]":
+        """The messages of a batch of payloads."""
+        fields = zip(repeat(shared), count(first_offset), payloads, strict=False)
+        return list(map(tuple.__new__, repeat(cls), fields))
+
+    payload: bytes = property(itemgetter(2), doc="The bytes that were sent.")  # type: ignore[assignment]
+    offset: int = property(itemgetter(1), doc="Its offset in its topic.")  # type: ignore[assignment]
 
     @property
-    def payload(self) -> bytes:
-        """The bytes that were sent."""
-        return self.received.payload
+    def topic(self) -> str:
+        """Its topic; of a partitioned one, the partition."""
+        return self[0].topic
+
+    @property
+    def received(self) -> ReceivedMessage:
+        """The same message as a plain value."""
+        shared, offset, payload = self
+        if shared.payload is payload and shared.offset == offset:
+            return shared
+        return shared._replace(offset=offset, payload=payload)
 
     @property
     def msg_id(self) -> MessageId:
         """Its topic and its offset there."""
-        received = self.received
-        return MessageId(received.producer_id, received.topic, received.broker_addr, received.offset)
+        shared = self[0]
+        return MessageId(shared.producer_id, shared.topic, shared.broker_addr, self[1])
 
     @property
     def attributes(self) -> Mapping[str, str]:
         """Attributes set by the producer."""
-        return self.received.attributes
+        return self[0].attributes
 
     @property
     def producer_name(self) -> str:
         """The name of its producer."""
-        return self.received.producer_name
+        return self[0].producer_name
 
     @property
     def publish_time(self) -> int:
         """Milliseconds since the epoch, by the producer's clock."""
-        return self.received.publish_time_ms
+        return self[0].publish_time_ms
 
     @property
     def request_id(self) -> int:
         """The producer's count."""
-        return self.received.request_id
+        return self[0].request_id
 
     @property
     def subscription_name(self) -> str:
@@ -65,17 +86,17 @@ class Message:
     @property
     def routing_key(self) -> str:
         """The key it was sent with."""
-        return self.received.routing_key or ""
+        return self[0].routing_key or ""
 
     @property
     def schema_id(self) -> int:
         """The subject it was written with."""
-        return self.received.schema_id or 0
+        return self[0].schema_id or 0
 
     @property
     def schema_version(self) -> int:
         """The version of that subject."""
-        return self.received.schema_version or 0
+        return self[0].schema_version or 0
 
     def HasField(self, field_name: str) -> bool:  # noqa: N802 - the name that protobuf messages have
         """Tell whether an optional field is present: `routing_key`, `schema_id` or `schema_version`."""
@@ -83,14 +104,16 @@ class Message:
             return True
         if field_name not in {"routing_key", "schema_id", "schema_version"}:
             raise ValueError(f"a message has no optional field {field_name!r}")
-        return getattr(self.received, field_name) is not None
+        return getattr(self[0], field_name) is not None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and self.received == other.received
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
-        return hash((self.received.topic, self.received.offset, self.received.request_id))
+        return hash((self[0].topic, self[1], self[0].request_id))
 
     def __repr__(self) -> str:
-        received = self.received
-        return f"Message(topic={received.topic!r}, offset={received.offset}, payload={received.payload[:64]!r})"
+        return f"Message(topic={self.topic!r}, offset={self.offset}, payload={self.payload[:64]!r})"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from danube.admin.gateway import SystemRecord
 from danube.admin.grpc_gateway.broker_connection import BrokerConnection
 from danube.client.connection import paths
-from danube.client.consume.fetch import messages_of
+from danube.client.consume.fetch import batch_messages
 from danube.model.calls.stream import Bounds, Fetch, TopicBounds
 from danube.model.limits.broker import ADMIN_SYSTEM_READ_BYTES_MAX
 from danube.model.topic import TopicName
@@ -40,7 +40,7 @@ async def _read(broker: BrokerConnection, wanted: Fetch, count: int) -> Sequence
     try:
         while (raw := await stream.receive()) is not None:
             for batch in decode.fetched(raw):
-                for message in messages_of(batch):
+                for message in batch_messages(batch):
                     records.append(SystemRecord(offset=message.offset, payload=message.payload))
                     held_bytes += len(message.payload)
             while held_bytes > ADMIN_SYSTEM_READ_BYTES_MAX:

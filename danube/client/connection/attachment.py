@@ -80,6 +80,8 @@ class Attachment:
         self._ready: asyncio.Future[Link] | None = None
         self._lost: asyncio.Future[DanubeError | None] | None = None
         self._was_of_use = False
+        self._moved: BrokerAddress | None = None
+        """Where the broker that was lost sent its clients: one look-up less."""
         self.link: Link | None = None
         """The current link, if there is one."""
 
@@ -139,10 +141,11 @@ class Attachment:
         if self.link is link:
             self._was_of_use = True
 
-    def lose(self, link: Link, error: DanubeError | None) -> None:
-        """`link` is lost; an older link than the current one changes nothing."""
+    def lose(self, link: Link, error: DanubeError | None, moved: BrokerAddress | None = None) -> None:
+        """`link` is lost; an older link than the current one changes nothing. `moved` is where the topic is now."""
         if self.link != link or self._lost is None:
             return
+        self._moved = moved
         self.link = None
         self._ready = asyncio.get_running_loop().create_future()
         self._lost.set_result(error)
@@ -176,6 +179,9 @@ class Attachment:
     async def _carry_out(self, instruction: Instruction) -> Event:
         match instruction:
             case session.LookUp(url):
+                moved, self._moved = self._moved, None
+                if moved is not None:
+                    return session.Located(moved)
                 try:
                     return session.Located(await self._connection.locate(self._topic, url))
                 except DanubeError as error:

@@ -84,7 +84,7 @@ class Connection:
     async def open_exchange(self, address: BrokerAddress, path: str) -> ClientStream:
         """A stream with messages both ways with the broker at `address`."""
         channel = await self._channel(address)
-        return channel.stream(path, metadata=self._metadata(address))
+        return channel.stream(path, metadata=[*self._metadata(address), (FOLLOWS_MOVES_KEY, "yes")])
 
     async def locate(self, topic: TopicName, url: str | None = None) -> BrokerAddress:
         """The broker that serves `topic`, according to the one at `url`; the service URL by default.

@@ -3,20 +3,27 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from danube.client.connection.connection import Connection
 from danube.client.connection.retry import Failures, delay_before_retry
 from danube.client.connection.session import final_error
+from danube.client.consume.inbox import Inbox
 from danube.client.consume.pipelines import AckPipeline, MessageQueue
 from danube.client.consume.topic_consumer import ConsumerSettings, TopicConsumer
 from danube.client.message import Message
+from danube.client.metrics import Metrics
 from danube.client.settings import ConsumerOptions
+from danube.model.calls.stream import FetchStart
 from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundError, UnrecoverableError
 from danube.model.limits.broker import CLIENT_CLOSE_TIMEOUT_S, CLIENT_PARTITIONS_INTERVAL_S
+from danube.model.limits.stream import CLIENT_PREFETCH_BYTES_MIN, CLIENT_RECEIVE_MANY_MAX
+from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.runtime.clock import sleep_for
@@ -30,9 +37,13 @@ _log = logging.getLogger(__name__)
 class Consumer:
     """Receives the messages of a subscription. `ConsumerBuilder.build` makes it; `subscribe` or `async with` begins.
 
-    Take messages from the queue that `receive` answers, or with `async for`. A message that was not acknowledged comes
-    again; a reliable topic delivers at least once. When the broker is lost for good, or the topic is deleted, the queue
-    and the loop raise. Partitions that the topic gets later are joined within CLIENT_PARTITIONS_INTERVAL_S.
+    Take messages with `async for`, many at a time with `receive_many`, or from the queue that `receive` answers: one of
+    these ways for one consumer. A message that was not acknowledged comes again; a reliable topic delivers at least
+    once. When the broker is lost for good, or the topic is deleted, all of them raise. Partitions that the topic gets
+    later are joined within CLIENT_PARTITIONS_INTERVAL_S.
+
+    A broker with `danube.stream` sends whole batches ahead, at most `prefetch_bytes` of them, and gets acknowledgements
+    by ranges. With others it is one call for each message; what the methods promise is the same.
     """
 
     def __init__(self, connection: Connection, settings: ConsumerSettings) -> None:
@@ -40,9 +51,13 @@ class Consumer:
         self._settings = settings
         self._scope = TaskScope(f"consumer {settings.name}")
         self._consumers: dict[str, TopicConsumer] = {}
+        self._inbox = Inbox()
+        self._is_reading = False
         self._queue: MessageQueue | None = None
         self._acks = AckPipeline(self._scope)
         self._closed = False
+        self._prefetch_bytes = settings.prefetch_bytes
+        """Of one topic or partition."""
 
     async def subscribe(self) -> None:
         """Join the subscription on the topic or on all its partitions; the first consumer creates it.
@@ -53,6 +68,7 @@ class Consumer:
             return
         base = TopicName.parse(self._settings.topic)
         topics = await self._find_topics(base)
+        self._prefetch_bytes = max(self._settings.prefetch_bytes // max(len(topics), 1), CLIENT_PREFETCH_BYTES_MIN)
         consumers = {str(topic): self._topic_consumer(topic) for topic in topics}
         for consumer in consumers.values():
             consumer.attachment.open()
@@ -75,34 +91,90 @@ class Consumer:
         UnrecoverableError before `subscribe`.
         """
         if self._queue is None:
-            if not self._consumers:
-                raise UnrecoverableError("the consumer is not subscribed yet: call subscribe() first")
+            self._begin()
             self._queue = MessageQueue()
-            for topic, consumer in self._consumers.items():
-                self._scope.spawn(self._read(consumer, self._queue), f"read {topic}")
+            self._inbox.singles_max = 1
+            self._scope.spawn(self._fill(self._queue), "queue")
         return self._queue
+
+    async def receive_many(
+        self, messages_max: int = CLIENT_RECEIVE_MANY_MAX, *, timeout_s: float | None = None
+    ) -> list[Message]:
+        """The next messages, at least one, as many as are there, all of one topic or partition.
+
+        Empty when none came for `timeout_s`. Raises as the queue of `receive`.
+        """
+        self._begin()
+        if found := self._inbox.take(messages_max):
+            return found
+        if timeout_s is None:
+            return await self._inbox.get(messages_max)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._inbox.get(messages_max)
+        except TimeoutError:
+            return []
 
     async def ack(self, message: Message) -> None:
         """Acknowledge `message`; returns once the broker has answered. Raises DanubeError."""
-        await self._consumer_of(message).acknowledge(message)
+        offset = message.offset
+        await self._consumer_of(message).acknowledge([OffsetRange(offset, offset + 1)])
 
     async def ack_later(self, message: Message) -> None:
         """Acknowledge `message` without waiting for the broker.
 
-        Waits only while 256 of these are on their way. `flush_acks` and `close` wait for them; one that fails is
-        logged, and its message comes again.
+        Waits only while 256 of these are on their way, one by one. `flush_acks` and `close` wait for them; one that
+        fails is logged, and its message comes again.
         """
+        offset = message.offset
+        await self._ack_spans(self._consumer_of(message), [OffsetRange(offset, offset + 1)], waits=False)
+
+    async def ack_range(self, first: Message, last: Message, *, waits: bool = True) -> None:
+        """Acknowledge what this consumer took from `first` to `last`, both of one topic or partition, and included.
+
+        Without `waits` it does not wait for the broker, as `ack_later`. Raises DanubeError.
+        """
+        consumer = self._consumer_of(first)
+        if self._consumer_of(last) is not consumer:
+            raise InvalidRequestError("a range is of one topic or partition: acknowledge the others by themselves")
+        await self._ack_spans(consumer, consumer.unanswered(first.offset, last.offset + 1), waits=waits)
+
+    async def ack_up_to(self, message: Message, *, waits: bool = True) -> None:
+        """Acknowledge all that this consumer took of the message's topic or partition, up to the message. As above."""
         consumer = self._consumer_of(message)
-        await self._acks.add(lambda: consumer.acknowledge(message))
+        await self._ack_spans(consumer, consumer.unanswered(0, message.offset + 1), waits=waits)
+
+    async def ack_many(self, messages: Iterable[Message], *, waits: bool = True) -> None:
+        """Acknowledge these messages, of whatever topics. As above."""
+        spans: dict[str, RangeSet] = {}
+        for message in messages:
+            spans.setdefault(message.topic, RangeSet()).add(message.offset, message.offset + 1)
+        for topic, ranges in spans.items():
+            await self._ack_spans(self._consumer_at(topic), list(ranges), waits=waits)
 
     async def flush_acks(self) -> None:
-        """Return once every `ack_later` has its answer. Raises the first DanubeError among them."""
+        """Return once every acknowledgement has its answer. Raises the first DanubeError among them."""
+        for consumer in list(self._consumers.values()):
+            await consumer.flush()
         await self._acks.flush()
 
     async def nack(self, message: Message, delay_ms: int | None = None, reason: str | None = None) -> None:
         """Ask for `message` to be sent again, not before `delay_ms` (milliseconds). Raises DanubeError."""
+        await self.nack_range(message, message, delay_ms, reason)
+
+    async def nack_range(
+        self, first: Message, last: Message, delay_ms: int | None = None, reason: str | None = None
+    ) -> None:
+        """As `nack`, for all that this consumer took from `first` to `last` and did not answer."""
+        consumer = self._consumer_of(first)
+        if self._consumer_of(last) is not consumer:
+            raise InvalidRequestError("a range is of one topic or partition: refuse the others by themselves")
         delay_s = None if delay_ms is None else delay_ms / 1000
-        await self._consumer_of(message).negative_acknowledge(message, delay_s, reason)
+        if first is last:
+            await consumer.negative_acknowledge(OffsetRange(first.offset, first.offset + 1), delay_s, reason)
+            return
+        for span in consumer.unanswered(first.offset, last.offset + 1):
+            await consumer.negative_acknowledge(span, delay_s, reason)
 
     async def close(self) -> None:
         """Leave: acknowledgements on their way get up to 5 s; what is in the queue will come again. Idempotent.
@@ -117,7 +189,8 @@ class Consumer:
         self._closed = True
         with suppress(DanubeError, TimeoutError):
             async with asyncio.timeout(CLIENT_CLOSE_TIMEOUT_S):
-                await self._acks.flush()
+                await self.flush_acks()
+        self._inbox.end(UnrecoverableError("the consumer is closed"))
         if self._queue is not None:
             self._queue.end(UnrecoverableError("the consumer is closed"))
         for consumer in list(self._consumers.values()):
@@ -140,13 +213,53 @@ class Consumer:
     async def __anext__(self) -> Message:
         if self._closed:
             raise StopAsyncIteration
-        queue = await self.receive()
+        if self._queue is not None:
+            return await self._next_of(self._queue)
+        self._begin()
+        if found := self._inbox.take(1):
+            return found[0]
+        try:
+            return (await self._inbox.get(1))[0]
+        except UnrecoverableError:
+            if self._closed:
+                raise StopAsyncIteration from None
+            raise
+
+    async def _next_of(self, queue: MessageQueue) -> Message:
         try:
             return await queue.get()
         except UnrecoverableError:
             if self._closed:
                 raise StopAsyncIteration from None
             raise
+
+    def _begin(self) -> None:
+        """Begin to read, the first time."""
+        if self._is_reading:
+            return
+        if not self._consumers:
+            raise UnrecoverableError("the consumer is not subscribed yet: call subscribe() first")
+        self._is_reading = True
+        for topic, consumer in self._consumers.items():
+            self._scope.spawn(self._read(consumer), f"read {topic}")
+
+    async def _fill(self, queue: MessageQueue) -> None:
+        try:
+            while True:
+                for message in await self._inbox.get(1):
+                    await queue.put(message)
+        except DanubeError as error:
+            queue.end(error)
+
+    async def _ack_spans(self, consumer: TopicConsumer, spans: Sequence[OffsetRange], *, waits: bool) -> None:
+        if waits:
+            await consumer.acknowledge(spans)
+        elif consumer.is_streaming:
+            await consumer.acknowledge(spans, waits=False)
+        else:
+            for span in spans:
+                for offset in range(*span):
+                    await self._acks.add(partial(consumer.acknowledge, [OffsetRange(offset, offset + 1)]))
 
     async def _find_topics(self, topic: TopicName) -> tuple[TopicName, ...]:
         """Ask for the partitions, within the bounds of a first connection."""
@@ -168,11 +281,11 @@ class Consumer:
             await sleep_for(connection.clock, delay)
 
     def _topic_consumer(self, topic: TopicName) -> TopicConsumer:
-        return TopicConsumer(self._connection, topic, self._settings, self._scope)
+        return TopicConsumer(self._connection, topic, self._settings, self._scope, self._prefetch_bytes)
 
     async def _follow_partitions(self, base: TopicName) -> None:
         """Join partitions that were not there before: the first time at once, for those made while subscribing."""
-        while self._queue is None or not self._queue.ended:
+        while not self._inbox.ended:
             for topic in await self._new_partitions(base):
                 await self._join(self._topic_consumer(topic), topic)
             await sleep_for(self._connection.clock, CLIENT_PARTITIONS_INTERVAL_S)
@@ -194,23 +307,26 @@ class Consumer:
             _log.warning("new partition %s cannot be joined, trying again later: %s", topic, error)
             return
         self._consumers[str(topic)] = consumer
-        if self._queue is not None:
-            self._scope.spawn(self._read(consumer, self._queue), f"read {topic}")
+        if self._is_reading:
+            self._scope.spawn(self._read(consumer), f"read {topic}")
 
-    async def _read(self, consumer: TopicConsumer, queue: MessageQueue) -> None:
+    async def _read(self, consumer: TopicConsumer) -> None:
         try:
-            await consumer.read_into(queue)
+            await consumer.read_into(self._inbox)
         except DanubeError as error:
-            queue.end(error)
+            self._inbox.end(error)
 
     def _consumer_of(self, message: Message) -> TopicConsumer:
+        return self._consumer_at(message.topic)
+
+    def _consumer_at(self, topic: str) -> TopicConsumer:
         if self._closed:
             raise UnrecoverableError("the consumer is closed: the message will come again")
-        consumer = self._consumers.get(message.received.topic)
+        consumer = self._consumers.get(topic)
         if consumer is None:
             raise InvalidRequestError(
-                f"the message is of topic {message.received.topic}, which this consumer does not read: acknowledge it "
-                "with the consumer that received it"
+                f"the message is of topic {topic}, which this consumer does not read: acknowledge it with the consumer"
+                " that received it"
             )
         return consumer
 
@@ -245,6 +361,32 @@ class ConsumerBuilder(ConsumerSettings):
     def with_options(self, options: ConsumerOptions) -> Self:
         """Set the bounds of retries."""
         self.options = options
+        return self
+
+    def with_start(self, start: FetchStart) -> Self:
+        """Set where a subscription begins that this consumer creates: an offset, a time, or an end of the topic.
+
+        Without it that is the end. An existing subscription goes on where it is. Needs a broker with `danube.stream`.
+        """
+        self.start = start
+        return self
+
+    def with_prefetch_bytes(self, size: int) -> Self:
+        """Set how much a broker may send ahead of the application, in bytes of batches, all partitions together.
+
+        What waits here for longer than the acknowledgement timeout is sent again, so a slow application sets less.
+        """
+        self.prefetch_bytes = size
+        return self
+
+    def with_streams(self, enabled: bool) -> Self:  # noqa: FBT001 - as the other builders of this client
+        """Set whether batches are streamed where the broker can. True, unless you say otherwise."""
+        self.streams = enabled
+        return self
+
+    def with_metrics(self, metrics: Metrics) -> Self:
+        """Have these hooks called."""
+        self.metrics = metrics
         return self
 
     def with_key_filter(self, pattern: str) -> Self:

@@ -1,6 +1,6 @@
 """Reads of stored messages by offset: a stream of batches that is opened again where it broke, and the bounds."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -10,7 +10,6 @@ from danube.client.connection.retry import Failures, delay_before_retry
 from danube.client.connection.session import naming_redirect
 from danube.client.message import Message
 from danube.client.settings import ConsumerOptions
-from danube.model.calls.client import ReceivedMessage
 from danube.model.calls.stream import Bounds, Fetch, FetchedBatch, TopicBounds
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
@@ -24,8 +23,8 @@ async def fetch_messages(connection: Connection, wanted: Fetch) -> AsyncGenerato
     async with aclosing(fetch_batches(connection, wanted)) as answers:
         async for batches in answers:
             for batch in batches:
-                for received in messages_of(batch):
-                    yield Message(received)
+                for message in batch_messages(batch):
+                    yield message
 
 
 async def fetch_batches(
@@ -70,12 +69,14 @@ async def _answers(connection: Connection, wanted: Fetch) -> AsyncGenerator[list
             stream.cancel()
 
 
-def messages_of(batch: FetchedBatch) -> Iterator[ReceivedMessage]:
-    """The records of a batch that were asked for. Raises InvalidBatchError when it was damaged on its way."""
+def batch_messages(batch: FetchedBatch) -> list[Message]:
+    """The messages of a batch that were asked for. Raises InvalidBatchError when it was damaged on its way."""
     check(batch.body)
     view = RecordView(batch.body)
-    records = enumerate(view.slice(batch.first, batch.end), batch.base_offset + batch.first)
+    records = view.slice(batch.first, batch.end)
+    first = batch.base_offset + batch.first
     if view.header.kind is RecordKind.PAYLOADS:
-        shared = decode.received_message(view.shared)
-        return (shared._replace(offset=offset, payload=payload) for offset, payload in records)
-    return (decode.received_message(record)._replace(offset=offset) for offset, record in records)
+        return Message.of_batch(decode.received_message(view.shared), first, records)
+    return [
+        Message(decode.received_message(record)._replace(offset=offset)) for offset, record in enumerate(records, first)
+    ]

@@ -29,11 +29,6 @@ class MessageQueue(asyncio.Queue[Message]):
         self._error = error
         self._wake_a_getter()
 
-    @property
-    def ended(self) -> bool:
-        """Tell whether no message follows."""
-        return self._error is not None
-
     async def get(self) -> Message:
         """The next message, waiting for it. Raises the error with which the consumer ended."""
         self._raise_if_over()

@@ -1,6 +1,7 @@
 """A consumer of one concrete topic: a plain topic or one partition."""
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from danube.client.connection import paths
@@ -8,8 +9,10 @@ from danube.client.connection.address import BrokerAddress
 from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
 from danube.client.connection.session import Link
-from danube.client.consume.pipelines import MessageQueue
+from danube.client.consume.consume_stream import ConsumeStream
+from danube.client.consume.inbox import Inbox
 from danube.client.message import Message
+from danube.client.metrics import NO_METRICS, Metrics
 from danube.client.settings import ConsumerOptions
 from danube.model.calls.client import (
     Acknowledge,
@@ -18,8 +21,18 @@ from danube.model.calls.client import (
     Receive,
     Subscribe,
 )
-from danube.model.errors import AlreadyExistsError, DanubeError, UnrecoverableError
+from danube.model.calls.consume import NackedRange
+from danube.model.calls.stream import FetchFrom, FetchStart
+from danube.model.errors import (
+    AlreadyExistsError,
+    DanubeError,
+    PreconditionFailedError,
+    UnrecoverableError,
+    UnsupportedError,
+)
 from danube.model.limits.broker import CLIENT_CLOSE_GRACE_S
+from danube.model.limits.stream import CLIENT_PREFETCH_BYTES
+from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.carrier import ClientStream
@@ -38,57 +51,113 @@ class ConsumerSettings:
     subscription_type: SubscriptionType = SubscriptionType.SHARED
     key_filters: tuple[str, ...] = ()
     options: ConsumerOptions = field(default_factory=ConsumerOptions)
+    start: FetchStart = FetchFrom.LATEST
+    prefetch_bytes: int = CLIENT_PREFETCH_BYTES
+    streams: bool = True
+    metrics: Metrics = NO_METRICS
 
 
 class TopicConsumer:
-    """Reads one topic into a queue; keeps itself attached until it is closed.
+    """Reads one topic into an inbox; keeps itself attached until it is closed.
 
     When its stream ends it looks the topic up, subscribes and opens another one. Pauses grow while attempts fail.
+    Where the broker streams batches they come whole and are answered by ranges; elsewhere by one call a message.
     """
 
-    def __init__(self, connection: Connection, topic: TopicName, settings: ConsumerSettings, scope: TaskScope) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topic: TopicName,
+        settings: ConsumerSettings,
+        scope: TaskScope,
+        prefetch_bytes: int,
+    ) -> None:
         self._connection = connection
         self._topic = topic
         self._settings = settings
         self._request_ids = itertools.count(1)
         self._stream: ClientStream | None = None
         self._reading: Link | None = None
-        """The link of its stream."""
+        """The link of its stream of single messages."""
+        self._batches = ConsumeStream(connection, scope, prefetch_bytes)
+        self._has_streamed = False
+        self._unanswered = RangeSet()
+        """Offsets that the application has and has not answered."""
+        self._has_begun = settings.start is FetchFrom.LATEST
+        """False until the subscription exists at the position that was asked for."""
         self.attachment = Attachment(
             connection, ClientKind.CONSUMER, topic, member=self, options=settings.options, scope=scope
         )
 
-    async def read_into(self, queue: MessageQueue) -> None:
-        """Put messages into `queue`, in the order of the stream, until cancelled. Raises DanubeError at the end."""
-        while True:
-            link = await self.attachment.ready()
-            self.attachment.lose(link, await self._read(link, queue))
+    async def read_into(self, inbox: Inbox) -> None:
+        """Put messages into `inbox`, in the order of the stream, until cancelled. Raises DanubeError at the end."""
+        try:
+            while True:
+                link = await self.attachment.ready()
+                error = await self._read(link, inbox)
+                self.attachment.lose(link, error, self._batches.moved)
+        except DanubeError as error:
+            self._batches.end(error)
+            raise
 
-    async def acknowledge(self, message: Message) -> None:
-        """Return once the broker has acknowledged `message`. Raises DanubeError."""
-        received = message.received
-        call = Acknowledge(received.request_id, self._topic, self._settings.subscription, received.offset)
-        await self._call(paths.ACKNOWLEDGE, encode.acknowledge(call))
+    def taken(self, messages: Sequence[Message], size: int) -> None:
+        """As `Source.taken`."""
+        self._unanswered.add(messages[0].offset, messages[-1].offset + 1)
+        self._settings.metrics.received(str(self._topic), messages)
+        if size:
+            self._batches.taken(size)
 
-    async def negative_acknowledge(self, message: Message, delay_s: float | None, reason: str | None) -> None:
-        """Return once the broker will send `message` again. Raises DanubeError."""
-        call = NegativeAcknowledge(
-            request_id=message.received.request_id,
-            topic=self._topic,
-            subscription=self._settings.subscription,
-            offset=message.received.offset,
-            delay_s=delay_s,
-            reason=reason,
-        )
-        await self._call(paths.NEGATIVE_ACKNOWLEDGE, encode.negative_acknowledge(call))
+    def unanswered(self, start: int, end: int) -> list[OffsetRange]:
+        """The parts of a range that the application has and has not answered."""
+        return self._unanswered.overlap(start, end)
+
+    async def acknowledge(self, spans: Sequence[OffsetRange], *, waits: bool = True) -> None:
+        """Acknowledge ranges; returns once the broker has that, if it `waits`. Raises DanubeError."""
+        for span in spans:
+            self._unanswered.remove(*span)
+        self._settings.metrics.acknowledged(str(self._topic), sum(end - start for start, end in spans))
+        if self.is_streaming:
+            sequence = self._batches.acknowledge(spans)
+            if not waits or await self._batches.confirmed(sequence):
+                return
+        for offset in _offsets(spans):
+            call = Acknowledge(next(self._request_ids), self._topic, self._settings.subscription, offset)
+            await self._call(paths.ACKNOWLEDGE, encode.acknowledge(call))
+
+    async def negative_acknowledge(self, span: OffsetRange, delay_s: float | None, reason: str | None) -> None:
+        """Return once the broker will send these again. Raises DanubeError."""
+        self._unanswered.remove(*span)
+        self._settings.metrics.nacked(str(self._topic), span.end - span.start)
+        if self.is_streaming:
+            sequence = self._batches.nack(NackedRange(*span, delay_s, reason or ""))
+            if await self._batches.confirmed(sequence):
+                return
+        for offset in range(*span):
+            call = NegativeAcknowledge(
+                request_id=next(self._request_ids),
+                topic=self._topic,
+                subscription=self._settings.subscription,
+                offset=offset,
+                delay_s=delay_s,
+                reason=reason,
+            )
+            await self._call(paths.NEGATIVE_ACKNOWLEDGE, encode.negative_acknowledge(call))
+
+    async def flush(self) -> None:
+        """Return once the broker has all answers so far. Raises DanubeError."""
+        if self.is_streaming:
+            await self._batches.confirmed(self._batches.last_sequence)
 
     async def close(self, *, in_order: bool = True) -> bool:
         """Stop; acknowledgements under way fail. `in_order` has the broker count nothing received as failed.
 
         Answers whether the next consumer may try the same: not where the broker is unreachable, or has no such call.
         """
+        if in_order and self._batches.is_open:
+            await self._batches.close()
         link = self._reading if in_order else None
         await self.attachment.close()
+        self._batches.end(UnrecoverableError("the consumer is closed: the message will come again"))
         if link is None:
             return in_order
         request, call = client_messages.CLOSE_CONSUMER.encode(link.member_id), self._connection.call
@@ -98,11 +167,30 @@ class TopicConsumer:
             return False
         return True
 
+    @property
+    def is_streaming(self) -> bool:
+        """Tell whether answers go by ranges."""
+        return self._has_streamed and not self._batches.is_unsupported
+
     async def _call(self, path: str, request: bytes) -> None:
         await self.attachment.call(lambda link: self._connection.call(link.address, path, request))
 
-    async def _read(self, link: Link, queue: MessageQueue) -> DanubeError | None:
+    async def _read(self, link: Link, inbox: Inbox) -> DanubeError | None:
         """Read one stream; answers the error with which it ended, None for a good end."""
+        if self._settings.streams:
+            try:
+                await self._batches.open(link.address, self._subscribe())
+            except (UnsupportedError, PreconditionFailedError):
+                self._batches.give_up()
+            except DanubeError as error:
+                return error
+            else:
+                self._has_streamed = True
+                self.attachment.mark_used(link)
+                return await self._batches.read(self, inbox)
+        return await self._read_messages(link, inbox)
+
+    async def _read_messages(self, link: Link, inbox: Inbox) -> DanubeError | None:
         request = client_messages.RECEIVE.encode(
             Receive(request_id=next(self._request_ids), consumer_id=link.member_id)
         )
@@ -115,7 +203,7 @@ class TopicConsumer:
             while (data := await stream.receive()) is not None:
                 message = Message(decode.received_message(data))
                 self.attachment.mark_used(link)
-                await queue.put(message)
+                await inbox.add_single(self, message)
             return None
         except DanubeError as error:
             return error
@@ -125,15 +213,12 @@ class TopicConsumer:
 
     async def attach(self, address: BrokerAddress, *, may_create: bool) -> int:  # noqa: ARG002 - it never does
         """As `Member.attach`."""
-        call = Subscribe(
-            request_id=next(self._request_ids),
-            topic=self._topic,
-            consumer_name=self._settings.name,
-            subscription=self._settings.subscription,
-            type=self._settings.subscription_type,
-            key_filters=self._settings.key_filters,
-        )
+        call = self._subscribe()
         try:
+            if not self._has_begun:
+                consumer_id = await self._batches.open(address, call, self._settings.start, reads=False)
+                self._has_begun = True
+                return consumer_id
             answer = await self._connection.call(address, paths.SUBSCRIBE, client_messages.SUBSCRIBE.encode(call))
         except AlreadyExistsError as error:
             raise UnrecoverableError(f"the consumer cannot subscribe: {error}") from error
@@ -142,5 +227,20 @@ class TopicConsumer:
     async def leave(self) -> None:
         """As `Member.leave`: the broker ends the stream soon after CLOSE, so nothing on its way is lost."""
         await sleep_for(self._connection.clock, CLIENT_CLOSE_GRACE_S)
+        self._batches.cancel()
         if self._stream is not None:
             self._stream.cancel()
+
+    def _subscribe(self) -> Subscribe:
+        return Subscribe(
+            request_id=next(self._request_ids),
+            topic=self._topic,
+            consumer_name=self._settings.name,
+            subscription=self._settings.subscription,
+            type=self._settings.subscription_type,
+            key_filters=self._settings.key_filters,
+        )
+
+
+def _offsets(spans: Iterable[OffsetRange]) -> Iterable[int]:
+    return (offset for span in spans for offset in range(*span))

@@ -1,0 +1,113 @@
+"""Answers of a streaming consumer on their way to its broker: gathered while an update is under way. Pure.
+
+Each update with acknowledgements is numbered, and kept until the broker confirms it. What a broken stream left
+unconfirmed goes along with the next one: the broker counts it where it still knows that the consumer saw the messages.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from danube.model.calls.consume import ConsumeUpdate, NackedRange
+from danube.model.limits.stream import CLIENT_UNANSWERED_RANGES_MAX, CONSUME_RANGES_MAX
+from danube.model.ranges import OffsetRange, RangeSet
+
+
+@dataclass(slots=True)
+class _Sent:
+    sequence: int
+    acknowledged: tuple[OffsetRange, ...] = ()
+
+
+@dataclass(slots=True)
+class Answers:
+    """Credit, acknowledgements and nacks of one topic."""
+
+    generation: int = 0
+    answers_seen: int = 0
+    confirmed: int = 0
+    """The last update that the broker has."""
+    _credit_bytes: int = 0
+    _acknowledged: RangeSet = field(default_factory=RangeSet)
+    _nacked: deque[NackedRange] = field(default_factory=deque)
+    _sent: deque[_Sent] = field(default_factory=deque)
+    _sequence: int = 0
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the update that brings the last answer so far, at most; 0 when there never was one."""
+        waiting = max(len(self._acknowledged), len(self._nacked))
+        return self._sequence + -(-waiting // CONSUME_RANGES_MAX)
+
+    def is_settled(self, sequence: int) -> bool:
+        """Tell whether the broker has all answers up to this update, or there are none that it has not."""
+        return self.confirmed >= sequence or not (self._sent or self.has_answers())
+
+    @property
+    def credit_bytes(self) -> int:
+        """Credit that is not given yet."""
+        return self._credit_bytes
+
+    def has_answers(self) -> bool:
+        """Tell whether any answer waits."""
+        return bool(self._acknowledged) or bool(self._nacked)
+
+    def give_credit(self, size: int) -> None:
+        """The broker may send so many bytes more."""
+        self._credit_bytes += size
+
+    def acknowledge(self, start: int, end: int) -> None:
+        """Acknowledge a range."""
+        self._acknowledged.add(start, end)
+        if len(self._acknowledged) > CLIENT_UNANSWERED_RANGES_MAX:  # no broker for very long: these come again
+            self._acknowledged.remove(*next(iter(self._acknowledged)))
+
+    def nack(self, nacked: NackedRange) -> None:
+        """Refuse a range."""
+        self._nacked.append(nacked)
+        if len(self._nacked) > CLIENT_UNANSWERED_RANGES_MAX:
+            self._nacked.popleft()
+
+    def saw(self, generation: int) -> None:
+        """A response with batches arrived; after a seek, earlier answers are void."""
+        self.answers_seen += 1
+        if generation != self.generation:
+            self.generation = generation
+            self._acknowledged = RangeSet()
+            self._nacked.clear()
+
+    def confirm(self, sequence: int) -> None:
+        """The broker has all updates up to this one."""
+        self.confirmed = max(self.confirmed, sequence)
+        while self._sent and self._sent[0].sequence <= sequence:
+            self._sent.popleft()
+
+    def reopened(self) -> None:
+        """Another stream: what the former left unconfirmed is sent again; nacks are not, the messages come anyway."""
+        self.answers_seen = self._credit_bytes = 0
+        self._nacked.clear()
+        for sent in self._sent:
+            for span in sent.acknowledged:
+                self.acknowledge(*span)
+        self._sent.clear()
+
+    def update(self, *, close: bool = False) -> ConsumeUpdate:
+        """The next update, with what a single one may have."""
+        acknowledged = self._acknowledged.lowest(CONSUME_RANGES_MAX)
+        for span in acknowledged:
+            self._acknowledged.remove(*span)
+        nacked = tuple(self._nacked.popleft() for _ in range(min(len(self._nacked), CONSUME_RANGES_MAX)))
+        credit_bytes, self._credit_bytes = self._credit_bytes, 0
+        sequence = 0
+        if acknowledged or nacked or close:
+            self._sequence += 1
+            sequence = self._sequence
+            self._sent.append(_Sent(sequence, acknowledged))
+        return ConsumeUpdate(
+            credit_bytes=credit_bytes,
+            generation=self.generation,
+            acknowledged=acknowledged,
+            nacked=nacked,
+            sequence=sequence,
+            close=close,
+            answers_seen=self.answers_seen,
+        )

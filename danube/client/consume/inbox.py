@@ -1,0 +1,106 @@
+"""Inbox: what a consumer has received and its application has not taken, from all its topics, in order of arrival.
+
+Pieces are whole batches where the broker streams, single messages elsewhere. Streams bound it by the credit that they
+give; single messages wait for room.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from danube.client.message import Message
+from danube.model.errors import DanubeError
+from danube.model.limits.broker import CLIENT_RECEIVE_MESSAGES_MAX
+from danube.runtime.tasks import Wakeup
+
+
+class Source(Protocol):
+    """Where messages come from: the consumer of one topic."""
+
+    def taken(self, messages: Sequence[Message], size: int) -> None:
+        """The application has these, consecutive ones of one batch; `size` bytes of credit are free, once a batch."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    source: Source
+    messages: Sequence[Message]
+    size: int
+    at: int = 0
+    """Messages of it that were taken."""
+
+
+class Inbox:
+    """Messages between the streams of a consumer and its application."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[_Piece] = deque()
+        self._singles = 0
+        self._changed = Wakeup()
+        self._error: DanubeError | None = None
+        self.singles_max = CLIENT_RECEIVE_MESSAGES_MAX
+        """Single messages that it holds at most."""
+        self.messages = 0
+        """Messages in it."""
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether no message follows."""
+        return self._error is not None
+
+    def end(self, error: DanubeError) -> None:
+        """Raise `error` once it is empty. Only the first call counts."""
+        self._error = self._error or error
+        self._changed.notify()
+
+    def add(self, source: Source, messages: Sequence[Message], size: int) -> None:
+        """Add a batch."""
+        self._pieces.append(_Piece(source, messages, size))
+        self.messages += len(messages)
+        self._changed.notify()
+
+    async def add_single(self, source: Source, message: Message) -> None:
+        """Add a message that came alone, when there is room."""
+        while self._singles >= self.singles_max and self._error is None:
+            await self._changed.wait()
+        self._singles += 1
+        self.add(source, (message,), 0)
+
+    def discard(self, source: Source) -> None:
+        """Drop what one topic has here: its broker sends it again."""
+        self._pieces = deque(piece for piece in self._pieces if piece.source is not source)
+        self.messages = sum(len(piece.messages) - piece.at for piece in self._pieces)
+        self._singles = sum(not piece.size for piece in self._pieces)
+        self._changed.notify()
+
+    def take(self, most: int) -> list[Message]:
+        """The next messages, at most so many, all of one topic. Empty when there is none now."""
+        found: list[Message] = []
+        pieces = self._pieces
+        source = pieces[0].source if pieces else None
+        while pieces and len(found) < most and pieces[0].source is source:
+            found += self._take_from(pieces[0], most - len(found))
+        return found
+
+    async def get(self, most: int) -> list[Message]:
+        """The next messages, at least one, waiting for it. Raises the error with which the consumer ended."""
+        while not (found := self.take(most)):
+            if self._error is not None:
+                raise self._error
+            await self._changed.wait()
+        return found
+
+    def _take_from(self, piece: _Piece, most: int) -> Sequence[Message]:
+        start, end = piece.at, min(piece.at + most, len(piece.messages))
+        taken = piece.messages if end - start == len(piece.messages) else piece.messages[start:end]
+        piece.at = end
+        self.messages -= end - start
+        is_over = end == len(piece.messages)
+        if is_over:
+            self._pieces.popleft()
+            if not piece.size:
+                self._singles -= 1
+                self._changed.notify()
+        piece.source.taken(taken, piece.size if is_over else 0)
+        return taken
