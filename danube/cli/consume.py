@@ -1,6 +1,5 @@
 """`danube consume`: write the messages of a subscription to standard output, and acknowledge what was written."""
 
-import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -106,9 +105,8 @@ class ConsumeSession:
         if self._request.count == 0:
             self._report(f"subscription {self._request.subscription} is there on {self._request.topic}")
             return
-        queue = await self._consumer.receive()
         try:
-            while (batch := await self._next_batch(queue)) is not None:
+            while batch := await self._next_batch():
                 await self._sink.put(batch, b"".join(self._render(message.received) for message in batch))
                 await self._settle()
         finally:
@@ -116,30 +114,24 @@ class ConsumeSession:
             self._report(f"received {count_text(self.count, 'message')} from {self._request.topic}")
         await self._consumer.flush_acks()
 
-    async def _next_batch(self, queue: asyncio.Queue[Message]) -> list[Message] | None:
-        """The received messages, at least one; None when it is time to stop."""
+    async def _next_batch(self) -> list[Message]:
+        """The received messages; none when it is time to stop."""
         room = CLI_WRITE_MESSAGES_MAX
         if self._request.count is not None:
             room = min(room, self._request.count - self.count)
         if room <= 0:
-            return None
-        try:
-            async with asyncio.timeout(self._request.idle_timeout_s):
-                batch = [await queue.get()]
-        except TimeoutError:
-            return None
-        while len(batch) < room and not queue.empty():
-            batch.append(queue.get_nowait())
-        return batch
+            return []
+        return await self._consumer.receive_many(room, timeout_s=self._request.idle_timeout_s)
 
     async def _settle(self) -> None:
         """Count and acknowledge what the sink has written."""
-        written = self._sink.written
-        while written:
-            if self._request.acknowledge:
-                await self._consumer.ack_later(written[0])
-            written.popleft()
-            self.count += 1
+        written = tuple(self._sink.written)
+        if not written:
+            return
+        if self._request.acknowledge:
+            await self._consumer.ack_many(written, waits=False)
+        self._sink.written.clear()
+        self.count += len(written)
 
     def _report(self, text: str) -> None:
         if not self._request.quiet:
