@@ -16,7 +16,7 @@ from danube.runtime.tasks import Wakeup
 
 
 class Source(Protocol):
-    """Where messages come from: the consumer of one topic."""
+    """Origin of messages: the consumer of one topic."""
 
     def taken(self, messages: Sequence[Message], size: int) -> None:
         """The application has these, consecutive ones of one batch; `size` bytes of credit are free, once a batch."""
