@@ -71,7 +71,7 @@ from danube.metadata.records.storage import owner_of
 from danube.model.errors import DataFolderError
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.rpc.carrier import Carrier, CarrierOptions, Service
-from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.engines import server_carrier
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
 from danube.runtime.tasks import TaskScope
@@ -105,9 +105,8 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     storage = await _open_storage(given, metadata, how_stored)
     running.push_async_callback(given.tasks.close)
     owner = TopicOwner(storage, metadata.stored, given.folder.broker_id, is_alone=metadata.cluster is None)
-    carrier = environment.carrier or GrpcCarrier(
-        given.clock, CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
-    )
+    options = CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
+    carrier = environment.carrier or server_carrier(settings.rpc_engine, given.clock, options)
     context, balance = await _open_topics(given, metadata, storage, owner, carrier=carrier)
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name

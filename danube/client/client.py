@@ -20,7 +20,7 @@ from danube.model.errors import SettingsError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier
-from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
+from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.paths import expanded
 from danube.runtime.rng import Rng, SystemRng
@@ -158,16 +158,15 @@ class DanubeClientBuilder:
         urls = [url.strip() for url in self._url.split(",")]
         for url in urls:
             host_and_port(url)
-        carrier = self._carrier or self._grpc_carrier()
+        carrier = self._carrier or self._default_carrier()
         return DanubeClient(Connection(urls, carrier, self._clock, self._rng, self._token))
 
-    def _grpc_carrier(self) -> Carrier:
+    def _default_carrier(self) -> Carrier:
         secure = self._tls is not None or self._token is not None or self._url.startswith("https://")
         if not secure:
-            return GrpcCarrier(self._clock)
+            return client_carrier(self._clock)
         tls = self._tls or TlsMaterial()
-        credentials = channel_credentials(ca=tls.ca, certificate=tls.certificate, key=tls.key)
-        return GrpcCarrier(self._clock, channel_credentials=credentials)
+        return client_carrier(self._clock, ClientTls(ca=tls.ca, certificate=tls.certificate, key=tls.key))
 
 
 def _content(path: str) -> bytes:

@@ -17,7 +17,7 @@ from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, TopicNotFoundError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
-from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
+from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from spark_analytics.source.planning import OffsetRange, TopicState
@@ -146,8 +146,7 @@ async def connect(endpoint: Endpoint) -> DanubeClient:
     if token is not None:
         builder = builder.with_token(token)  # over TLS only, whatever the URL says
     if endpoint.ca_pem is not None:
-        credentials = channel_credentials(ca=endpoint.ca_pem, certificate=None, key=None)
-        builder = builder.with_carrier(GrpcCarrier(SystemClock(), channel_credentials=credentials))
+        builder = builder.with_carrier(client_carrier(SystemClock(), ClientTls(ca=endpoint.ca_pem)))
     return await builder.build()
 
 

@@ -14,8 +14,8 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
 from danube.rpc.address import is_loopback, join_address
-from danube.rpc.carrier import Channel, ClientStream
-from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
+from danube.rpc.carrier import Carrier, Channel, ClientStream
+from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.wire.codec import Codec
@@ -82,7 +82,7 @@ class BrokerConnection:
 class ConnectionPool:
     """The connections of one target: to the broker behind its endpoint, and to others that it names."""
 
-    def __init__(self, target: Target, carrier: GrpcCarrier) -> None:
+    def __init__(self, target: Target, carrier: Carrier) -> None:
         self._target = target
         self._carrier = carrier
         self._pool: dict[str, BrokerConnection] = {}
@@ -123,14 +123,14 @@ def check_token_is_safe(target: Target, url: str) -> None:
     )
 
 
-async def carrier_for(target: Target, clock: Clock, runner: BlockingRunner) -> GrpcCarrier:
+async def carrier_for(target: Target, clock: Clock, runner: BlockingRunner) -> Carrier:
     """A carrier with the target's TLS. Raises SettingsError."""
     if not target.tls:
-        return GrpcCarrier(clock)
+        return client_carrier(clock)
     files = (target.ca_file, target.cert_file, target.key_file)
     ca, certificate, key = await runner.run(lambda: [_pem(path) for path in files])
-    credentials = channel_credentials(ca=ca, certificate=certificate, key=key)
-    return GrpcCarrier(clock, channel_credentials=credentials, tls_name=target.tls_domain)
+    tls = ClientTls(ca=ca, certificate=certificate, key=key, name=target.tls_domain)
+    return await runner.run(lambda: client_carrier(clock, tls))
 
 
 def _pem(path: Path | None) -> bytes | None:

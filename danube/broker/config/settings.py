@@ -32,6 +32,7 @@ from danube.model.limits.moves import (
 from danube.model.ownership import StorageMode
 from danube.model.plans.durability import Durability
 from danube.model.topic import check_name_part
+from danube.rpc.engines import DEFAULT_ENGINE, RpcEngine
 from danube.runtime.log import LogFormat
 from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
 
@@ -278,6 +279,9 @@ class BrokerSettings(BaseModel):
         ge=limits.STREAM_MEMORY_BYTES_MIN,
         le=1 << 40,
         description="Bytes in memory of messages that clients' streams were not sent yet; they share it fairly.",
+    )
+    rpc_engine: RpcEngine = Field(
+        DEFAULT_ENGINE, description="Carrier of calls: http2, which is Danube's own, or grpc, the library grpcio."
     )
     telemetry_interval_s: TelemetryInterval = Field(
         limits.TELEMETRY_INTERVAL_S,

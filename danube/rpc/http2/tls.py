@@ -1,5 +1,6 @@
 """TLS of the engine: contexts that speak HTTP/2, from PEM bytes or files."""
 
+import mmap
 import os
 import ssl
 from collections.abc import Iterable
@@ -37,9 +38,12 @@ def server_context(certificate: bytes, key: bytes, *, client_ca: bytes | None = 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes | None) -> None:
     """Give a context a certificate and its key. Python reads them from files only: this one is in memory."""
+    chain = certificate + b"\n" + (key or b"")
     file = os.memfd_create("certificate")
     try:
-        os.write(file, certificate + b"\n" + (key or b""))
+        os.posix_fallocate(file, 0, len(chain))
+        with mmap.mmap(file, len(chain)) as memory:
+            memory[:] = chain
         context.load_cert_chain(f"/proc/self/fd/{file}")
     finally:
         os.close(file)
