@@ -52,6 +52,8 @@ HTTP2_TICK_S = 2.0
 """Time between two looks at each connection: silence, late pings, answers that are not taken."""
 HTTP2_WRITE_BUFFER_BYTES = 256 * KIB
 """Bytes that a connection hands to the system ahead; streams wait beyond it."""
+HTTP2_TURN_BYTES = 256 * KIB
+"""Bytes that one stream sends in one turn of the event loop; then others have theirs."""
 HTTP2_BLOCKED_REPLIES_BYTES_MAX = 32 * MIB
 """Answers to calls of one connection for which its peer gives no credit; with more, further calls are refused."""
 HTTP2_BLOCKED_REPLY_S = 60.0

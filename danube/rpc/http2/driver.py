@@ -127,7 +127,7 @@ class ConnectionDriver(asyncio.Protocol):
         """Look at the peer: it is pinged after a silence, and given up after another one."""
         if not self.connection.has_preface and now_s - self.made_s >= limits.HTTP2_PREFACE_TIMEOUT_S:
             self.abort()
-        elif self._pinged_s is not None and self.heard_s <= self._pinged_s:
+        elif self._pinged_s is not None and self.heard_s < self._pinged_s:
             if now_s - self._pinged_s >= broker_limits.RPC_KEEPALIVE_TIMEOUT_S:
                 self.abort()
         elif now_s - self.heard_s >= broker_limits.RPC_KEEPALIVE_S and self.connection.has_preface:

@@ -4,6 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from danube.model.errors import DanubeError, DeadlineExceededError, InvalidRequestError
+from danube.model.limits.http2 import HTTP2_TURN_BYTES
 from danube.rpc.answer import status_for
 from danube.rpc.carrier import StreamFactory, StreamHandler
 from danube.rpc.http2.protocol.heads import RequestHead
@@ -153,11 +154,16 @@ class Http2ServerStream(AnsweringStream):
         connection, stream, outbox = self._connection, self.stream, self._outbox
         if self._open_wanted or len(outbox):
             self._open_now()
+        turn_bytes = 0
         while len(outbox) and stream.pending is None and self._failure is None:
             if connection.writes_paused:
                 connection.hold(self)
                 return
+            if turn_bytes >= HTTP2_TURN_BYTES:
+                connection.mark(self)
+                return
             message = outbox.head
+            turn_bytes += len(message) + PREFIX_BYTES
             if not connection.connection.sender.message(stream, message):
                 return
             if self._writes_apart:
