@@ -259,6 +259,8 @@ class Connection(Generic[H]):
         problem = None
         if stream_id == 0 or stream_id % 2 == 0:
             raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "headers on a stream that no client opens")
+        if len(payload) > frames.FRAME_BYTES_DEFAULT:  # than any peer that respects MAX_HEADER_LIST_SIZE has to send
+            raise ProtocolError(ErrorCode.FRAME_SIZE_ERROR, "a header frame is larger than this end takes")
         payload = frames.unpadded(flags, payload)
         if flags & frames.WITH_PRIORITY:
             if len(payload) < 5:

@@ -100,16 +100,15 @@ def frame_header(size: int, kind: int, flags: int, stream_id: int) -> bytes:
     return _FRAME.pack(size >> 8, size & 0xFF, kind, flags, stream_id)
 
 
-def header_frames(stream_id: int, block: bytes, *, ended: bool, frame_bytes_max: int) -> bytes:
-    """HEADERS, and CONTINUATION frames where the block does not fit."""
-    flags = END_STREAM if ended else 0
-    if len(block) <= frame_bytes_max:
+def header_frames(stream_id: int, block: bytes, *, ended: bool) -> bytes:
+    """HEADERS, and CONTINUATION frames where the block does not fit into the least that every peer takes."""
+    size, flags = FRAME_BYTES_DEFAULT, END_STREAM if ended else 0
+    if len(block) <= size:
         return frame(HEADERS, flags | END_HEADERS, stream_id, block)
-    parts = [frame(HEADERS, flags, stream_id, block[:frame_bytes_max])]
-    for start in range(frame_bytes_max, len(block), frame_bytes_max):
-        part = block[start : start + frame_bytes_max]
-        last = start + frame_bytes_max >= len(block)
-        parts.append(frame(CONTINUATION, END_HEADERS if last else 0, stream_id, part))
+    parts = [frame(HEADERS, flags, stream_id, block[:size])]
+    for start in range(size, len(block), size):
+        last = start + size >= len(block)
+        parts.append(frame(CONTINUATION, END_HEADERS if last else 0, stream_id, block[start : start + size]))
     return b"".join(parts)
 
 

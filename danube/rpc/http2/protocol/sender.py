@@ -28,7 +28,7 @@ class Sender:
 
     def headers(self, stream: Stream, block: bytes, *, ended: bool = False) -> None:
         """Send headers, or trailers with `ended`."""
-        self.output.append(frames.header_frames(stream.id, block, ended=ended, frame_bytes_max=self.frame_bytes_max))
+        self.output.append(frames.header_frames(stream.id, block, ended=ended))
         if ended:
             stream.local_closed = True
 

@@ -133,7 +133,7 @@ def statuses(wire: Wire) -> list[tuple[int, str, str]]:
     found = []
     for kind, flags, stream_id, payload in read_frames(b"".join(wire.writes)):
         if kind == frames.HEADERS:
-            fields = dict(decoder.decode(payload))
+            fields = {str(name): str(value) for name, value in decoder.decode(payload)}
             if flags & END_STREAM:
                 found.append((stream_id, fields["grpc-status"], fields.get("grpc-message", "")))
     return found
@@ -336,11 +336,15 @@ async def test_silent_peer_is_pinged_and_then_given_up() -> None:
     connection.data_received(frames.frame(frames.PING, frames.ACK, 0, bytes(8)))
     tick(broker_limits.RPC_KEEPALIVE_S)
     tick(broker_limits.RPC_KEEPALIVE_TIMEOUT_S - 1)
-    assert not wire.closed
+    assert wire.closed is False
     tick(1.0)
-    assert wire.closed
     connection.connection_lost(None)
-    assert (served.streams[0].cancelled, served.side.active, served.side.memory.used_bytes) == (True, 0, 0)
+    assert (wire.closed, served.streams[0].cancelled, served.side.active, served.side.memory.used_bytes) == (
+        True,
+        True,
+        0,
+        0,
+    )
 
 
 async def test_deadline_ends_a_call_by_the_clock() -> None:
