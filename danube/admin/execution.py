@@ -41,6 +41,8 @@ class Session:
     clock: Clock
     guard: Guard
     report: Report = say_nothing
+    follow_s: float = 0.0
+    """How long the face waits for the end of what an applied plan began."""
     background: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] | None = None
     """Writes the record of a read behind its answer; without it the answer waits for the record."""
 
@@ -107,8 +109,7 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
         raise InvalidRequestError(f"{operation.name} acts by a plan alone")
     if operation.effect is not Effect.READ:
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
-    call = Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
-    result: Result = await run(call, params)
+    result: Result = await run(_call(session), params)
     noting = _record_quietly(session, _entry(session, operation, params, Outcome.DONE))
     if operation.effect is Effect.READ and session.background is not None:
         await session.background(noting)
@@ -140,7 +141,14 @@ async def _planned(
         plan = await session.gateway.apply_plan(application)
         outcome = Outcome.DONE
     await _record_quietly(session, _entry(session, operation, params, outcome, plan_id=plan.plan_id or None))
-    return planned_result(plan, session.clock.now_ms())
+    result = planned_result(plan, session.clock.now_ms())
+    if outcome is Outcome.DONE and operation.follow is not None and session.follow_s > 0:
+        return result.followed(await operation.follow(_call(session), plan, session.follow_s))
+    return result
+
+
+def _call(session: Session) -> Call:
+    return Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
 
 
 async def _record_error(

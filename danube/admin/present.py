@@ -12,11 +12,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from danube.admin.bars import drawn_bar
+from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.fields import Result, Wide, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
+from danube.admin.operations.portrait import Portrait, PortraitCell
 from danube.model.plans.plan import canonical
 
+BAR_CELLS = 8
+"""Of a bar in a table."""
 UNKNOWN = "-"
 """What is shown of a null and of what is empty: not known, or not there."""
 
@@ -41,12 +46,14 @@ class View:
     """Sentences below."""
 
 
-def view_of(operation: AnyOperation, result: Result, *, wide: bool = False) -> View:
-    """The result of an operation as a view; a narrow one leaves the wide fields out."""
+def view_of(operation: AnyOperation, result: Result, *, wide: bool = False, bars: bool = True) -> View:
+    """The result of an operation as a view; a narrow one leaves the wide fields out, `bars` draws shares as bars."""
     if isinstance(result, PlannedResult):
-        return plan_view_of(result.plan, notes=(result.next_step,))
+        return plan_view_of(result.plan, notes=(result.next_step,), bars=bars)
     if isinstance(result, PlanView):
-        return plan_view_of(result)
+        return plan_view_of(result, bars=bars)
+    if portrait := portrait_of(result, wide=wide):
+        return portrait_view(portrait, bars=bars)
     listed = operation.listing.rows if operation.listing else None
     facts, tables = [], []
     for name, value in _shown_fields(result, wide=wide):
@@ -59,7 +66,27 @@ def view_of(operation: AnyOperation, result: Result, *, wide: bool = False) -> V
     return View(tuple(facts), tuple(tables), _page_notes(result) if listed else _done_notes(operation, result))
 
 
-def plan_view_of(plan: PlanView, *, notes: Sequence[str] = ()) -> View:
+def portrait_view(portrait: Portrait, *, bars: bool) -> View:
+    """A result that draws itself."""
+    tables = tuple(
+        Table(
+            printable(table.title),
+            table.columns,
+            tuple(tuple(_drawn(cell, bars=bars) for cell in row) for row in table.rows),
+        )
+        for table in portrait.tables
+    )
+    facts = tuple((name, printable(value)) for name, value in portrait.facts)
+    return View(facts, tables, tuple(map(printable, portrait.notes)))
+
+
+def _drawn(cell: PortraitCell, *, bars: bool) -> str:
+    if isinstance(cell, str):
+        return printable(cell)
+    return f"{''.join(drawn_bar(cell.share, BAR_CELLS))} {cell.text}" if bars else cell.text
+
+
+def plan_view_of(plan: PlanView, *, notes: Sequence[str] = (), bars: bool = True) -> View:
     """A plan: what it does and touches, and what cannot be undone."""
     touched = [
         ("Topics", _some(plan.topics, plan.topic_count)),
@@ -81,7 +108,9 @@ def plan_view_of(plan: PlanView, *, notes: Sequence[str] = ()) -> View:
     ]
     lines = [f"Does: {printable(each)}" for each in plan.changes]
     lines += [f"Cannot be undone: {printable(each)}" for each in plan.irreversible]
-    return View(tuple(facts), (), (*lines, *map(printable, notes)))
+    portrait = portrait_of(plan.rebalance) if plan.rebalance else None
+    drawn = portrait_view(portrait, bars=bars) if portrait else View()
+    return View((*facts, *drawn.facts), drawn.tables, (*lines, *drawn.notes, *map(printable, notes)))
 
 
 def printable(text: str) -> str:

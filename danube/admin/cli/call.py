@@ -20,7 +20,7 @@ from danube.admin.present import Table, View, label, plan_view_of, view_of
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits.faces import CLI_PAGES_MAX
+from danube.model.limits.faces import CLI_FOLLOW_S, CLI_PAGES_MAX
 from danube.model.plans.plan import Caller, Face, PlanStatus
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock
@@ -114,6 +114,7 @@ def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an Admi
         clock=shell.clock,
         guard=shell.target.guard,
         report=_report(shell.output),
+        follow_s=CLI_FOLLOW_S,
     )
 
 
@@ -169,6 +170,8 @@ def _plan_view(result: PlannedResult) -> View:
     if result.status is not PlanStatus.APPLIED:
         return whole
     facts = tuple(fact for fact in whole.facts if fact[0] in {"Plan", "Operation", "Status"})
+    if result.progress is not None:
+        return View(facts, whole.tables, (result.next_step,))
     return View(facts, (), (*whole.notes, "Done."))
 
 

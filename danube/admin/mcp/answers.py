@@ -129,8 +129,8 @@ def _answer(operation: AnyOperation, result: Result, lengths: dict[str, int]) ->
 def _texts(operation: AnyOperation, result: Result) -> tuple[str, list[str]]:
     """Text from the cluster, and our own sentences."""
     if isinstance(result, PlannedResult):
-        return _text(plan_view_of(result.plan), with_notes=True), [result.next_step]
-    view = view_of(operation, result)
+        return _text(plan_view_of(result.plan, bars=False), with_notes=True), [result.next_step]
+    view = view_of(operation, result, bars=False)
     if operation.listing is None:
         return _text(view, with_notes=True), []
     rows = len(getattr(result, operation.listing.rows))

@@ -21,7 +21,13 @@ from danube.admin.operations.plan_views import PlannedResult, planned_result
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, DeadlineExceededError, InvalidRequestError
 from danube.model.limits.broker import CALLER_CHARS_MAX
-from danube.model.limits.faces import MCP_CALL_TIMEOUT_S, MCP_CALLS_MAX, MCP_ERROR_CHARS_MAX, MCP_ROWS_DEFAULT
+from danube.model.limits.faces import (
+    MCP_CALL_TIMEOUT_S,
+    MCP_CALLS_MAX,
+    MCP_ERROR_CHARS_MAX,
+    MCP_FOLLOW_S,
+    MCP_ROWS_DEFAULT,
+)
 from danube.model.plans.plan import Caller, Face, PlanStatus
 from danube.runtime.clock import Clock
 
@@ -79,6 +85,7 @@ class ToolCalls:
             clock=self._clock,
             guard=self._catalogue.guard,
             report=context.session.report_progress,
+            follow_s=MCP_FOLLOW_S,
             background=self._audit_writer.do,
         )
 

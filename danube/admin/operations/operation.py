@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from danube.admin.access import LEVEL_OF, AccessLevel
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Params, Result
-from danube.model.plans.plan import Caller, Effect
+from danube.model.plans.plan import Caller, Effect, Plan
 from danube.runtime.clock import Clock
 
 P = TypeVar("P", bound=Params)
@@ -77,6 +77,8 @@ class Operation(Generic[P, R]):
     result: type[R]
     run: Callable[[Call, P], Awaitable[R]] | None = None
     """What it does; None for an operation that is planned: the plan acts."""
+    follow: Callable[[Call, Plan, float], Awaitable[Any]] | None = None
+    """Follows what an applied plan began, for so many seconds at most, and tells how far it has come."""
     examples: tuple[Example, ...]
     done: str = ""
     """What a person is told once it is done, with fields of the result in braces: "Topic created: {topic}"."""

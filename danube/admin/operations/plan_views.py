@@ -4,7 +4,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from danube.admin.operations.cluster.balance_views import RebalancePlanView, plan_of
+from danube.admin.operations.cluster.balance_views import (
+    RebalancePlanView,
+    RebalanceView,
+    followed_text,
+    plan_of,
+)
 from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Result
 from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanStatus
 
@@ -52,6 +57,15 @@ class PlannedResult(Result):
     status: PlanStatus = Field(description="`applied`: it is done. Anything else: nothing has changed.")
     plan: PlanView = Field(description="The plan.")
     next_step: Annotated[str, VOLATILE] = Field(description="What to do next, a sentence.")
+    progress: Annotated[RebalanceView | None, VOLATILE] = Field(
+        default=None, description="Of a rebalance that was applied: how far it has come; null for any other plan."
+    )
+
+    def followed(self, progress: "RebalanceView | None") -> "PlannedResult":
+        """The answer once what the plan began was followed."""
+        if progress is None:
+            return self
+        return self.model_copy(update={"progress": progress, "next_step": followed_text(progress)})
 
 
 def plan_view(plan: Plan, now_ms: int) -> PlanView:

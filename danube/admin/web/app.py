@@ -18,6 +18,7 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.web.openapi import openapi
 from danube.admin.web.original import OriginalRoutes
+from danube.admin.web.pages.balance_page import BalancePage
 from danube.admin.web.pages.catalog import api_method, api_path, page_path
 from danube.admin.web.pages.forms import arguments_of
 from danube.admin.web.pages.operation_page import operation_routes
@@ -39,6 +40,7 @@ def build_app(server: WebServer) -> ASGIApp:
     renderer = Renderer(server)
     routes: Sequence[Route] = [
         *Site(server, renderer).routes(),
+        *BalancePage(server, renderer).routes(),
         Route("/openapi.json", _describe, methods=["GET"]),
         *api_routes(server),
         *OriginalRoutes(server).routes(),

@@ -133,7 +133,7 @@ ANALYTICS_LOG_BYTES = 4 * KIB
 # MCP
 MCP_ANSWER_BYTES_MAX = 24 * KIB
 """Bytes of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
-MCP_LIST_BYTES_MAX = 40 * KIB
+MCP_LIST_BYTES_MAX = 48 * KIB
 """Bytes of all tools together, which an assistant reads before its first call; the default set takes 30 KiB."""
 MCP_ROWS_DEFAULT = 50
 """Rows of a page that an assistant asks for without a limit."""
@@ -143,6 +143,12 @@ MCP_CALLS_MAX = 64
 """Tool calls carried out at one time; one more is refused with a word."""
 MCP_CALL_TIMEOUT_S = 120.0
 """One tool call, without the time that a person is asked."""
+MCP_FOLLOW_S = 90.0
+"""An assistant's call waits so long for the end of a rebalance, and tells its progress; then the rebalance goes on."""
+CLI_FOLLOW_S = 3_600.0
+"""The same of a command, which a person can interrupt."""
+REBALANCE_LOOK_S = 0.5
+"""Pause between two looks at a rebalance that is followed."""
 MCP_ASK_TIMEOUT_S = 600.0
 """A person who does not answer by then could not be asked; the plan waits on."""
 MCP_COMPLETIONS_MAX = 100

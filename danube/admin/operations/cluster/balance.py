@@ -1,6 +1,6 @@
 """balance.*: load of the brokers, plans that rebalance, pins and exclusions, the automatic mode."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -13,6 +13,7 @@ from danube.admin.operations.cluster.balance_views import (
     broker_row,
     figures_view,
     plan_of,
+    progress_words,
     rebalance_view,
     rule_row,
 )
@@ -20,7 +21,6 @@ from danube.admin.operations.fields import VOLATILE, WIDE, BrokerText, Params, R
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult, caller_text
 from danube.loadmgr.automatic import Automatic
-from danube.loadmgr.score import Strategy
 from danube.model.calls.balance import (
     AutomaticBalance,
     BalanceRule,
@@ -39,7 +39,9 @@ from danube.model.limits.balance import (
     REBALANCE_MOVES_DEFAULT,
     REBALANCE_MOVES_MAX,
 )
-from danube.model.plans.plan import Effect
+from danube.model.limits.faces import REBALANCE_LOOK_S
+from danube.model.plans.plan import Effect, Plan
+from danube.runtime.clock import sleep_for
 
 TOOLSET = "balance"
 
@@ -74,7 +76,9 @@ class RebalanceParams(Params):
     target_cv: float = Field(
         default=RebalanceWish().target_cv, ge=0.01, le=10, description="The imbalance to come below."
     )
-    strategy: Strategy | None = Field(default=None, description="How to compare brokers; the cluster's by default.")
+    strategy: Literal["fair", "balanced", "weighted_load"] | None = Field(
+        default=None, description="How to compare brokers; the cluster's by default."
+    )
 
 
 class AnalyzeParams(RebalanceParams):
@@ -161,7 +165,11 @@ class SetAutomaticParams(Params):
 
 
 async def _balance(call: Call, params: Params) -> BalanceResult:  # noqa: ARG001 - it has none
-    found = await call.gateway.cluster_balance()
+    return balance_result(await call.gateway.cluster_balance())
+
+
+def balance_result(found: ClusterBalance) -> BalanceResult:
+    """The balance as shown."""
     figures = found.figures
     return BalanceResult(
         coefficient_of_variation=figures.cv,
@@ -271,6 +279,21 @@ def _automatic_result(found: AutomaticBalance) -> AutomaticResult:
     return AutomaticResult.of(found)
 
 
+async def _follow(call: Call, plan: Plan, wait_s: float) -> RebalanceView | None:
+    """The rebalance of an applied plan, once it is over or the time is; its progress is told meanwhile."""
+    end_s = call.clock.monotonic_s() + wait_s
+    while True:
+        found = [each for each in await call.gateway.rebalances() if each.plan_id == plan.plan_id]
+        if not found:  # it had no moves, or its record is gone already
+            return None
+        view = rebalance_view(found[0])
+        over = view.moves_done + view.moves_failed + view.moves_skipped
+        await call.report(over, view.moves_total, progress_words(view))
+        if view.state.is_over or call.clock.monotonic_s() >= end_s:
+            return view
+        await sleep_for(call.clock, REBALANCE_LOOK_S)
+
+
 GET_CLUSTER_BALANCE = Operation(
     name="get_cluster_balance",
     words=("brokers", "balance"),
@@ -292,6 +315,7 @@ TRIGGER_REBALANCE = Operation(
     effect=Effect.MOVE,
     params=RebalanceParams,
     result=PlannedResult,
+    follow=_follow,
     examples=(Example("Until it is well balanced"), Example("At most 5 topics", {"max_moves": 5})),
 )
 

@@ -237,6 +237,26 @@ def rebalance_view(rebalance: Rebalance) -> RebalanceView:
     )
 
 
+def progress_words(rebalance: RebalanceView) -> str:
+    """Progress of a rebalance in words: `running: 2 of 5 moves are done, 1 failed; now /default/clicks`."""
+    failed = f", {rebalance.moves_failed:,} failed" if rebalance.moves_failed else ""
+    skipped = f", {rebalance.moves_skipped:,} skipped" if rebalance.moves_skipped else ""
+    now = [move.topic for move in rebalance.plan.moves if move.state is MoveState.MOVING][:3]
+    moving = f"; now {', '.join(now)}" if now else ""
+    done = f"{rebalance.moves_done:,} of {rebalance.moves_total:,} moves are done"
+    return f"{rebalance.state.value}: {done}{failed}{skipped}{moving}"
+
+
+def followed_text(rebalance: RebalanceView) -> str:
+    """The end of a rebalance that was followed, or what to do where it has none yet."""
+    done = f"{rebalance.moves_done:,} of {rebalance.moves_total:,} moves are done"
+    if not rebalance.state.is_over:
+        return f"It goes on in the background, {done}: get_cluster_balance and list_rebalances show how far it is."
+    measured = f", the imbalance is {rebalance.actual_cv:.2f} now" if rebalance.actual_cv is not None else ""
+    reason = f" ({rebalance.reason.rstrip('.')})" if rebalance.reason else ""
+    return f"The rebalance is {rebalance.state.value}{reason}: {done}{measured}."
+
+
 def rule_row(rule: BalanceRule) -> RuleRow:
     """A rule as shown."""
     return RuleRow.of(rule)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from danube.admin.gateway import AdminGateway
+from danube.admin.operations.cluster.balance import GET_CLUSTER_BALANCE, BalanceResult
 from danube.admin.operations.cluster.health import HEALTH_CHECK, Health
 from danube.admin.operations.fields import Params
 from danube.admin.operations.operation import Call
@@ -42,6 +43,7 @@ class Part(StrEnum):
     AUDIT = "audit"
     TOPIC = "topic"
     """The one that is opened."""
+    BALANCE = "balance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class Watch:
         self.namespaces: Sequence[str] = ()
         self.topics = TopicRows()
         self.plans: Sequence[PlanView] = ()
+        self.balance: BalanceResult | None = None
         self.audit = AuditTail()
         self.lags = LagHistory()
         self.opened: TopicName | None = None
@@ -85,6 +88,12 @@ class Watch:
     @property
     def waiting_plans(self) -> int:
         return sum(plan.status is PlanStatus.WAITING for plan in self.plans)
+
+    @property
+    def rebalance_plan(self) -> PlanView | None:
+        """The newest plan of a rebalance that waits or is ready."""
+        found = [plan for plan in self.plans if plan.rebalance is not None and not plan.status.is_over]
+        return max(found, key=lambda plan: plan.created_ms, default=None)
 
     async def round(self, parts: Sequence[Part], drawn: Callable[[], None]) -> None:
         """Read these parts; `drawn` is called whenever there is something new to draw. Raises nothing of the cluster's.
@@ -115,6 +124,7 @@ class Watch:
             Part.PLANS: self._read_plans,
             Part.AUDIT: self._read_audit,
             Part.TOPIC: self._read_topic,
+            Part.BALANCE: self._read_balance,
         }[part]
 
     async def _read_health(self) -> None:
@@ -176,6 +186,11 @@ class Watch:
         views = [plan_view(plan, now_ms) for plan in await self._gateway.plans()]
         views.sort(key=lambda view: (view.status is not PlanStatus.WAITING, view.status.is_over, -view.created_ms))
         self.plans = views[:TUI_PLANS_MAX]
+
+    async def _read_balance(self) -> None:
+        if GET_CLUSTER_BALANCE.run is not None:
+            call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
+            self.balance = await GET_CLUSTER_BALANCE.run(call, Params())
 
     async def _read_audit(self) -> None:
         start = self.audit.next

@@ -27,6 +27,13 @@ _KEYS = {
         ("s", "sort topics by name, lag, rate"),
         ("q", "quit; Ctrl+Q does so everywhere"),
     ),
+    "Balance": (
+        ("b", "from the lists: load of the brokers; 1 2 3 4: brokers, plan, topics, last rebalance"),
+        ("n", "plan a rebalance; w: why, and what would be if"),
+        ("a  x  y", "approve, reject or apply the newest plan that is open"),
+        ("c", "cancel the rebalance that runs"),
+        ("m  i", "set the automatic mode; pin a topic, exclude a namespace or a broker"),
+    ),
     "Plans": (
         ("Enter", "read a plan whole"),
         ("a  x", "approve or reject one that waits; y applies one that is ready"),
@@ -34,6 +41,11 @@ _KEYS = {
     ),
 }
 _WORDS = (
+    (
+        "A broker's score is the share of the resource that it uses most of, in percent. The imbalance is how far the"
+        " scores lie apart (standard deviation by mean): below 0.2 well balanced, below 0.3 balanced, from 0.4"
+        " severely imbalanced."
+    ),
     (
         "Lag is the number of messages that are stored and not acknowledged, of the subscription that is furthest"
         " behind. A dash is not known, or not there. The bars show the last looks, the word beside them where the lag"

@@ -19,6 +19,7 @@ from danube.admin.tui.data.watch import Part, Watch
 from danube.admin.tui.header import age
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.plan_actions import acts_on, whole_view
+from danube.admin.tui.screens.balance import BalanceScreen
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.result import DetailScreen
@@ -77,11 +78,12 @@ _MARKS = {Order.NAME: "Topic", Order.LAG: "Lag", Order.RATE: "Msg/s"}
 class Workspace(BaseScreen):
     """The first screen."""
 
-    KEYS = "1-4 lists  Enter open  o act on it  / filter  s sort  : operations  ? help"
+    KEYS = "1-4 lists  b balance  Enter open  o act  / filter  : operations  ? help"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(at), f"open('{pane}')", pane.title()) for at, pane in enumerate(Pane, 1)),
         Binding("tab", "next_pane(1)", "Next list", show=False),
         Binding("shift+tab", "next_pane(-1)", "List before", show=False),
+        Binding("b", "balance", "Balance"),
         Binding("slash", "filter", "Filter"),
         Binding("s", "sort", "Sort"),
         Binding("o", "operations", "Operations"),
@@ -174,6 +176,10 @@ class Workspace(BaseScreen):
         if self.selection():
             self.app.push_screen(CommandPalette([SelectionCommands], placeholder="What to do with it?"))
 
+    def action_balance(self) -> None:
+        self.app.push_screen(BalanceScreen(self.app_context))
+        self.app.call_later(self.app.run_action, "refresh")
+
     def action_decide(self, key: str) -> None:
         if self.pane is Pane.PLANS:
             self._open_plan(self._rows(Pane.PLANS).selected, key)
@@ -248,7 +254,7 @@ class Workspace(BaseScreen):
         self._rows(Pane.BROKERS).show(
             watch.brokers, key=lambda info: info.broker_id, cells=_broker_cells, empty="no brokers"
         )
-        return "Enter shows the topics of a broker."
+        return "Enter shows the topics of a broker, b the load of all."
 
     def _draw_plans(self, watch: Watch) -> str:
         now_ms = self.app_context.clock.now_ms()

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Size
@@ -27,13 +28,30 @@ class Line:
 
     text: str
     tone: str = ""
-    """`heading`, `dim`, `warning`, `error`, or nothing."""
+    """`heading`, `dim`, `ok`, `warning`, `error`, or nothing; of bars `bar`, `bar-warning`, `bar-error`, `track`."""
+    pieces: tuple[tuple[str, str], ...] = ()
+    """The text in pieces, each with its tone; empty where it has one tone only."""
+
+
+def pieced(*pieces: tuple[str, str]) -> Line:
+    """A line of pieces with tones of their own."""
+    return Line("".join(text for text, _ in pieces), pieces=pieces)
 
 
 class Lines(ScrollView, can_focus=True):
     """Text that is longer than the screen. Up, down, page and end keys move through it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--heading", "lines--dim", "lines--warning", "lines--error"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "lines--heading",
+        "lines--dim",
+        "lines--ok",
+        "lines--bar",
+        "lines--bar-warning",
+        "lines--bar-error",
+        "lines--track",
+        "lines--warning",
+        "lines--error",
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "Down", show=False),
         Binding("k", "scroll_up", "Up", show=False),
@@ -54,7 +72,7 @@ class Lines(ScrollView, can_focus=True):
         return "\n".join(line.text for line in self._lines)
 
     def show(self, layout: Callable[[int], Sequence[Line]]) -> None:
-        """Draw what `layout` answers for the width of the screen."""
+        """Draw what `layout` answers for the width of the screen; what is scrolled to stays where it can."""
         self._layout, self.was_read = layout, False
         self._fit()
 
@@ -70,9 +88,15 @@ class Lines(ScrollView, can_focus=True):
         left, top = round(self.scroll_x), round(self.scroll_y)
         width = self.scrollable_content_region.width
         line = self._lines[top + y] if top + y < len(self._lines) else Line("")
-        style = self.get_component_rich_style(f"lines--{line.tone}") if line.tone else self.rich_style
-        text = printable(line.text)
-        return Strip([Segment(set_cell_size(text, max(cell_len(text), left + width)), style)]).crop(left, left + width)
+        segments = [
+            Segment(printable(text), self._style(tone)) for text, tone in line.pieces or ((line.text, line.tone),)
+        ]
+        taken = sum(cell_len(segment.text) for segment in segments)
+        rest = Segment(" " * max(left + width - taken, 0), self.rich_style)
+        return Strip([*segments, rest]).crop(left, left + width)
+
+    def _style(self, tone: str) -> Style:
+        return self.get_component_rich_style(f"lines--{tone}") if tone else self.rich_style
 
     def _fit(self) -> None:
         width = self.scrollable_content_region.width or self.app.size.width

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from danube.admin.operations import BY_NAME, REGISTRY
+from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.cluster.plans_and_audit import AuditTrail
 from danube.admin.operations.fields import FieldKind, Result
 from danube.admin.operations.operation import AnyOperation
@@ -222,6 +223,8 @@ class _Shown:
     def other_width_url(self) -> str:
         """The same page with all columns, or without those that a narrow one leaves out; empty where none are."""
         if self.result is None or self.operation.effect is not Effect.READ or self.plans():
+            return ""
+        if portrait_of(self.result) is not None:  # it is shown with all it has
             return ""
         widths = [[len(table.columns) for table in self._view(wide=wide).tables] for wide in (True, False)]
         if widths[0] == widths[1]:

@@ -32,7 +32,7 @@ from danube.model.limits.faces import WEB_SESSION_TTL_S
 from danube.model.plans.plan import PlanStatus
 
 HOME = "/"
-RESERVED = frozenset({"api", "docs", "healthz", "login", "logout", "operations", "readyz", "static", "ui"})
+RESERVED = frozenset({"api", "balance", "docs", "healthz", "login", "logout", "operations", "readyz", "static", "ui"})
 """First parts of paths that are no operation's."""
 _WAITING = {"status": PlanStatus.WAITING.value}
 _SECTIONS: tuple[tuple[AnyOperation, dict[str, str]], ...] = (

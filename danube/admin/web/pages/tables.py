@@ -9,14 +9,28 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.portrait import PortraitCell, PortraitTable
 from danube.admin.present import Table, View, label
 from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
 
 _TONES = {
     "good": {"ok", "active", "ready", "applied", "done", "succeeded"},
-    "warn": {"draining", "drained", "planned", "rewind", "running", "started", "unknown", "waiting", "warn", "warning"},
+    "warn": {
+        "draining",
+        "drained",
+        "overloaded",
+        "planned",
+        "rewind",
+        "running",
+        "started",
+        "unknown",
+        "waiting",
+        "warn",
+        "warning",
+    },
     "bad": {"blocked", "critical", "expired", "failed", "refused", "rejected", "stall", "stop"},
 }
 _TONED = ("status", "verdict", "outcome", "state", "cause")
@@ -76,9 +90,34 @@ def facts_of(result: Result, view: View) -> tuple[Fact, ...]:
 
 def grids_of(operation: AnyOperation, arguments: Mapping[str, Any], result: Result, view: View) -> tuple[Grid, ...]:
     """The tables of a result."""
+    if portrait := portrait_of(result, wide=True):
+        return tuple(portrait_grid(table) for table in portrait.tables)
     fields = {label(name): name for name in type(result).model_fields}
     known = known_from(operation, arguments)
     return tuple(_grid(operation, known, fields[table.title], result, table) for table in view.tables)
+
+
+def portrait_grid(table: PortraitTable) -> Grid:
+    """A table of a result that has a portrait: shares are drawn as bars."""
+    numbers = tuple(_is_number_text(column, table.rows, at) for at, column in enumerate(table.columns))
+    rows = tuple(Row(tuple(map(_portrait_cell, row, table.columns, numbers))) for row in table.rows)
+    return Grid(table.title, tuple(zip(table.columns, numbers, strict=True)), rows)
+
+
+def _portrait_cell(cell: PortraitCell, column: str, is_number: bool) -> Cell:  # noqa: FBT001 - mapped over columns
+    if isinstance(cell, str):
+        return Cell(text=cell, tone=tone_of(column.lower(), cell), is_number=is_number)
+    return Cell(text=cell.text, percent=None if cell.share is None else round(100 * cell.share), is_number=is_number)
+
+
+def _is_number_text(column: str, rows: Sequence[Sequence[PortraitCell]], at: int) -> bool:
+    texts = [cell for row in rows if isinstance(cell := row[at], str)]
+    return (
+        bool(texts)
+        and column not in {"From", "To"}
+        and not column.endswith(" ID")
+        and all(text == "-" or text[:1].isdigit() for text in texts)
+    )
 
 
 def tone_of(name: str, value: object) -> str:

@@ -132,8 +132,8 @@ def test_what_is_missing_is_told_with_its_reason() -> None:
 def test_a_toolset_that_is_off_is_told_with_the_flag_that_switches_it_on() -> None:
     catalogue = ToolCatalogue(guard=Guard())
     assert "--toolsets default,messages" in access_of(catalogue)["missing"]["peek_messages"]
-    assert "that are off: raft, policies, messages; " in instructions_of(catalogue)
-    assert "`danube-admin mcp --toolsets default,raft`" in instructions_of(catalogue)
+    assert "that are off: balance, raft, policies, messages; " in instructions_of(catalogue)
+    assert "`danube-admin mcp --toolsets default,balance`" in instructions_of(catalogue)
     assert "that are off" not in instructions_of(ToolCatalogue(guard=Guard(), toolsets=(ALL_TOOLSETS,)))
 
 

@@ -20,7 +20,7 @@ from danube.testing.patience import PATIENCE_S
 from tests.faces.memory_gateway import HOSTILE
 from tests.unit.admin.web.site import TOKEN, Page, Site, site, visible
 
-OWN_PAGES = ["/", "/operations", "/docs"]
+OWN_PAGES = ["/", "/balance", "/operations", "/docs"]
 READS = [operation for operation in REGISTRY if operation.effect is Effect.READ]
 ALL_PAGES = [*OWN_PAGES, *(page_url(each, each.examples[0].arguments) for each in REGISTRY)]
 

@@ -1,0 +1,1 @@
+"""Pictures of a cluster, in characters and as SVG; no I/O."""
