@@ -17,6 +17,7 @@ from bench import (
     mcp,
     metadata,
     moves,
+    schema,
     spark,
     startup,
     storage,
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "admin_start": admin_start.run,
     "dispatch": dispatch.run,
     "moves": moves.run,
+    "schema": schema.run,
     "balance": balance.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -47,6 +49,7 @@ QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "cold_reader": cold_reader.run_quick,
     "metadata": metadata.run_quick,
     "moves": moves.run_quick,
+    "schema": schema.run_quick,
     "balance": balance.run_quick,
 }
 

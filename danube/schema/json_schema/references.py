@@ -33,9 +33,9 @@ class References:
         return self._targets.get(id(schema))
 
     @property
-    def schemas(self) -> int:
-        """Schemas in all definitions together."""
-        return len(self._bases)
+    def are_none(self) -> bool:
+        """True if the definition refers to nothing, so that equal parts mean the same."""
+        return not self._targets
 
     def _index(self, schema: Schema, base: str, path: str) -> None:
         todo = [(schema, base, path)]
