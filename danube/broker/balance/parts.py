@@ -103,6 +103,7 @@ def start_balance(
         runner=given.reader,
         clock=given.clock,
         shares_disk=given.settings.storage.folder is not None,
+        interval_s=given.settings.load_report_interval_s,
     )
     cluster = metadata.cluster
     keeper = cluster.keeper if cluster else None

@@ -17,6 +17,7 @@ from danube.model.limits.balance import (
     LOAD_REPORT_INTERVAL_S,
     PARALLEL_REBALANCE_MOVES,
     REPORTS_MISSED_MAX,
+    SETTLE_REPORTS,
     SETTLE_S_MAX,
     TOPIC_COOL_DOWN_S,
 )
@@ -56,7 +57,7 @@ class BalanceSettings:
     @property
     def settle_s(self) -> float:
         """Time in which reports from after a move have come, with rates that have settled."""
-        return min(SETTLE_S_MAX, 2 * self.report_interval_s)
+        return min(SETTLE_S_MAX, SETTLE_REPORTS * self.report_interval_s)
 
     @property
     def pace(self) -> Pace:

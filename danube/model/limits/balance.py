@@ -43,8 +43,10 @@ REPORT_CLOCK_SKEW_S_MAX = 30.0
 """A reporter's clock that differs by more is mentioned."""
 LOAD_TOPICS_MAX = 2_000
 """Topics of one report: the busiest. Its record is one value of the metadata."""
-LOAD_HALF_LIFE_S = 20.0
-"""Half-life of the smoothed rates of reports."""
+LOAD_HALF_LIFE_REPORTS = 2
+"""Half-life of the smoothed rates of reports, in intervals of reports."""
+SETTLE_REPORTS = 6
+"""Intervals of reports after which rates have settled: three half-lives, and an eighth of before is left."""
 BROKER_FAILED_S = 60.0
 """A broker that was lost, or to which a move failed, gets no topics for so long."""
 DISK_FULL_SHARE = 0.95
@@ -57,7 +59,7 @@ MOVE_TIMEOUT_S = 300.0
 """A move that takes longer ends its rebalance, beyond the time that its bytes take."""
 PARALLEL_REBALANCE_MOVES = 2
 """Moves of a rebalance at a time, unless it is set."""
-SETTLE_S_MAX = 60.0
+SETTLE_S_MAX = 120.0
 """Reports from after the last move are waited for so long."""
 TOPIC_COOL_DOWN_S = 300.0
 """A topic that a rebalance has moved stays for so long, unless it is set."""

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -31,10 +31,12 @@ class BrokerCluster:
         mode: StorageMode = StorageMode.LOCAL,
         flags: Sequence[Sequence[str]] = (),
         raft_ports: Sequence[int] = (),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         """`service` is an etcd or a ZooKeeper, which keeps the metadata below `root`; Raft where none is given.
 
-        In the mode `shared_fs` all messages are in one folder below `folder`. `flags` are those of each broker.
+        In the mode `shared_fs` all messages are in one folder below `folder`. `flags` are those of each broker,
+        and `settings`, those without a flag, of all.
         """
         ports = list(raft_ports) or [free_port() for _ in range(size)]
         own = list(flags) or [()] * size
@@ -43,7 +45,7 @@ class BrokerCluster:
             BrokerProcess(
                 folder / f"broker{number + 1}",
                 flags=[*_storage_flags(folder, mode), *how[number], *own[number]],
-                settings=_metadata(folder, service, root),
+                settings={**_metadata(folder, service, root), **(settings or {})},
             )
             for number in range(size)
         ]

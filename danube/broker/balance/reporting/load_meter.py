@@ -8,7 +8,7 @@ from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.loadmgr.load import BrokerLoad, TopicLoad
 from danube.loadmgr.smoothing import SmoothedRate
-from danube.model.limits.balance import LOAD_HALF_LIFE_S, LOAD_SLICE_TOPICS, LOAD_TOPICS_MAX
+from danube.model.limits.balance import LOAD_HALF_LIFE_REPORTS, LOAD_SLICE_TOPICS, LOAD_TOPICS_MAX
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -17,13 +17,12 @@ from danube.storage.disk_space import SpaceLevel
 from danube.storage.store import Storage
 
 _DIGITS = 3
-_NEW = SmoothedRate(LOAD_HALF_LIFE_S)
 
 
 @dataclass(slots=True)
 class _TopicMeter:
-    messages: SmoothedRate = _NEW
-    bytes: SmoothedRate = _NEW
+    messages: SmoothedRate
+    bytes: SmoothedRate
     readings: int = 0
 
 
@@ -41,8 +40,9 @@ class LoadMeter:
         runner: BlockingRunner,
         clock: Clock,
         shares_disk: bool,
+        interval_s: float,
     ) -> None:
-        """`process` and `machine` are asked through `runner`."""
+        """`process` and `machine` are asked through `runner`. It measures every `interval_s`, roughly."""
         self._topics = topics
         self._storage = storage
         self._broker_id = broker_id
@@ -53,7 +53,8 @@ class LoadMeter:
         self._shares_disk = shares_disk
         self._meters: dict[int, _TopicMeter] = {}
         """By topic id."""
-        self._rates = dict.fromkeys(("cpu", "io", "network", "m_in", "m_out", "b_in", "b_out"), _NEW)
+        self._new = SmoothedRate(LOAD_HALF_LIFE_REPORTS * interval_s)
+        self._rates = dict.fromkeys(("cpu", "io", "network", "m_in", "m_out", "b_in", "b_out"), self._new)
         self._counted = dict.fromkeys(("m_in", "m_out", "b_in", "b_out"), 0)
         self._before: dict[int, tuple[int, int, int, int]] = {}
         """Counters of each topic at the last reading, so that one that leaves takes nothing back."""
@@ -104,7 +105,7 @@ class LoadMeter:
         ):
             self._counted[name] += max(0, counter - before)
         self._before[topic_id] = now
-        meter = self._meters.setdefault(topic_id, _TopicMeter())
+        meter = self._meters.setdefault(topic_id, _TopicMeter(self._new, self._new))
         meter.messages = meter.messages.read(float(now[0] + now[1]), at_s)
         meter.bytes = meter.bytes.read(float(now[2] + now[3]), at_s)
         meter.readings += 1

@@ -1,0 +1,192 @@
+"""Rebalances of real brokers under a skewed load: the plan is what happens, nothing is lost, whoever is killed."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
+from danube.model.calls.balance import MoveState, Rebalance, RebalanceState
+from danube.model.exit_codes import ExitCode
+from danube.model.ownership import StorageMode
+from danube.model.topic import TopicName
+from danube.testing.patience import LONG_S
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from lab.failover.administration import Administration
+from tests.cluster.seeing import until
+from tests.faces.faces import run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(600)]
+
+TOPICS = [TopicName("default", f"t{number:02}") for number in range(12)]
+WEIGHTS = (12, 12, 9, 9, 6, 6, 4, 4, 2, 2, 1, 1)
+"""Messages of each topic at a beat."""
+BEAT_S = 0.05
+PAYLOAD = b"x" * 512
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
+    settings = {"load_report_interval_s": "1", "rebalance_cool_down_s": "0", "rebalance_parallel_moves": "1"}
+    folder, mode = tmp_path_factory.mktemp("rebalance"), StorageMode.SHARED_FS
+    with BrokerCluster(folder, mode=mode, settings={**settings, "lease_ttl_s": "3"}) as running:
+        yield running
+
+
+@pytest.fixture
+async def cluster(processes: BrokerCluster) -> Administration:
+    """Three brokers that run."""
+    found = Administration(processes, StorageMode.SHARED_FS)
+    await until(found.is_whole)
+    return found
+
+
+class Load:
+    """Producers of all topics, each at its own pace whatever the brokers do, and what was acknowledged."""
+
+    def __init__(self, client: DanubeClient) -> None:
+        self.client = client
+        self.acknowledged = {name: set[int]() for name in TOPICS}
+
+    async def publish(self, name: TopicName, weight: int) -> None:
+        making = self.client.new_producer().with_topic(str(name)).with_name("p")
+        producer = making.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
+        await producer.create()
+        number = max(self.acknowledged[name], default=-1) + 1
+        while True:
+            await asyncio.gather(*(self._send(producer, name, number + each) for each in range(weight)))
+            number += weight
+            await asyncio.sleep(BEAT_S)
+
+    async def _send(self, producer: Producer, name: TopicName, number: int) -> None:
+        await producer.send(b"%d " % number + PAYLOAD)
+        self.acknowledged[name].add(number)
+
+    async def judge(self) -> None:
+        """Every acknowledged message is there."""
+        for name in TOPICS:
+            end = (await self.client.bounds(str(name))).end_offset
+            async with aclosing(self.client.fetch(str(name), start=0, end=end)) as messages:
+                held = {int(bytes(message.payload).split()[0]) async for message in messages}
+            assert self.acknowledged[name] - held == set(), name
+
+
+@asynccontextmanager
+async def loaded(cluster: Administration) -> AsyncIterator[Load]:
+    """All topics on the first broker, with producers; afterwards nothing was lost."""
+    first, *others = cluster.processes.brokers
+    for broker in others:
+        await cluster.apply(first, "unload_broker", broker_id=await cluster.id_of(broker))
+    urls = ",".join(broker.endpoints.service_url for broker in cluster.processes.brokers)
+    async with await DanubeClientBuilder().service_url(urls).build() as client:
+        load = Load(client)
+        tasks = [asyncio.ensure_future(load.publish(*each)) for each in zip(TOPICS, WEIGHTS, strict=True)]
+        try:
+            for name in TOPICS:
+                await until(lambda name=name: is_on(cluster, name, first))  # type: ignore[misc]
+            for broker in others:
+                await cluster.apply(first, "activate_broker", broker_id=await cluster.id_of(broker))
+            yield load
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [each for each in ended if not isinstance(each, asyncio.CancelledError)] == []
+        await load.judge()
+
+
+async def is_on(cluster: Administration, name: TopicName, broker: BrokerProcess) -> bool:
+    return await cluster.owner(name) is broker
+
+
+async def skew_is_known(cluster: Administration) -> bool:
+    async with cluster.gateway(cluster.processes.brokers) as gateway:
+        found = await gateway.cluster_balance()
+    return all(one.is_known for one in found.brokers) and found.figures.cv > 0.9 and found.figures.highest > 6
+
+
+async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> Rebalance:
+    """The rebalance of a plan, once it is over."""
+    found: list[Rebalance] = []
+
+    async def is_over() -> bool:
+        async with cluster.gateway([asked]) as gateway:
+            found[:] = [one for one in await gateway.rebalances() if one.plan_id == plan_id]
+        return bool(found) and found[0].state.is_over
+
+    async with asyncio.timeout(LONG_S):
+        while True:
+            try:
+                await until(is_over)
+            except TimeoutError:
+                continue
+            return found[0]
+
+
+async def typed(cluster: Administration, *words: str) -> Any:
+    """The answer of `danube-admin`, as JSON."""
+    endpoint = cluster.processes.brokers[1].endpoints.admin_url
+    code, out, error = await run([*words, "--endpoint", endpoint, "-o", "json"])
+    assert code in {ExitCode.OK, ExitCode.NEEDS_YES}, error
+    return json.loads(out)
+
+
+async def test_a_skewed_load_is_spread_by_the_command_exactly_as_planned(cluster: Administration) -> None:
+    async with loaded(cluster):
+        await until(lambda: skew_is_known(cluster))
+        plan = (await typed(cluster, "brokers", "rebalance"))["plan"]
+        planned = plan["rebalance"]
+        applied = await typed(cluster, "brokers", "rebalance", "--plan-id", plan["plan_id"])
+        assert applied["status"] == "applied"
+        done = await over(cluster, cluster.processes.brokers[0], plan["plan_id"])
+        assert (done.state, {move.state for move in done.preview.moves}) == (RebalanceState.DONE, {MoveState.DONE})
+        assert [(move.topic, move.source, move.target) for move in done.preview.moves] == [
+            (move["topic"], move["source"], move["target"]) for move in planned["moves"]
+        ]
+        by_id = {await cluster.id_of(broker): broker for broker in cluster.processes.brokers}
+        for move in done.preview.moves:
+            assert await cluster.owner(TopicName.parse(move.topic)) is by_id[move.target]
+        assert planned["before"]["cv"] > 0.5
+        assert planned["after"]["cv"] < 0.2
+        assert done.actual is not None
+        assert done.actual.cv < 0.25
+
+
+@pytest.mark.parametrize("killed", ["a target", "the source"])
+async def test_a_broker_that_is_killed_ends_the_rebalance_and_the_cluster_heals(
+    cluster: Administration, killed: str
+) -> None:
+    async with loaded(cluster) as load:
+        await until(lambda: skew_is_known(cluster))
+        plan = (await typed(cluster, "brokers", "rebalance"))["plan"]
+        assert len(plan["rebalance"]["moves"]) > 2
+        by_id = {await cluster.id_of(broker): broker for broker in cluster.processes.brokers}
+        last = plan["rebalance"]["moves"][-1]
+        victim = by_id[last["target" if killed == "a target" else "source"]]
+        asked = next(broker for broker in cluster.processes.brokers if broker is not victim)
+        await cluster_applies(cluster, asked, plan["plan_id"])
+        await asyncio.to_thread(victim.kill)
+        done = await over(cluster, asked, plan["plan_id"])
+        states = [move.state for move in done.preview.moves]
+        assert done.state is RebalanceState.STOPPED
+        assert not {MoveState.WAITING, MoveState.MOVING} & set(states)
+        assert states.count(MoveState.FAILED) >= 1
+        await asyncio.to_thread(victim.start)
+        await until(cluster.is_whole)
+        counts = {name: len(load.acknowledged[name]) for name in TOPICS}
+        await until(lambda: have_grown(load, counts))
+
+
+async def have_grown(load: Load, counts: dict[TopicName, int]) -> bool:
+    return all(len(load.acknowledged[name]) > count for name, count in counts.items())
+
+
+async def cluster_applies(cluster: Administration, asked: BrokerProcess, plan_id: str) -> None:
+    """Apply a plan that the command made."""
+    endpoint = asked.endpoints.admin_url
+    code, _, error = await run(["brokers", "rebalance", "--plan-id", plan_id, "--endpoint", endpoint, "-o", "json"])
+    assert code == ExitCode.OK, error
