@@ -31,7 +31,7 @@ PAYLOAD = b"x" * 512
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
-    settings = {"load_report_interval_s": "1", "rebalance_cool_down_s": "0", "rebalance_parallel_moves": "1"}
+    settings = {"load_report_interval_s": "2", "rebalance_cool_down_s": "0", "rebalance_parallel_moves": "1"}
     folder, mode = tmp_path_factory.mktemp("rebalance"), StorageMode.SHARED_FS
     with BrokerCluster(folder, mode=mode, settings={**settings, "lease_ttl_s": "3"}) as running:
         yield running
@@ -106,7 +106,7 @@ async def is_on(cluster: Administration, name: TopicName, broker: BrokerProcess)
 async def skew_is_known(cluster: Administration) -> bool:
     async with cluster.gateway(cluster.processes.brokers) as gateway:
         found = await gateway.cluster_balance()
-    return all(one.is_known for one in found.brokers) and found.figures.cv > 0.9 and found.figures.highest > 6
+    return all(one.is_known for one in found.brokers) and found.figures.cv > 0.6 and found.figures.highest > 6
 
 
 async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> Rebalance:

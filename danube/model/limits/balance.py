@@ -4,7 +4,7 @@ LOAD_NUMBER_MAX = 1e15
 """Numbers of a report above this cannot be, and count as 0."""
 COST_BYTES_PER_MESSAGE = 4_096.0
 """Bytes that make as much work as one more message."""
-COST_CPU_S_MAX = 200e-6
+COST_CPU_S_MAX = 1e-3
 """Seconds of a core that one message takes at most; what a broker uses beyond that it uses for itself."""
 SCORE_PER_TOPIC = 0.01
 """Score of a topic without any load: idle topics are spread, too, and never against load."""
