@@ -42,6 +42,9 @@ class AvroComparison:
         self._old = old
         self._new = new
         self._steps = 0
+        self._matching = 0
+        self._reported: set[tuple[int, int]] = set()
+        """Pairs whose differences are in the answer already."""
         self._under_way: set[tuple[int, int]] = set()
 
     def run(self) -> Found:
@@ -50,22 +53,25 @@ class AvroComparison:
             root = self._new.root
             start = unqualified(root.name) if isinstance(root, Record | Enumeration | Fixed) else ""
             return self._compare(self._old.root, root, start)[:SCHEMA_DIFFERENCES_MAX]
-        except _TooComplexError:
+        except (_TooComplexError, RecursionError):
             return [Difference("too_complex", "")]
 
     def _compare(self, old: AvroType, new: AvroType, path: str) -> Found:
         """Differences of two types. A pair that is being compared further up has none here."""
         key = id(old), id(new)
-        if key in self._under_way:
+        if key in self._under_way or (not self._matching and key in self._reported):
             return []
         self._steps += 1
         if self._steps > SCHEMA_COMPARISONS_MAX:
             raise _TooComplexError
         self._under_way.add(key)
         try:
-            return self._compare_types(old, new, path)
+            found = self._compare_types(old, new, path)
         finally:
             self._under_way.discard(key)
+        if not self._matching:
+            self._reported.add(key)
+        return found
 
     def _compare_types(self, old: AvroType, new: AvroType, path: str) -> Found:  # noqa: PLR0911 - one for each type
         match old, new:
@@ -86,7 +92,11 @@ class AvroComparison:
         return [Difference("type_changed", path, described(old), described(new))]
 
     def _fits(self, old: AvroType, new: AvroType) -> frozenset[Direction]:
-        return directions(self._compare(old, new, ""), RULES)
+        self._matching += 1
+        try:
+            return directions(self._compare(old, new, ""), RULES)
+        finally:
+            self._matching -= 1
 
     def _compare_unions(self, old: AvroType, new: AvroType, path: str) -> Found:
         """Branches with one name are compared, others have to be read by some branch of the other side."""

@@ -53,7 +53,7 @@ class AvroReader:
             bounds = f"{SCHEMA_NODES_MAX} parts or {SCHEMA_DEPTH_MAX} levels"
             raise SchemaInvalidError(f"it has more than {bounds}: split it, and refer to its parts by name", path)
         if isinstance(value, str):
-            return self._by_name(value, space, path)
+            return self._by_name(value, space, path, depth)
         if isinstance(value, list):
             return self._union(value, space, path, depth)
         if not isinstance(value, dict) or "type" not in value:
@@ -73,14 +73,14 @@ class AvroReader:
             case _:
                 return self._type(word, space, f"{path}/type", depth + 1)
 
-    def _by_name(self, name: str, space: str, path: str) -> AvroType:
+    def _by_name(self, name: str, space: str, path: str, depth: int) -> AvroType:
         if name in PRIMITIVES:
             return Primitive(name)
         full = name if "." in name or not space else f"{space}.{name}"
         for candidate in (full, name):
             if candidate not in self._named and candidate in self._given and candidate not in self._brought:
                 self._brought.add(candidate)
-                self._type(_decoded(self._given[candidate]), "", f"reference {candidate}", 0)
+                self._type(_decoded(self._given[candidate]), "", f"reference {candidate}", depth + 1)
             if candidate in self._named:
                 return self._named[candidate]
         raise SchemaInvalidError(
@@ -151,7 +151,9 @@ class AvroReader:
                     f"the field {field.name} is defined twice: rename one", f"{path}/fields/{index}"
                 )
             seen.add(field.name)
-        record.fields = tuple(found)
+        record.complete(tuple(found))
+        if record.parts > SCHEMA_NODES_MAX:
+            raise SchemaInvalidError(f"each value of {name} has more than {SCHEMA_NODES_MAX} parts: split it", path)
         return record
 
     def _field(self, value: Any, space: str, path: str, depth: int) -> Field:  # noqa: ANN401 - of JSON

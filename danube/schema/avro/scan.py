@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import PayloadInvalidError
 from danube.model.limits.schema import SCHEMA_BINARY_DEPTH_MAX, SCHEMA_EMPTY_ITEMS_MAX
-from danube.schema.avro.types import Array, AvroType, Enumeration, Fixed, Mapping, Primitive, Record, Union
+from danube.schema.avro.types import Array, AvroType, Enumeration, Fixed, Mapping, Primitive, Record, Union, size_of
 
 Step = Callable[[bytes, int, int], int]
 """Position behind the value that begins at a position, at a depth."""
@@ -60,14 +60,14 @@ class _Compiler:
             case Enumeration(symbols=symbols):
                 return _symbol(len(symbols))
             case Array(items):
-                return _blocks(self.step(items), fixed_size(items, set()))
+                return _blocks(self.step(items), size_of(items))
             case Mapping(values):
                 inner = self.step(values)
                 return _blocks(lambda payload, at, depth: inner(payload, _text(payload, at, depth), depth), None)
             case Union(branches):
                 return _branch([self.step(branch) for branch in branches])
-            case Record():
-                return self._record(avro_type)
+            case Record(size=size):
+                return self._record(avro_type) if size is None else _over(size)
 
     def _record(self, record: Record) -> Step:
         known = self._records.get(id(record))
@@ -91,19 +91,6 @@ class _Compiler:
             return at
 
         return step
-
-
-def fixed_size(avro_type: AvroType, above: set[int]) -> int | None:
-    """Bytes of each value of the type, if they are always as many."""
-    match avro_type:
-        case Primitive(word):
-            return {"null": 0, "float": 4, "double": 8}.get(word)
-        case Fixed(size=size):
-            return size
-        case Record(fields=fields) if id(avro_type) not in above:
-            sizes = [fixed_size(each.type, above | {id(avro_type)}) for each in fields]
-            return None if None in sizes else sum(size or 0 for size in sizes)
-    return None
 
 
 def _blocks(item: Step, size: int | None) -> Step:

@@ -81,6 +81,17 @@ class Record:
     aliases: tuple[str, ...] = ()
     fields: tuple[Field, ...] = ()
     word: str = "record"
+    size: int | None = None
+    """Bytes of each value, if they are always as many, and none of them could be wrong."""
+    parts: int = 1
+    """Least number of values in one of its values: types that double each other ask for millions in no byte."""
+
+    def complete(self, fields: tuple[Field, ...]) -> None:
+        """Set the parts, which are complete themselves but for this record."""
+        sizes = [size_of(field.type) for field in fields]
+        self.fields = fields
+        self.size = None if None in sizes else sum(size or 0 for size in sizes)
+        self.parts = 1 + sum(field.type.parts if isinstance(field.type, Record) else 1 for field in fields)
 
 
 AvroType = Primitive | Fixed | Enumeration | Array | Mapping | Union | Record
@@ -94,6 +105,16 @@ class AvroDocument:
     root: AvroType
     plain: Any
     """Definition for decoding, references included, as JSON."""
+
+
+def size_of(avro_type: AvroType) -> int | None:
+    """Bytes of each value of a type, if they are always as many, and none of them could be wrong."""
+    match avro_type:
+        case Primitive(word):
+            return {"null": 0, "float": 4, "double": 8}.get(word)
+        case Fixed(size=size) | Record(size=size):
+            return size
+    return None
 
 
 def unqualified(name: str) -> str:

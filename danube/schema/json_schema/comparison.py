@@ -36,13 +36,15 @@ class Comparison:
         """Above 0 inside parts that are matched, where readers fill in no defaults."""
         self._equal_means_same = old.references.are_none and new.references.are_none and old.dialect == new.dialect
         self._steps = 0
+        self._reported: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+        """Pairs whose differences are in the answer already."""
         self._under_way: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
 
     def run(self) -> Found:
         """All differences."""
         try:
             return self.compare((self.old.root,), (self.new.root,), "#")[:SCHEMA_DIFFERENCES_MAX]
-        except TooComplexError:
+        except (TooComplexError, RecursionError):
             return [Difference("too_complex", "#")]
 
     def compare(self, old: Conjunction, new: Conjunction, path: str) -> Found:
@@ -50,16 +52,23 @@ class Comparison:
         old = tuple(_meant(self.old, schema) for schema in old)
         new = tuple(_meant(self.new, schema) for schema in new)
         key = tuple(map(id, old)), tuple(map(id, new))
-        if key in self._under_way or (self._equal_means_same and repr(old) == repr(new)):
+        if (
+            key in self._under_way
+            or (not self.exact and key in self._reported)
+            or (self._equal_means_same and repr(old) == repr(new))
+        ):
             return []
         self._steps += 1
         if self._steps > SCHEMA_COMPARISONS_MAX:
             raise TooComplexError
         self._under_way.add(key)
         try:
-            return self._compare_atoms(atoms(self.old, old), atoms(self.new, new), path)
+            found = self._compare_atoms(atoms(self.old, old), atoms(self.new, new), path)
         finally:
             self._under_way.discard(key)
+        if not self.exact:
+            self._reported.add(key)
+        return found
 
     def fits(self, old: Conjunction, new: Conjunction) -> frozenset[Direction] | None:
         """Directions in which each document stays valid, without regard to defaults; None without any difference."""

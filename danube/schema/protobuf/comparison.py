@@ -39,6 +39,12 @@ class ProtobufComparison:
 
     def run(self) -> Found:
         """All differences."""
+        try:
+            return self._run()
+        except RecursionError:
+            return [Difference("too_complex", "")]
+
+    def _run(self) -> Found:
         old, new = self._old.root, self._new.root
         if old.package != new.package:
             return [Difference("package_changed", "package", old.package, new.package)]

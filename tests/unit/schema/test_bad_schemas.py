@@ -10,6 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from danube.model.errors import SchemaInvalidError, UnsupportedError
 from danube.model.limits.schema import SCHEMA_BYTES_MAX
 from danube.model.schema import SchemaType
+from danube.schema.compatibility import differences
 from danube.schema.formats import parse
 from danube.schema.json_schema.document import JsonDocument
 
@@ -102,6 +103,35 @@ def test_a_schema_that_doubles_its_work_gets_a_bound_on_the_depth_of_payloads() 
         assert isinstance(document, JsonDocument)
         depths.append(document.payload_depth_max)
     assert depths == [8, 64]
+
+
+def doubled_records(levels: int) -> str:
+    """Records without a byte, each with two of the one before."""
+    fields: list[Any] = [{"name": "f0", "type": {"type": "record", "name": "R0", "fields": []}}]
+    for level in range(1, levels):
+        inner = [{"name": name, "type": f"R{level - 1}"} for name in ("a", "b")]
+        fields.append({"name": f"f{level}", "type": {"type": "record", "name": f"R{level}", "fields": inner}})
+    return record(*fields)
+
+
+def test_records_that_double_each_other_are_refused() -> None:
+    with pytest.raises(SchemaInvalidError, match="parts"):
+        parse(AVRO, doubled_records(40))
+    parse(AVRO, doubled_records(10))
+
+
+def test_long_chains_of_references_end_without_a_crash() -> None:
+    def chain(word: str) -> str:
+        levels: dict[str, Any] = {
+            f"n{at}": {"properties": {"a": {"$ref": f"#/$defs/n{at + 1}"}}} for at in range(3_000)
+        }
+        return json.dumps({"$ref": "#/$defs/n0", "$defs": {**levels, "n3000": {"type": word}}})
+
+    one, two = parse(JSON, chain("string")), parse(JSON, chain("integer"))
+    assert [difference.kind for difference in differences(one, two)] == ["too_complex"]
+    with pytest.raises(SchemaInvalidError, match="levels"):
+        given = {f"r{at}": record({"name": "a", "type": f"r{at + 1}"}).replace('"R"', f'"r{at}"') for at in range(200)}
+        parse(AVRO, '"r0"', given)
 
 
 def test_protobuf_text_needs_a_compiler_of_the_edge() -> None:
