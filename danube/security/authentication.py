@@ -8,6 +8,7 @@ from danube.model.errors import UnauthenticatedError
 from danube.model.limits.security import TOKEN_CACHE_MAX
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName
 from danube.security.attempts import FailedAttempts
+from danube.security.cluster_token import PREFIX, ClusterSecret
 from danube.security.revocations import Revocations
 from danube.security.tokens import TokenRules
 
@@ -28,9 +29,16 @@ class Proof:
 class Authenticator:
     """Finds the principal of a proof. A token is verified once and remembered by its digest until it expires."""
 
-    def __init__(self, rules: TokenRules | None, *, broker_names: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        rules: TokenRules | None,
+        *,
+        broker_names: frozenset[str] = frozenset(),
+        cluster_secret: ClusterSecret | None = None,
+    ) -> None:
         """`broker_names` are the common names of brokers' certificates; their bearers act as the cluster itself."""
         self._rules = rules
+        self._cluster_secret = cluster_secret
         self._broker_names = broker_names
         self._verified: OrderedDict[bytes, Principal] = OrderedDict()
         self._attempts = FailedAttempts()
@@ -82,6 +90,8 @@ class Authenticator:
             raise
 
     def _verified_anew(self, authorization: str, now_s: float) -> Principal:
+        if self._cluster_secret is not None and authorization.startswith(PREFIX):
+            return self._cluster_secret.verify(authorization, now_s)
         if self._rules is None:
             raise UnauthenticatedError("this broker takes client certificates, and no tokens (auth.jwt)")
         if authorization[: len(_BEARER)].lower() != _BEARER:

@@ -26,12 +26,12 @@ class Revocations:
         if principal.token_id and (found := self._tokens.get(principal.token_id)):
             return found
         found = self._subjects.get(principal.id.name)
-        if found and (not found.issued_before_s or principal.issued_s < found.issued_before_s):
+        if found and (not found.issued_before_ms or principal.issued_s * 1_000 < found.issued_before_ms):
             return found
         return None
 
     def _is_wider(self, revocation: Revocation) -> bool:
         known = self._subjects.get(revocation.subject)
-        if known is None or not revocation.issued_before_s:
+        if known is None or not revocation.issued_before_ms:
             return True
-        return 0 < known.issued_before_s < revocation.issued_before_s
+        return 0 < known.issued_before_ms < revocation.issued_before_ms

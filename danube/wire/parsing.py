@@ -1,5 +1,6 @@
 """First steps of all decoding: bytes into a message, numbers and words into enums, texts into checked names."""
 
+from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import TypeVar
@@ -57,3 +58,20 @@ def topic_name(text: str) -> TopicName:
 def member_name(kind: str, text: str) -> str:
     """`check_member_name`, cached."""
     return check_member_name(kind, text)
+
+
+def texts_of(kind: type[Message], names: Sequence[str]) -> Callable[[bytes], tuple[str, ...]]:
+    """Make a function that answers the texts in the first of these fields that a message has.
+
+    A repeated field answers each of its texts. Empty texts are left out. The function raises InvalidRequestError.
+    """
+    known = kind.DESCRIPTOR.fields_by_name
+    name = next((name for name in names if name in known), None)
+    if name is None:
+        return lambda _: ()
+
+    def find(data: bytes) -> tuple[str, ...]:
+        value = getattr(parse(kind, data), name)
+        return tuple(filter(None, (value,) if isinstance(value, str) else value))
+
+    return find

@@ -158,6 +158,11 @@ class Producers:
         self._access.refuse_if_held(session.topic)
         return session.topic
 
+    def topic_name_of(self, producer_id: int) -> str | None:
+        """The topic of an attached producer; None for one that is not attached here."""
+        session = self._sessions.get(producer_id)
+        return None if session is None else session.topic.name
+
     async def open_stream(self, wanted: PublishOpen) -> "ProducerStream":
         """Attach a producer for as long as its stream of batches is open; `close` what is answered when it ends.
 

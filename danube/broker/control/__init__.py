@@ -18,6 +18,7 @@ from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.schemas.control import SchemaControl
+from danube.broker.security.control import SecurityControl
 from danube.broker.topics.topic_states import TopicStates
 
 
@@ -42,3 +43,4 @@ class Control:
     plans: PlanControl
     audit: AuditLog
     schemas: SchemaControl
+    security: SecurityControl

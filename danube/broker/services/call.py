@@ -1,21 +1,31 @@
 """Entries of the call catalogue: resource, permission, effect and handler of a call."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from danube.broker.control import Control
+from danube.broker.security.gate import Gate
 from danube.broker.services.context import ServiceContext
 from danube.model.errors import UnsupportedError
 from danube.model.plans.plan import Effect
+from danube.model.security.principal import Principal
 from danube.rpc.carrier import StreamFactory, UnaryCall, UnaryHandler
+from danube.security.decision import CLUSTER, Target, topic_target
 from danube.wire.codec import Codec
+from danube.wire.parsing import texts_of
 
 Wanted = TypeVar("Wanted")
 Answer = TypeVar("Answer")
 MakeHandler = Callable[[ServiceContext], UnaryHandler]
 MakeStream = Callable[[ServiceContext], StreamFactory]
+FindTargets = Callable[[ServiceContext, bytes], Sequence[Target]]
+"""Objects that a request names, before it is handled; none: it touches nothing. Raises InvalidRequestError."""
+Authorize = Callable[[Gate, Principal, bytes], None]
+
+_TOPIC_FIELDS = ("topic", "topic_name", "name", "base_name", "topics")
+_NAMESPACE_FIELDS = ("namespace", "name")
 
 
 class Resource(StrEnum):
@@ -32,11 +42,16 @@ class Resource(StrEnum):
 class Action(StrEnum):
     """Permission that a call takes, by the original's names."""
 
+    EVERYBODY = "-"
+    """None, and no proof of who calls: the calls that answer a proof."""
     ANY_CALLER = ""
-    """None."""
+    """None, but proof of who calls."""
     LOOKUP = "Lookup"
     PRODUCE = "Produce"
     CONSUME = "Consume"
+    REPLICATE = "Replicate"
+    """For the brokers of the cluster alone."""
+    APPROVE = "Approve"
     MANAGE_TOPIC = "ManageTopic"
     MANAGE_NAMESPACE = "ManageNamespace"
     MANAGE_BROKER = "ManageBroker"
@@ -56,6 +71,10 @@ class Call:
     """One request, many answers."""
     stream: MakeStream | None = None
     """Messages both ways."""
+    targets: FindTargets | None = None
+    """Finds what the request names, of a stream its first message; the whole cluster where it is None."""
+    authorize: Authorize | None = None
+    """For a call whose permission follows from its request: raises NotPermittedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +92,8 @@ class Scope:
         answer: Codec[Answer],
     ) -> Call:
         """A call that is answered at once, from memory."""
-        return self.unary(effect, now(request, lambda context: method(context.control), answer))
+        handler = now(request, lambda context: method(context.control), answer)
+        return self.unary(effect, handler, targets=self.named_in(request))
 
     def later(
         self,
@@ -85,25 +105,38 @@ class Scope:
         makes_room: bool = False,
     ) -> Call:
         """A call that is answered later; see the function `later`."""
-        return self.unary(
-            effect, later(request, lambda context: method(context.control), answer, makes_room=makes_room)
-        )
+        handler = later(request, lambda context: method(context.control), answer, makes_room=makes_room)
+        return self.unary(effect, handler, targets=self.named_in(request))
 
     def refused(self, effect: Effect, reason: str) -> Call:
         """A call of the original without a meaning here: every request gets an UnsupportedError."""
         return self.unary(effect, _refuse(reason))
 
-    def unary(self, effect: Effect, make: MakeHandler) -> Call:
+    def unary(self, effect: Effect, make: MakeHandler, *, targets: FindTargets | None = None) -> Call:
         """A call with one request and one answer."""
-        return Call(resource=self.resource, action=self.action, effect=effect, unary=make)
+        return Call(resource=self.resource, action=self.action, effect=effect, unary=make, targets=targets)
 
-    def server_stream(self, effect: Effect, make: MakeStream) -> Call:
+    def server_stream(self, effect: Effect, make: MakeStream, *, targets: FindTargets | None = None) -> Call:
         """A call with one request and many answers."""
-        return Call(resource=self.resource, action=self.action, effect=effect, server_stream=make)
+        return Call(resource=self.resource, action=self.action, effect=effect, server_stream=make, targets=targets)
 
-    def stream(self, effect: Effect, make: MakeStream) -> Call:
+    def stream(self, effect: Effect, make: MakeStream, *, targets: FindTargets | None = None) -> Call:
         """A call with messages both ways."""
-        return Call(resource=self.resource, action=self.action, effect=effect, stream=make)
+        return Call(resource=self.resource, action=self.action, effect=effect, stream=make, targets=targets)
+
+    def named_in(self, request: Codec[Any]) -> FindTargets | None:
+        """Find the topics or the namespaces that a request names in the fields of their usual names."""
+        if self.resource is Resource.TOPIC:
+            topics, within = texts_of(request.kind, _TOPIC_FIELDS), texts_of(request.kind, _NAMESPACE_FIELDS[:1])
+            return lambda _, data: [*map(topic_target, topics(data)), *map(_namespace, within(data))] or [CLUSTER]
+        if self.resource is Resource.NAMESPACE:
+            found = texts_of(request.kind, _NAMESPACE_FIELDS)
+            return lambda _, data: [*map(_namespace, found(data))] or [CLUSTER]
+        return None
+
+
+def _namespace(name: str) -> Target:
+    return Target(name.strip("/"))
 
 
 def now(

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from danube.broker.control.cluster import ClusterControl
+from danube.broker.services import targets
 from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now
 from danube.broker.services.consume import ReceiveStream, acknowledge, negative_acknowledge, subscribe
 from danube.broker.services.discovery import health_check, topic_lookup, topic_partitions
 from danube.broker.services.produce import create_producer, send_message
 from danube.broker.services.stream import FetchStream, PublishStream, bounds, close_consumer, close_producer
 from danube.broker.services.stream_consume import ConsumeStream
+from danube.broker.services.targets import by_operation
 from danube.model.calls.admin import AddNode
 from danube.model.plans.plan import Effect
 from danube.wire import admin_messages as admin
@@ -20,6 +22,7 @@ from danube.wire import client_messages as client
 from danube.wire import control_messages as control
 from danube.wire import plan_messages as plan
 from danube.wire import schema_messages as schema
+from danube.wire.security import messages as security
 
 _NOWHERE_TO_MOVE = "a standalone broker has no other broker to move topics to: stop it instead, its clients come back"
 _NEVER_DRAINED = "a standalone broker is always active"
@@ -31,7 +34,6 @@ READ, WRITE, MOVE, DESTROY = Effect.READ, Effect.WRITE, Effect.MOVE, Effect.DEST
 _LOOKUP = Scope(Resource.TOPIC, Action.LOOKUP)
 _PRODUCE = Scope(Resource.TOPIC, Action.PRODUCE)
 _CONSUME = Scope(Resource.TOPIC, Action.CONSUME)
-_HEALTH = Scope(Resource.CLUSTER, Action.ANY_CALLER)
 _TOPIC = Scope(Resource.TOPIC, Action.MANAGE_TOPIC)
 _TOPICS = Scope(Resource.NAMESPACE, Action.MANAGE_TOPIC)
 _BROKER_TOPICS = Scope(Resource.BROKER, Action.MANAGE_TOPIC)
@@ -43,6 +45,10 @@ _CLUSTER = Scope(Resource.CLUSTER, Action.MANAGE_CLUSTER)
 _SUBJECT = Scope(Resource.SUBJECT, Action.MANAGE_SCHEMA)
 _SCHEMAS = Scope(Resource.CLUSTER, Action.MANAGE_SCHEMA)
 _TOPIC_SCHEMA = Scope(Resource.TOPIC, Action.MANAGE_SCHEMA)
+_BROKERS_ALONE = Scope(Resource.CLUSTER, Action.REPLICATE)
+_ANYBODY = Scope(Resource.CLUSTER, Action.EVERYBODY)
+_PROVEN = Scope(Resource.CLUSTER, Action.ANY_CALLER)
+_APPROVER = Scope(Resource.CLUSTER, Action.APPROVE)
 
 Calls = Mapping[str, Mapping[str, Call]]
 """By service and method."""
@@ -80,30 +86,45 @@ CLIENT_CALLS: Calls = {
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.ProducerService": {
         "CreateProducer": _PRODUCE.unary(
-            WRITE, later(client.CREATE_PRODUCER, create_producer, client.PRODUCER_CREATED)
+            WRITE,
+            later(client.CREATE_PRODUCER, create_producer, client.PRODUCER_CREATED),
+            targets=_PRODUCE.named_in(client.CREATE_PRODUCER),
         ),
-        "SendMessage": _PRODUCE.unary(WRITE, send_message),
+        "SendMessage": _PRODUCE.unary(WRITE, send_message, targets=targets.sent),
     },
     "danube.ConsumerService": {
-        "Subscribe": _CONSUME.unary(WRITE, later(client.SUBSCRIBE, subscribe, client.SUBSCRIBED)),
-        "ReceiveMessages": _CONSUME.server_stream(READ, lambda context: partial(ReceiveStream, context)),
-        "Ack": _CONSUME.unary(WRITE, acknowledge),
-        "Nack": _CONSUME.unary(WRITE, negative_acknowledge),
+        "Subscribe": _CONSUME.unary(
+            WRITE,
+            later(client.SUBSCRIBE, subscribe, client.SUBSCRIBED),
+            targets=_CONSUME.named_in(client.SUBSCRIBE),
+        ),
+        "ReceiveMessages": _CONSUME.server_stream(
+            READ, lambda context: partial(ReceiveStream, context), targets=targets.received
+        ),
+        "Ack": _CONSUME.unary(WRITE, acknowledge, targets=targets.acknowledged),
+        "Nack": _CONSUME.unary(WRITE, negative_acknowledge, targets=targets.negatively_acknowledged),
     },
     "danube.Discovery": {
-        "TopicLookup": _LOOKUP.unary(READ, topic_lookup),
-        "TopicPartitions": _LOOKUP.unary(READ, topic_partitions),
+        "TopicLookup": _LOOKUP.unary(READ, topic_lookup, targets=targets.looked_up),
+        "TopicPartitions": _LOOKUP.unary(READ, topic_partitions, targets=targets.looked_up),
     },
     "danube.HealthCheck": {
-        "HealthCheck": _HEALTH.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS))
+        "HealthCheck": _PROVEN.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS))
+    },
+    "danube.AuthService": {
+        "Authenticate": _ANYBODY.unary(
+            READ, now(security.AUTHENTICATE, lambda context: context.control.security.exchange, security.TOKEN)
+        )
     },
     "danube.stream.StreamService": {
-        "Publish": _PRODUCE.stream(WRITE, lambda context: partial(PublishStream, context)),
-        "Fetch": _CONSUME.server_stream(READ, lambda context: partial(FetchStream, context)),
-        "Consume": _CONSUME.stream(WRITE, lambda context: partial(ConsumeStream, context)),
-        "Bounds": _CONSUME.unary(READ, later(client.BOUNDS, bounds, client.TOPIC_BOUNDS)),
-        "CloseProducer": _PRODUCE.unary(WRITE, close_producer),
-        "CloseConsumer": _CONSUME.unary(WRITE, close_consumer),
+        "Publish": _PRODUCE.stream(WRITE, lambda context: partial(PublishStream, context), targets=targets.published),
+        "Fetch": _CONSUME.server_stream(READ, lambda context: partial(FetchStream, context), targets=targets.fetched),
+        "Consume": _CONSUME.stream(WRITE, lambda context: partial(ConsumeStream, context), targets=targets.consumed),
+        "Bounds": _CONSUME.unary(
+            READ, later(client.BOUNDS, bounds, client.TOPIC_BOUNDS), targets=_CONSUME.named_in(client.BOUNDS)
+        ),
+        "CloseProducer": _PRODUCE.unary(WRITE, close_producer, targets=targets.closed_producer),
+        "CloseConsumer": _CONSUME.unary(WRITE, close_consumer, targets=targets.closed_consumer),
     },
 }
 
@@ -243,8 +264,10 @@ ADMIN_CALLS: Calls = {
         "SetAutomatic": _CLUSTER.later(WRITE, plan.SET_AUTOMATIC, lambda c: c.balance.set_automatic, plan.AUTOMATIC),
     },
     "danube.control.Carry": {
-        "Prepare": _TOPIC.later(MOVE, control.PREPARE_CARRY, lambda c: c.carrying.prepare, control.CARRY_OFFER),
-        "ReadSegment": _TOPIC.later(READ, control.READ_SEGMENT, lambda c: c.carrying.read, control.SEGMENT_PIECE),
+        "Prepare": _BROKERS_ALONE.later(MOVE, control.PREPARE_CARRY, lambda c: c.carrying.prepare, control.CARRY_OFFER),
+        "ReadSegment": _BROKERS_ALONE.later(
+            READ, control.READ_SEGMENT, lambda c: c.carrying.read, control.SEGMENT_PIECE
+        ),
     },
     "danube.control.Policies": {
         "GetNamespacePolicies": _NAMESPACE.later(
@@ -266,7 +289,7 @@ ADMIN_CALLS: Calls = {
         ),
         "Seek": _TOPIC.later(WRITE, control.SEEK, lambda c: c.positions.seek, control.POSITION),
         "RetryBlocked": _TOPIC.now(WRITE, control.SUBSCRIPTION, lambda c: c.positions.retry_blocked, control.POSITION),
-        "Peek": _TOPIC.later(READ, control.PEEK, lambda c: c.peeking.peek, control.PEEKED),
+        "Peek": _CONSUME.later(READ, control.PEEK, lambda c: c.peeking.peek, control.PEEKED),
         "AddPartitions": _TOPIC.later(
             WRITE, control.ADD_PARTITIONS, lambda c: c.positions.add_partitions, control.PARTITIONS
         ),
@@ -278,14 +301,51 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube.control.Plans": {
-        "CreatePlan": _CLUSTER.later(WRITE, plan.CREATE_PLAN, lambda c: c.plans.create, plan.PLAN, makes_room=True),
+        "CreatePlan": by_operation(
+            _CLUSTER.later(WRITE, plan.CREATE_PLAN, lambda c: c.plans.create, plan.PLAN, makes_room=True),
+            plan.CREATE_PLAN,
+        ),
         "GetPlan": _CLUSTER.later(READ, plan.GET_PLAN, lambda c: c.plans.get, plan.PLAN),
         "ListPlans": _CLUSTER.later(READ, plan.LIST_PLANS, lambda c: c.plans.list, plan.PLANS_PAGE),
-        "DecidePlan": _CLUSTER.later(WRITE, plan.DECIDE_PLAN, lambda c: c.plans.decide, plan.PLAN, makes_room=True),
-        "ApplyPlan": _CLUSTER.later(DESTROY, plan.APPLY_PLAN, lambda c: c.plans.apply, plan.PLAN, makes_room=True),
+        "DecidePlan": _APPROVER.later(WRITE, plan.DECIDE_PLAN, lambda c: c.plans.decide, plan.PLAN, makes_room=True),
+        "ApplyPlan": by_operation(
+            _CLUSTER.later(DESTROY, plan.APPLY_PLAN, lambda c: c.plans.apply, plan.PLAN, makes_room=True),
+            plan.APPLY_PLAN,
+        ),
+    },
+    "danube_admin.SecurityAdmin": {
+        "CreateRole": _CLUSTER.later(WRITE, security.CREATE_ROLE, lambda c: c.security.create_role, security.ROLE_CREATED),
+        "GetRole": _CLUSTER.now(READ, security.ROLE_NAME, lambda c: c.security.role, security.ROLE_FOUND),
+        "ListRoles": _CLUSTER.now(READ, admin.EMPTY, lambda c: c.security.roles, security.ROLES),
+        "DeleteRole": _CLUSTER.later(
+            DESTROY, security.DELETE_ROLE, lambda c: c.security.delete_role, security.ROLE_DELETED
+        ),
+        "CreateBinding": _CLUSTER.later(
+            WRITE, security.CREATE_BINDING, lambda c: c.security.create_binding, security.BINDING_CREATED
+        ),
+        "GetBinding": _CLUSTER.now(READ, security.GET_BINDING, lambda c: c.security.binding, security.BINDING_FOUND),
+        "ListBindings": _CLUSTER.now(READ, security.LIST_BINDINGS, lambda c: c.security.bindings, security.BINDINGS),
+        "ListAllBindings": _CLUSTER.now(READ, admin.EMPTY, lambda c: c.security.all_bindings, security.BINDINGS),
+        "DeleteBinding": _CLUSTER.later(
+            DESTROY, security.DELETE_BINDING, lambda c: c.security.delete_binding, security.BINDING_DELETED
+        ),
+    },
+    "danube.control.Security": {
+        "Explain": _CLUSTER.now(READ, security.EXPLAIN, lambda c: c.security.explain, security.EXPLAINED),
+        "RevokeTokens": _CLUSTER.later(WRITE, security.REVOKE, lambda c: c.security.revoke, security.REVOCATION),
+        "ListRevocations": _CLUSTER.now(
+            READ, security.LIST_REVOCATIONS, lambda c: c.security.revocations, security.REVOCATIONS
+        ),
+        "CreateApiKey": _CLUSTER.later(
+            WRITE, security.CREATE_API_KEY, lambda c: c.security.create_api_key, security.API_KEY_CREATED
+        ),
+        "ListApiKeys": _CLUSTER.now(READ, security.LIST_API_KEYS, lambda c: c.security.api_keys, security.API_KEYS),
+        "DeleteApiKey": _CLUSTER.later(
+            WRITE, security.DELETE_API_KEY, lambda c: c.security.delete_api_key, security.API_KEY_DELETED
+        ),
     },
     "danube.control.Audit": {
-        "Record": _CLUSTER.later(WRITE, plan.AUDIT_ENTRY, lambda c: c.audit.record, plan.AUDIT_RECEIPT),
+        "Record": _PROVEN.later(WRITE, plan.AUDIT_ENTRY, lambda c: c.audit.record, plan.AUDIT_RECEIPT),
         "Read": _CLUSTER.later(READ, plan.READ_AUDIT, lambda c: c.audit.read, plan.STORED_AUDIT_PAGE),
     },
 }

@@ -11,6 +11,8 @@ from danube.broker.control import Control
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.pacing import Paces
 from danube.broker.telemetry.metrics import RpcCounts, Validations
+from danube.broker.security.gate import Gate
+from danube.broker.telemetry.metrics import RpcCounts
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.model.errors import DanubeError, InternalError
@@ -42,6 +44,8 @@ class ServiceContext:
     tasks: TaskScope
     make_room: Callable[[], Coroutine[Any, Any, None]] = _no_need
     """Called before a deletion, which needs disk space itself."""
+    gate: Gate | None = None
+    """Authenticates and authorizes every call; None while security is off."""
     broker_url: str = ""
     """Identity of this broker, with scheme; known once it listens."""
     connect_url: str = ""

@@ -1,11 +1,17 @@
-"""Interceptors of every call: they refuse it while the broker stops, and count its outcome."""
+"""Interceptors of every call: refuse it while the broker stops, authorize it, count its outcome."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from danube.broker.services.call import Call
+from danube.broker.security.current import acting_as
+from danube.broker.security.gate import Gate
+from danube.broker.services.call import Action, Call
 from danube.broker.services.context import ServiceContext
 from danube.model.errors import DanubeError
+from danube.model.security.grants import Permission
+from danube.model.security.principal import Principal
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
+from danube.security.decision import CLUSTER
 
 _OK = "ok"
 
@@ -22,11 +28,11 @@ def _service(name: str, methods: Mapping[str, Call], context: ServiceContext) ->
     for method, call in methods.items():
         path = f"{name}/{method}"
         if call.unary is not None:
-            unary[method] = _unary(path, call.unary(context), context)
+            unary[method] = _unary(path, _authorized(call, call.unary(context), context), context)
         if call.server_stream is not None:
-            server_streams[method] = _stream(path, call.server_stream(context), context)
+            server_streams[method] = _stream(path, call, call.server_stream(context), context)
         if call.stream is not None:
-            streams[method] = _stream(path, call.stream(context), context)
+            streams[method] = _stream(path, call, call.stream(context), context)
     return Service(name, unary=unary, server_streams=server_streams, streams=streams)
 
 
@@ -56,6 +62,32 @@ class _CountedCall:
         self._call.on_cancel(callback)
 
 
+def _authorized(call: Call, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
+    """The handler behind the gate of this broker, if it has one."""
+    if call.action is Action.EVERYBODY:
+        return handler
+
+    def handle(request: bytes, unary: UnaryCall) -> bytes | None:
+        gate = context.gate
+        if gate is None:
+            return handler(request, unary)
+        principal = gate.principal_of(unary.caller)
+        _check(gate, call, context, principal, request)
+        with acting_as(principal):
+            return handler(request, unary)
+
+    return handle
+
+
+def _check(gate: Gate, call: Call, context: ServiceContext, principal: Principal, request: bytes) -> None:
+    """Raise NotPermittedError unless the principal may do the call to all that its request names."""
+    if call.authorize is not None:
+        call.authorize(gate, principal, request)
+    elif call.action is not Action.ANY_CALLER:
+        targets = (CLUSTER,) if call.targets is None else call.targets(context, request)
+        gate.check(principal, Permission(call.action), call.effect, targets)
+
+
 def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
     count = context.counts.count
 
@@ -74,12 +106,22 @@ def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> Unary
     return handle
 
 
-def _stream(method: str, factory: StreamFactory, context: ServiceContext) -> StreamFactory:
+def _stream(method: str, call: Call, factory: StreamFactory, context: ServiceContext) -> StreamFactory:
     def open_stream(stream: ServerStream) -> StreamHandler:
         if context.closing is not None:
             context.counts.count(method, context.closing.code)
             raise context.closing
+        gate = context.gate
+        if gate is None:
+            context.counts.count(method, _OK)
+            return factory(stream)
+        try:
+            principal = gate.principal_of(stream.caller)
+        except DanubeError as error:
+            context.counts.count(method, error.code)
+            raise
         context.counts.count(method, _OK)
-        return factory(stream)
+        check = partial(_check, gate, call, context, principal)
+        return gate.guard(principal, stream, factory, check)
 
     return open_stream

@@ -33,7 +33,12 @@ its own, so that listing topics walks no subscriptions:
     /schemas/uses/{schema_id}/{version}/{topic}              the last use of a version, by topic
     /schemas/settings                                        the compatibility mode of subjects that have none
 
-The roots `/leases`, `/ownership` and `/auth` are kept free for what their names say.
+    /auth/roles/{role}
+    /auth/bindings/{scope}/{resource}/{binding}              the resource of the scope cluster is `*`
+    /auth/revocations/{revocation}
+    /auth/keys/{key}                                         the digest of an API key
+
+The roots `/leases` and `/ownership` are kept free for what their names say.
 """
 
 import re
@@ -75,6 +80,11 @@ SCHEMA_IDS = f"{SCHEMAS}/ids"
 SCHEMA_NUMBERS = f"{SCHEMAS}/numbers"
 SCHEMA_USES = f"{SCHEMAS}/uses"
 SCHEMA_SETTINGS = f"{SCHEMAS}/settings"
+SECURITY = "/auth"
+SECURITY_ROLES = f"{SECURITY}/roles"
+SECURITY_BINDINGS = f"{SECURITY}/bindings"
+SECURITY_REVOCATIONS = f"{SECURITY}/revocations"
+SECURITY_API_KEYS = f"{SECURITY}/keys"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
@@ -230,3 +240,21 @@ def schema_use(identity: int, version: int, topic_name: TopicName) -> str:
 def parse_schema_use(key: str) -> TopicName:
     """The topic that a key of its family names. Raises MetadataError."""
     return TopicName.parse(_parts(SCHEMA_USES, key, 3)[2])
+def security_role(name: str) -> str:
+    """The key of a role."""
+    return _path(SECURITY_ROLES, name)
+
+
+def security_binding(scope: str, resource: str, binding_id: str) -> str:
+    """The key of a binding."""
+    return _path(SECURITY_BINDINGS, scope, resource or "*", binding_id)
+
+
+def security_revocation(revocation_id: str) -> str:
+    """The key of a revocation."""
+    return _path(SECURITY_REVOCATIONS, revocation_id)
+
+
+def security_api_key(key_id: str) -> str:
+    """The key of an API key."""
+    return _path(SECURITY_API_KEYS, key_id)

@@ -30,3 +30,9 @@ KEY_SET_REFRESH_S = 300.0
 """Seconds between two reads of a key set from its URL."""
 CERTIFICATE_CHECK_S = 10.0
 """Seconds between two looks at the files of certificates."""
+CLUSTER_TOKEN_S = 300
+"""Seconds for which a token of one broker to another counts; their clocks may differ by as much."""
+SECURITY_SWEEP_S = 1.0
+"""Seconds between two looks for streams whose token has expired."""
+API_KEY_TOKEN_S = 3_600
+"""Seconds for which a token that an API key was exchanged for counts."""

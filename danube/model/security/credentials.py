@@ -12,8 +12,8 @@ class Revocation:
     id: str
     token_id: str = ""
     subject: str = ""
-    issued_before_s: float = 0.0
-    """Unix seconds; 0 for all."""
+    issued_before_ms: int = 0
+    """0 for all."""
     reason: str = ""
     revoked_ms: int = 0
 

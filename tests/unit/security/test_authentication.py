@@ -111,8 +111,8 @@ def test_a_certificate_names_an_account_and_one_of_the_cluster_a_broker() -> Non
 def test_tokens_of_a_subject_are_revoked_by_when_they_were_issued(issued_s: float, before_s: float, void: bool) -> None:
     revocations = Revocations(
         [
-            Revocation(id="wide", subject="orders", issued_before_s=before_s),
-            Revocation(id="narrow", subject="orders", issued_before_s=2.0),
+            Revocation(id="wide", subject="orders", issued_before_ms=round(before_s * 1_000)),
+            Revocation(id="narrow", subject="orders", issued_before_ms=2_000),
         ]
     )
     assert (revocations.revoked(Principal(id=ORDERS, issued_s=issued_s)) is not None) is void

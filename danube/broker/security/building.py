@@ -1,0 +1,84 @@
+"""Parts of security, built from settings: keys of tokens, certificates, the carrier."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from danube.broker.config.auth import AuthSettings
+from danube.broker.config.secret_files import check_private, private_content, public_content
+from danube.model.errors import SettingsError
+from danube.security.authentication import Authenticator
+from danube.security.certificates import ServerCertificates, TlsFiles, client_tls
+from danube.security.cluster_token import ClusterSecret
+from danube.security.tokens import TokenKey, TokenRules, key_set, public_key, secret_key
+
+if TYPE_CHECKING:
+    import ssl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a broker proves itself with, and checks others by."""
+
+    authenticator: Authenticator
+    certificates: ServerCertificates
+    client_tls: "ssl.SSLContext"
+    """For connections to other brokers."""
+    cluster_secret: ClusterSecret | None
+
+
+def read_credentials(settings: AuthSettings) -> Credentials:
+    """Read all files. Blocks. Raises SettingsError that names the wrong one."""
+    assert settings.tls_cert is not None  # noqa: S101 - the settings were checked
+    assert settings.tls_key is not None  # noqa: S101 - the same
+    check_private(settings.tls_key, "a private key")
+    files = TlsFiles(
+        certificate=settings.tls_cert,
+        key=settings.tls_key,
+        client_ca=settings.tls_ca,
+        requires_client=settings.tls_requires_client,
+    )
+    secret = None
+    if settings.cluster_secret_file is not None:
+        secret = ClusterSecret(_long(private_content(settings.cluster_secret_file, "a secret").strip()))
+    names = frozenset(settings.broker_names)
+    return Credentials(
+        authenticator=Authenticator(token_rules(settings), broker_names=names, cluster_secret=secret),
+        certificates=ServerCertificates(files),
+        client_tls=client_tls(ca=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key),
+        cluster_secret=secret,
+    )
+
+
+def token_rules(settings: AuthSettings) -> TokenRules | None:
+    """Keys and claims of tokens; None where tokens are not taken. Blocks. Raises SettingsError."""
+    if not settings.has_tokens:
+        return None
+    keys = [*_secrets(settings), *(public_key(public_content(path)) for path in settings.jwt_public_keys)]
+    if settings.jwt_key_set_file is not None:
+        try:
+            keys += key_set(json.loads(public_content(settings.jwt_key_set_file)))
+        except (ValueError, RecursionError):
+            raise SettingsError(f"{settings.jwt_key_set_file} is no JSON Web Key Set") from None
+    if not keys:
+        raise SettingsError("no key of tokens was found in the files of auth.jwt_*: nobody could prove who they are")
+    return TokenRules(keys=tuple(keys), issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+
+
+def _secrets(settings: AuthSettings) -> list[TokenKey]:
+    if settings.jwt_secret is not None:
+        return [secret_key(settings.jwt_secret.get_secret_value().encode())]
+    if settings.jwt_secret_file is None:
+        return []
+    found = []
+    for line in private_content(settings.jwt_secret_file, "secrets of tokens").splitlines():
+        key_id, colon, secret = line.strip().rpartition(b":")
+        if secret:
+            found.append(secret_key(secret, key_id.decode(errors="replace") if colon else ""))
+    return found
+
+
+def _long(secret: bytes) -> bytes:
+    if len(secret) < 32:
+        raise SettingsError("auth.cluster_secret_file holds less than 32 bytes: make one with `openssl rand -hex 32`")
+    return secret

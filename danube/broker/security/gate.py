@@ -1,0 +1,146 @@
+"""Gate before every call: proves who calls, and refuses what no binding grants. Default deny.
+
+Handlers run as the principal that was found (`current`). Streams are held to it for their whole life: one whose token
+expires or is revoked, or whose binding goes, is cut.
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+
+from danube.broker.security.current import acting_as
+from danube.broker.security.directory import SecurityDirectory
+from danube.model.errors import DanubeError, NotPermittedError, UnauthenticatedError
+from danube.model.limits.security import DECISION_CACHE_MAX
+from danube.model.plans.plan import Effect
+from danube.model.security.grants import Permission
+from danube.model.security.principal import Principal
+from danube.rpc.carrier import Caller, ServerStream, StreamFactory, StreamHandler
+from danube.runtime.clock import Clock
+from danube.security.authentication import Authenticator, Proof
+from danube.security.decision import Target
+
+AUTHORIZATION = "authorization"
+
+
+class Gate:
+    """Authenticates and authorizes. Decisions are remembered until a role, a binding or a revocation changes."""
+
+    def __init__(self, authenticator: Authenticator, directory: SecurityDirectory, clock: Clock) -> None:
+        self._authenticator = authenticator
+        self._directory = directory
+        self._clock = clock
+        self._granted: set[tuple[Principal, Permission, Effect, Target]] = set()
+        self._streams: weakref.WeakSet[GuardedStream] = weakref.WeakSet()
+        self.allowed = 0
+        self.denied = 0
+        directory.on_change(self._changed)
+
+    def principal_of(self, caller: Caller) -> Principal:
+        """The authenticated principal. Raises UnauthenticatedError."""
+        proof = Proof(
+            host=caller.address.rpartition(":")[0],
+            authorization=caller.metadata.get(AUTHORIZATION),
+            certificate_name=caller.certificate_name,
+        )
+        try:
+            return self._authenticator.principal_of(proof, self._clock.now_ms() / 1_000)
+        except UnauthenticatedError:
+            self.denied += 1
+            raise
+
+    def check(self, principal: Principal, permission: Permission, effect: Effect, targets: Sequence[Target]) -> None:
+        """Raise NotPermittedError unless the principal may do this to each of the targets."""
+        for target in targets:
+            key = (principal, permission, effect, target)
+            if key not in self._granted:
+                self._decide(*key)
+                if len(self._granted) >= DECISION_CACHE_MAX:
+                    self._granted.clear()
+                self._granted.add(key)
+        self.allowed += 1
+
+    def guard(
+        self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], None]
+    ) -> StreamHandler:
+        """Have a stream handled as this principal, once `check` has let its first message pass."""
+        with acting_as(principal):
+            guarded = GuardedStream(principal, stream, factory(stream), check)
+        self._streams.add(guarded)
+        return guarded
+
+    def sweep(self) -> None:
+        """Cut the streams of principals whose proof is void by now."""
+        now_s = self._clock.now_ms() / 1_000
+        for stream in list(self._streams):
+            self._recheck(stream, now_s)
+
+    def _decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> None:
+        decision = self._directory.rules.decide(principal, permission, effect, target)
+        if not decision.allowed:
+            self.denied += 1
+            raise NotPermittedError(decision.reason)
+
+    def _changed(self) -> None:
+        self._granted.clear()
+        self._authenticator.revocations = self._directory.revocations
+        self.sweep()
+
+    def _recheck(self, stream: "GuardedStream", now_s: float) -> None:
+        principal = stream.principal
+        if principal.expires_s is not None and principal.expires_s <= now_s:
+            stream.cut(UnauthenticatedError("the token has expired: connect again with a new one"))
+        elif revocation := self._directory.revocations.revoked(principal):
+            stream.cut(UnauthenticatedError(f"the token was revoked: {revocation.reason or revocation.id}"))
+        else:
+            try:
+                stream.recheck()
+            except DanubeError as error:
+                stream.cut(error.with_traceback(None))
+
+
+class GuardedStream:
+    """A stream whose first message is checked before its handler sees it."""
+
+    def __init__(
+        self, principal: Principal, stream: ServerStream, handler: StreamHandler, check: Callable[[bytes], None]
+    ) -> None:
+        self.principal = principal
+        self._stream = stream
+        self._handler = handler
+        self._check = check
+        self._opening: bytes | None = None
+        """The first message, once it has passed."""
+        self._is_cut = False
+
+    def on_message(self, message: bytes) -> None:
+        if self._is_cut:
+            return
+        with acting_as(self.principal):
+            if self._opening is None:
+                self._check(message)
+                self._opening = message
+            self._handler.on_message(message)
+
+    def on_half_close(self) -> None:
+        if not self._is_cut:
+            self._handler.on_half_close()
+
+    def on_ready(self) -> None:
+        if not self._is_cut:
+            self._handler.on_ready()
+
+    def on_cancel(self) -> None:
+        self._is_cut = True
+        self._handler.on_cancel()
+
+    def recheck(self) -> None:
+        """Check the first message again, by the rules of now. Raises NotPermittedError."""
+        if self._opening is not None and not self._is_cut:
+            self._check(self._opening)
+
+    def cut(self, error: DanubeError) -> None:
+        """End the stream, for its client with this error."""
+        if not self._is_cut:
+            self._is_cut = True
+            self._stream.fail(error)
+            self._handler.on_cancel()

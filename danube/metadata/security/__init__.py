@@ -1,0 +1,1 @@
+"""Records of security in the metadata store."""

@@ -1,0 +1,88 @@
+"""Roles, bindings, revocations and API keys as records of the metadata store."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from danube.metadata.records import keys
+from danube.metadata.records.codec import record_codec
+from danube.metadata.store import Entry, MetadataStore
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
+from danube.model.errors import LimitReachedError, NotFoundError
+from danube.model.limits.security import API_KEYS_MAX, BINDINGS_MAX, REVOCATIONS_MAX, ROLES_MAX
+from danube.model.security.credentials import ApiKey, Revocation
+from danube.model.security.grants import Binding, Role
+from danube.runtime.rng import Rng
+
+T = TypeVar("T")
+
+encode_role, decode_role = record_codec(Role)
+encode_binding, decode_binding = record_codec(Binding)
+encode_revocation, decode_revocation = record_codec(Revocation)
+encode_api_key, decode_api_key = record_codec(ApiKey)
+
+
+class SecurityRecords:
+    """The records of security in a metadata store. Every method raises MetadataError when the store fails."""
+
+    def __init__(self, store: MetadataStore, rng: Rng) -> None:
+        self._store = store
+        self._rng = rng
+
+    async def put_role(self, role: Role) -> None:
+        """Keep a role, in place of one of the same name. Raises LimitReachedError."""
+        await self._put(keys.security_role(role.name), encode_role(role), keys.SECURITY_ROLES, ROLES_MAX)
+
+    async def delete_role(self, name: str) -> None:
+        """Remove a role. Raises NotFoundError."""
+        await self._delete(keys.security_role(name), f"there is no role {name}")
+
+    async def put_binding(self, binding: Binding) -> None:
+        """Keep a binding, in place of one of the same id within its scope. Raises LimitReachedError."""
+        await self._put(_key_of(binding), encode_binding(binding), keys.SECURITY_BINDINGS, BINDINGS_MAX)
+
+    async def delete_binding(self, binding: Binding) -> None:
+        """Remove a binding. Raises NotFoundError."""
+        await self._delete(_key_of(binding), f"there is no binding {binding.id}")
+
+    async def put_revocation(self, revocation: Revocation) -> None:
+        """Keep a revocation. Raises LimitReachedError."""
+        key = keys.security_revocation(revocation.id)
+        await self._put(key, encode_revocation(revocation), keys.SECURITY_REVOCATIONS, REVOCATIONS_MAX)
+
+    async def put_api_key(self, api_key: ApiKey) -> None:
+        """Keep an API key. Raises LimitReachedError."""
+        key = keys.security_api_key(api_key.id)
+        await self._put(key, encode_api_key(api_key), keys.SECURITY_API_KEYS, API_KEYS_MAX)
+
+    async def delete_api_key(self, key_id: str) -> None:
+        """Remove an API key. Raises NotFoundError."""
+        await self._delete(keys.security_api_key(key_id), f"there is no API key {key_id}")
+
+    async def _put(self, key: str, value: bytes, root: str, entries_max: int) -> None:
+        async def change(builder: TransactionBuilder) -> None:
+            if await builder.read(key) is None and len(await self._store.list(root)) >= entries_max:
+                raise LimitReachedError(f"there are {entries_max} records below {root} already, the most there may be")
+            builder.put(key, value)
+
+        await commit_transaction(self._store, self._rng, change)
+
+    async def _delete(self, key: str, missing: str) -> None:
+        async def change(builder: TransactionBuilder) -> None:
+            if await builder.read(key) is None:
+                raise NotFoundError(missing)
+            builder.delete(key)
+
+        await commit_transaction(self._store, self._rng, change)
+
+
+def _key_of(binding: Binding) -> str:
+    return keys.security_binding(binding.scope, binding.resource_name, binding.id)
+
+
+DECODERS: dict[str, Callable[[Entry], Role | Binding | Revocation | ApiKey]] = {
+    keys.SECURITY_ROLES: decode_role,
+    keys.SECURITY_BINDINGS: decode_binding,
+    keys.SECURITY_REVOCATIONS: decode_revocation,
+    keys.SECURITY_API_KEYS: decode_api_key,
+}
+"""By the root of the keys."""
