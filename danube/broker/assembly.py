@@ -23,6 +23,7 @@ from danube.broker.cluster.owner import TopicOwner
 from danube.broker.config.settings import BrokerSettings, Mode
 from danube.broker.config.values import (
     advertised_urls,
+    approval_rules,
     bound_url,
     default_policies,
     dispatch_settings,
@@ -57,6 +58,7 @@ from danube.broker.policy.disk_reserve import DiskReserve
 from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
 from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
+from danube.broker.security.assembly import Security, open_security
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.telemetry.metrics import RpcCounts, new_registry
@@ -70,8 +72,7 @@ from danube.metadata.records.journals import JournalRecords
 from danube.metadata.records.storage import owner_of
 from danube.model.errors import DataFolderError
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
-from danube.rpc.carrier import Carrier, CarrierOptions, Service
-from danube.rpc.engines import server_carrier
+from danube.rpc.carrier import Carrier, Service
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
 from danube.runtime.tasks import TaskScope
@@ -105,21 +106,21 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     storage = await _open_storage(given, metadata, how_stored)
     running.push_async_callback(given.tasks.close)
     owner = TopicOwner(storage, metadata.stored, given.folder.broker_id, is_alone=metadata.cluster is None)
-    options = CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
-    carrier = environment.carrier or server_carrier(settings.rpc_engine, given.clock, options)
-    context, balance = await _open_topics(given, metadata, storage, owner, carrier=carrier)
+    security = await open_security(given, metadata)
+    context, balance = await _open_topics(given, metadata, storage, owner, security=security)
+    context.gate = security.gate
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name
-    addresses = await _listen(given, context, storage, carrier)
+    addresses = await _listen(given, context, storage, security)
     running.callback(_announce_end, context)
     await _start_sweeps(given, context, storage)
     storage.start()
-    urls = _urls(context, addresses)
+    urls = _urls(context, addresses, is_admin_secure=settings.auth.is_on and settings.auth.admin_tls)
     context.control.brokers.announce(urls)
     if metadata.cluster is not None:
         await join_cluster(given, metadata.cluster, urls, storage, replaced.set)
         copies = LogCopies(
-            carrier,
+            security.admin_carrier,
             storage,
             metadata.stored,
             metadata.cluster,
@@ -246,7 +247,7 @@ def _start_placement(
 
 
 async def _open_topics(
-    given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner, *, carrier: Carrier
+    given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner, *, security: Security
 ) -> tuple[ServiceContext, Balance]:
     settings, clock, records = given.settings, given.clock, metadata.records
     topics = Topics(
@@ -260,7 +261,7 @@ async def _open_topics(
         own_policies=own_policies(settings),
         cluster=metadata.cluster.topics if metadata.cluster else None,
     )
-    remote = RemotePublishes(carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
+    remote = RemotePublishes(security.carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
     given.running.push_async_callback(remote.close)
     topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send
     schemas = await open_schemas(given, metadata.store, topics)
@@ -298,6 +299,7 @@ async def _open_topics(
             moves=moves,
             balance=balance,
             schemas=schemas,
+            security=security,
         ),
         counts=RpcCounts(),
         validations=schemas.versions.counts,
@@ -318,6 +320,7 @@ def _control(
     moves: Moves,
     balance: Balance,
     schemas: OpenedSchemas,
+    security: Security,
 ) -> Control:
     clock, rng, settings, records = given.clock, given.rng, given.settings, metadata.records
     identity = BrokerIdentity(
@@ -365,17 +368,18 @@ def _control(
         positions=positions,
         peeking=Peeking(topics),
         connections=Connections(topics, producers, consumers),
-        plans=PlanControl(operations, metadata.plans, clock=clock, rng=rng),
+        plans=PlanControl(operations, metadata.plans, clock=clock, rng=rng, approval=approval_rules(settings)),
         audit=AuditLog(topics, brokers, clock),
         schemas=schemas.control,
+        security=security.control,
     )
 
 
-async def _listen(given: Dependencies, context: ServiceContext, storage: Storage, carrier: Carrier) -> Addresses:
+async def _listen(given: Dependencies, context: ServiceContext, storage: Storage, security: Security) -> Addresses:
     settings = given.settings
-    broker = await _serve(given, carrier, settings.broker_addr, client_services(context))
+    broker = await _serve(given, security.carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
-    admin = await _serve(given, carrier, settings.admin_addr, admin_services(context))
+    admin = await _serve(given, security.admin_carrier, settings.admin_addr, admin_services(context))
     metrics = await _serve_metrics(given, context, storage)
     return Addresses(broker, admin, metrics, await serve_schemas(given, context.control.schemas))
 
@@ -415,11 +419,11 @@ async def _start_sweeps(given: Dependencies, context: ServiceContext, storage: S
     given.sweep("keeping the disk reserve", reserve.keep)
 
 
-def _urls(context: ServiceContext, addresses: Addresses) -> BrokerUrls:
+def _urls(context: ServiceContext, addresses: Addresses, *, is_admin_secure: bool) -> BrokerUrls:
     return BrokerUrls(
         broker=context.broker_url,
         connect=context.connect_url,
-        admin=bound_url(addresses.admin),
+        admin=bound_url(addresses.admin, is_secure=is_admin_secure),
         metrics=bound_url(addresses.metrics) if addresses.metrics else "",
     )
 

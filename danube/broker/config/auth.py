@@ -31,8 +31,8 @@ class AuthSettings(BaseModel):
 
     mode: AuthMode = Field(
         AuthMode.NONE,
-        description="none: anybody may do everything, without TLS. tls: TLS on both ports; callers prove who they are by a"
-        " token or a client certificate, and do what roles grant.",
+        description="none: anybody may do everything, without TLS. tls: TLS on both ports; callers prove who they are"
+        " by a token or a client certificate, and do what roles grant.",
     )
     tls_cert: Path | None = Field(
         None, description="PEM file of this broker's certificate; read again when it changes."

@@ -12,8 +12,6 @@ from danube.model.limits.broker import MIB
 from danube.model.policies import POLICY_NAMES
 
 _LATER = {
-    "auth": "authentication",
-    "admin_tls": "TLS on the admin port",
     "storage.durable": "storage that several brokers share",
     "storage.object_store": "storage that several brokers share",
     "storage.write_buffer": "a write buffer in front of the disk",
@@ -23,6 +21,7 @@ _LATER = {
 _ANOTHER = {
     "load_manager.rebalancing.min_brokers_for_rebalance": "two brokers are enough, and needed",
     "load_manager.rebalancing.cooldown_seconds": "moves follow one another: see `rebalance_parallel_moves`",
+    "auth.jwt.expiration_time": "a token says itself how long it counts (security tokens create --ttl)",
     "storage.local_wal_root": "everything is kept below `data_dir`",
     "storage.cache_root": "everything is kept below `data_dir`",
     "storage.root": "everything is kept below `data_dir`",
@@ -56,6 +55,12 @@ _KEYS = {
     "load_manager.rebalancing.max_moves_per_hour": "rebalance_moves_per_hour",
     "load_manager.rebalancing.min_topic_age_seconds": "rebalance_cool_down_s",
     "load_manager.rebalancing.blacklist_topics": "rebalance_excluded_topics",
+    "admin_tls": "auth.admin_tls",
+    "auth.tls.cert_file": "auth.tls_cert",
+    "auth.tls.key_file": "auth.tls_key",
+    "auth.tls.ca_file": "auth.tls_ca",
+    "auth.jwt.secret_key": "auth.jwt_secret",
+    "auth.jwt.issuer": "auth.jwt_issuer",
 }
 _KEYS |= {f"policies.{name}": name for name in POLICY_NAMES}
 

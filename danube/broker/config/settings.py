@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from danube.broker.config.addresses import Address, Url
+from danube.broker.config.auth import AuthSettings
 from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType, type_of
 from danube.broker.config.original import translate_original
 from danube.broker.config.secret_files import check_private
@@ -97,6 +98,7 @@ class BrokerSettings(BaseModel):
     )
     meta_store: MetaStoreSettings = MetaStoreSettings.model_validate({})
     storage: StoragePlaceSettings = StoragePlaceSettings.model_validate({})
+    auth: AuthSettings = AuthSettings.model_validate({})
     lease_ttl_s: float = Field(
         BROKER_LEASE_TTL_S,
         ge=1,

@@ -2,10 +2,13 @@
 
 import socket
 
+from danube.broker.config.auth import ApprovalPolicy
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.control.plans.approval import ApprovalRules
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.errors import SettingsError
+from danube.model.plans.plan import Effect
 from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, PoisonPolicy, Policies
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.rpc.address import join_address, split_address
@@ -72,12 +75,26 @@ def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
 
     The machine's name replaces the wildcard address, which nobody can dial, unless `advertised_addr` is set.
     """
-    broker_url = settings.advertised_addr or bound_url(bound)
-    return broker_url, settings.connect_url or broker_url
+    broker_url = settings.advertised_addr or bound_url(bound, is_secure=settings.auth.is_on)
+    urls = broker_url, settings.connect_url or broker_url
+    if not settings.auth.is_on:
+        return urls
+    broker_url, connect_url = (f"https://{url.partition('://')[2]}" for url in urls)  # Rust's client goes by the scheme
+    return broker_url, connect_url
 
 
-def bound_url(bound: str) -> str:
+def bound_url(bound: str, *, is_secure: bool = False) -> str:
     """A URL for a port bound at `bound`, with the machine's name instead of the wildcard address."""
     host, port = split_address(bound)
     dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
-    return f"http://{join_address(dialled, port)}"
+    return f"{'https' if is_secure else 'http'}://{join_address(dialled, port)}"
+
+
+def approval_rules(settings: BrokerSettings) -> ApprovalRules:
+    """Which plans wait for approval, whoever asks."""
+    effects = {
+        ApprovalPolicy.CALLER: frozenset[Effect](),
+        ApprovalPolicy.DESTROY: frozenset({Effect.DESTROY}),
+        ApprovalPolicy.MOVE: frozenset({Effect.DESTROY, Effect.MOVE}),
+    }
+    return ApprovalRules(effects=effects[settings.auth.approval], two_person=settings.auth.two_person)

@@ -11,10 +11,12 @@ placeholders out.
 import asyncio
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
 from danube.broker.control.brokers import BrokerControl
+from danube.broker.security.current import authenticated
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import OutgoingMessage
@@ -86,6 +88,7 @@ class AuditLog:
             PreconditionFailedError: the last record is damaged or foreign. No second chain begins after it.
         """
         topic = await self._opened()
+        entry = replace(entry, caller=authenticated(entry.caller))
         outcome: asyncio.Future[AuditReceipt | DanubeError] = asyncio.get_running_loop().create_future()
         record = next_record(
             bounded(entry),

@@ -25,6 +25,7 @@ class Credentials:
     client_tls: "ssl.SSLContext"
     """For connections to other brokers."""
     cluster_secret: ClusterSecret | None
+    rules: TokenRules | None
 
 
 def read_credentials(settings: AuthSettings) -> Credentials:
@@ -41,9 +42,10 @@ def read_credentials(settings: AuthSettings) -> Credentials:
     secret = None
     if settings.cluster_secret_file is not None:
         secret = ClusterSecret(_long(private_content(settings.cluster_secret_file, "a secret").strip()))
-    names = frozenset(settings.broker_names)
+    names, rules = frozenset(settings.broker_names), token_rules(settings)
     return Credentials(
-        authenticator=Authenticator(token_rules(settings), broker_names=names, cluster_secret=secret),
+        authenticator=Authenticator(rules, broker_names=names, cluster_secret=secret),
+        rules=rules,
         certificates=ServerCertificates(files),
         client_tls=client_tls(ca=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key),
         cluster_secret=secret,
@@ -63,6 +65,12 @@ def token_rules(settings: AuthSettings) -> TokenRules | None:
     if not keys:
         raise SettingsError("no key of tokens was found in the files of auth.jwt_*: nobody could prove who they are")
     return TokenRules(keys=tuple(keys), issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+
+
+def issuing_secret(settings: AuthSettings) -> bytes | None:
+    """The secret that signs tokens for API keys: the first; None where there is none. Blocks. Raises SettingsError."""
+    found = _secrets(settings)
+    return bytes(found[0].key) if found else None
 
 
 def _secrets(settings: AuthSettings) -> list[TokenKey]:

@@ -1,4 +1,4 @@
-"""Carrier of a broker's calls to other brokers: each proves by a token of the cluster's secret that it is a broker's."""
+"""Carrier of calls to other brokers: each proves by a token of the cluster's secret that a broker makes it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,10 +27,6 @@ class ClusterCarrier:
 class _ProvingChannel:
     inner: Channel
     authorization: Callable[[], str]
-
-    @property
-    def address(self) -> str:
-        return self.inner.address
 
     async def call(self, path: str, request: bytes, *, timeout_s: float | None = None, metadata: Pairs = ()) -> bytes:
         return await self.inner.call(path, request, timeout_s=timeout_s, metadata=self._proof(metadata))

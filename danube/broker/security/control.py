@@ -1,5 +1,6 @@
 """Administration of security on one broker: roles, bindings, revocations, API keys, and the reason of a decision."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,7 +20,6 @@ from danube.model.calls.security import (
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
-    NotPermittedError,
     PreconditionFailedError,
     UnauthenticatedError,
 )
@@ -89,7 +89,7 @@ class SecurityControl:
         return await self._changed()
 
     async def create_binding(self, binding: Binding) -> bool:
-        """Keep a binding, in place of one of the same id within its scope. Raises InvalidRequestError, NotFoundError."""
+        """Keep a binding, in place of one of its id within its scope. Raises InvalidRequestError, NotFoundError."""
         binding = check_binding(binding)
         if binding.principal_type is PrincipalKind.BROKER:
             raise InvalidRequestError("brokers need no binding: they act as the cluster itself")
@@ -163,7 +163,7 @@ class SecurityControl:
         """Make a key. It is answered once, and kept as a digest."""
         if wanted.principal_type is PrincipalKind.BROKER:
             raise InvalidRequestError("a broker has no API key: it proves itself by its certificate")
-        key_id, key, digest = new_key(self._rng.new_id(), self._rng.token_bytes(32))
+        key_id, key, digest = new_key(self._rng.new_id(), secrets.token_bytes(32))
         record = ApiKey(
             id=key_id,
             principal_type=wanted.principal_type,
@@ -232,9 +232,7 @@ class SecurityControl:
         """Raise PreconditionFailedError for a change that leaves nobody who may give roles."""
         before = self._directory.rules
         own = [role for role in before.roles.values() if not role.system]
-        after = Rules.of(
-            own if roles is None else roles, self._directory.bindings if bindings is None else bindings
-        )
+        after = Rules.of(own if roles is None else roles, self._directory.bindings if bindings is None else bindings)
         if before.administrators() and not after.administrators() and not before.super_admins:
             raise PreconditionFailedError(
                 "that would leave nobody who may give roles: bind the role admin to somebody else first"

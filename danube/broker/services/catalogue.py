@@ -8,6 +8,7 @@ from functools import partial
 
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.services import targets
+from danube.broker.services.authenticate import authenticate
 from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now
 from danube.broker.services.consume import ReceiveStream, acknowledge, negative_acknowledge, subscribe
 from danube.broker.services.discovery import health_check, topic_lookup, topic_partitions
@@ -112,9 +113,7 @@ CLIENT_CALLS: Calls = {
         "HealthCheck": _PROVEN.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS))
     },
     "danube.AuthService": {
-        "Authenticate": _ANYBODY.unary(
-            READ, now(security.AUTHENTICATE, lambda context: context.control.security.exchange, security.TOKEN)
-        )
+        "Authenticate": _ANYBODY.unary(READ, authenticate),
     },
     "danube.stream.StreamService": {
         "Publish": _PRODUCE.stream(WRITE, lambda context: partial(PublishStream, context), targets=targets.published),
@@ -314,7 +313,9 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube_admin.SecurityAdmin": {
-        "CreateRole": _CLUSTER.later(WRITE, security.CREATE_ROLE, lambda c: c.security.create_role, security.ROLE_CREATED),
+        "CreateRole": _CLUSTER.later(
+            WRITE, security.CREATE_ROLE, lambda c: c.security.create_role, security.ROLE_CREATED
+        ),
         "GetRole": _CLUSTER.now(READ, security.ROLE_NAME, lambda c: c.security.role, security.ROLE_FOUND),
         "ListRoles": _CLUSTER.now(READ, admin.EMPTY, lambda c: c.security.roles, security.ROLES),
         "DeleteRole": _CLUSTER.later(
@@ -341,7 +342,7 @@ ADMIN_CALLS: Calls = {
         ),
         "ListApiKeys": _CLUSTER.now(READ, security.LIST_API_KEYS, lambda c: c.security.api_keys, security.API_KEYS),
         "DeleteApiKey": _CLUSTER.later(
-            WRITE, security.DELETE_API_KEY, lambda c: c.security.delete_api_key, security.API_KEY_DELETED
+            DESTROY, security.DELETE_API_KEY, lambda c: c.security.delete_api_key, security.API_KEY_DELETED
         ),
     },
     "danube.control.Audit": {

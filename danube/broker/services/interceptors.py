@@ -7,6 +7,7 @@ from danube.broker.security.current import acting_as
 from danube.broker.security.gate import Gate
 from danube.broker.services.call import Action, Call
 from danube.broker.services.context import ServiceContext
+from danube.broker.services.direct_calls import admit_direct, is_direct
 from danube.model.errors import DanubeError
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal
@@ -28,7 +29,7 @@ def _service(name: str, methods: Mapping[str, Call], context: ServiceContext) ->
     for method, call in methods.items():
         path = f"{name}/{method}"
         if call.unary is not None:
-            unary[method] = _unary(path, _authorized(call, call.unary(context), context), context)
+            unary[method] = _unary(path, _authorized(path, call, context), context)
         if call.server_stream is not None:
             server_streams[method] = _stream(path, call, call.server_stream(context), context)
         if call.stream is not None:
@@ -62,8 +63,10 @@ class _CountedCall:
         self._call.on_cancel(callback)
 
 
-def _authorized(call: Call, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
+def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandler:
     """The handler behind the gate of this broker, if it has one."""
+    assert call.unary is not None  # noqa: S101 - its caller has looked
+    handler = _recorded(method, call, call.unary(context), context)
     if call.action is Action.EVERYBODY:
         return handler
 
@@ -75,6 +78,17 @@ def _authorized(call: Call, handler: UnaryHandler, context: ServiceContext) -> U
         _check(gate, call, context, principal, request)
         with acting_as(principal):
             return handler(request, unary)
+
+    return handle
+
+
+def _recorded(method: str, call: Call, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
+    if not is_direct(method, call):
+        return handler
+
+    def handle(request: bytes, unary: UnaryCall) -> bytes | None:
+        admit_direct(method, call, context, unary, request)
+        return handler(request, unary)
 
     return handle
 

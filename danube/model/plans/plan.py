@@ -60,6 +60,8 @@ class Face(StrEnum):
     """An assistant."""
     MCP_HOST = "mcp_host"
     """The person before an assistant, asked by the program that runs it."""
+    DIRECT = "direct"
+    """A call of the admin port without a face of ours, as the original's tools make it."""
 
 
 class Approval(StrEnum):

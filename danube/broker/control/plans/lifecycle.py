@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
+from danube.broker.control.plans.approval import CALLER_ASKS, ApprovalRules
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation
+from danube.broker.security.current import authenticated
 from danube.metadata.records.plans import PlanRecords
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import DanubeError, InvalidRequestError, PlanNotFoundError, UnsupportedError
@@ -34,12 +37,19 @@ class PlanControl:
     """The plans of this broker: create, decide, apply."""
 
     def __init__(
-        self, operations: Mapping[str, PlannedOperation], records: PlanRecords, *, clock: Clock, rng: Rng
+        self,
+        operations: Mapping[str, PlannedOperation],
+        records: PlanRecords,
+        *,
+        clock: Clock,
+        rng: Rng,
+        approval: ApprovalRules = CALLER_ASKS,
     ) -> None:
         self._operations = operations
         self._records = records
         self._clock = clock
         self._rng = rng
+        self.approval = approval
 
     async def create(self, request: PlanRequest) -> Plan:
         """Create a plan of what the operation would do now; a dry run is not stored.
@@ -51,6 +61,7 @@ class PlanControl:
             Errors of the operation itself: a plan never promises what cannot be done.
         """
         operation = self._operation(request.operation)
+        request = self._authenticated(request)
         if request.effect is not operation.effect:
             raise InvalidRequestError(f"{request.operation} has the effect {operation.effect}, not {request.effect}")
         impact = counted(await operation.parse(request.arguments).impact())
@@ -76,6 +87,9 @@ class PlanControl:
     async def decide(self, decision: Decision) -> Plan:
         """Approve or reject a waiting plan. Raises PlanNotFoundError, PlanRefusedError."""
         _check_id(decision.plan_id)
+        decision = replace(decision, caller=authenticated(decision.caller))
+        if self.approval.two_person and decision.approve:
+            self.approval.check_other(await self._records.get(decision.plan_id), decision)
         return await self._records.decide(decision, self._clock.now_ms())
 
     async def apply(self, application: PlanApplication) -> Plan:
@@ -86,6 +100,7 @@ class PlanControl:
             PlanRefusedError, PlanWaitsError: it may not be applied (any more); nothing was done.
             Errors of the operation; nothing was done then either.
         """
+        application = replace(application, caller=authenticated(application.caller))
         plan = await self.get(application.plan_id)
         check_applicable(plan, application, plan.impact, self._clock.now_ms())
         operation = self._operation(plan.operation)
@@ -110,6 +125,11 @@ class PlanControl:
 
         await call.act(mark)
         return marked[-1]
+
+    def _authenticated(self, request: PlanRequest) -> PlanRequest:
+        """The request, of the proven caller, and with approval where the broker's policy asks for it."""
+        needs = request.needs_approval or self.approval.asks(request.effect)
+        return replace(request, caller=authenticated(request.caller), needs_approval=needs)
 
     def _operation(self, name: str) -> PlannedOperation:
         operation = self._operations.get(name)

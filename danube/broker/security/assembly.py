@@ -1,0 +1,106 @@
+"""Security of a broker, built and started: the gate, the administration, and the carriers of both ports."""
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+
+from danube.broker.cluster.metadata import Metadata
+from danube.broker.config.auth import AuthSettings
+from danube.broker.environment import Dependencies
+from danube.broker.security.building import Credentials, issuing_secret, read_credentials, token_rules
+from danube.broker.security.cluster_carrier import ClusterCarrier
+from danube.broker.security.control import SecurityControl
+from danube.broker.security.directory import SecurityDirectory
+from danube.broker.security.gate import Gate
+from danube.metadata.security.records import SecurityRecords
+from danube.model.errors import SettingsError
+from danube.model.limits.security import CERTIFICATE_CHECK_S, SECURITY_SWEEP_S
+from danube.rpc.carrier import Carrier, CarrierOptions
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.runtime.clock import sleep_for
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """Security of one broker."""
+
+    carrier: Carrier
+    """Of the client port, and of calls to other brokers."""
+    admin_carrier: Carrier
+    control: SecurityControl
+    gate: Gate | None
+    """None while `auth.mode` is none."""
+    credentials: Credentials | None
+
+
+async def open_security(given: Dependencies, metadata: Metadata) -> Security:
+    """Read credentials, follow roles and bindings. Raises SettingsError for files that cannot be used."""
+    settings = given.settings.auth
+    credentials = await given.reader.run(partial(read_credentials, settings)) if settings.is_on else None
+    directory = SecurityDirectory(metadata.store, given.clock, frozenset(settings.super_admins))
+    await directory.start(given.tasks)
+    control = SecurityControl(
+        directory,
+        SecurityRecords(metadata.store, given.rng),
+        given.clock,
+        given.rng,
+        issuer=settings.jwt_issuer,
+        secret=await given.reader.run(partial(issuing_secret, settings)),
+    )
+    gate = None
+    if credentials is not None:
+        gate = Gate(credentials.authenticator, directory, given.clock)
+        given.tasks.spawn(_sweep(given, gate), "cut streams of void tokens")
+        given.tasks.spawn(_reload(given, credentials), "read certificates again")
+    carrier, admin_carrier = _carriers(given, credentials)
+    return Security(carrier=carrier, admin_carrier=admin_carrier, control=control, gate=gate, credentials=credentials)
+
+
+def _carriers(given: Dependencies, credentials: Credentials | None) -> tuple[Carrier, Carrier]:
+    options = CarrierOptions(stream_memory_bytes_max=given.settings.stream_memory_bytes_max)
+    plain = given.environment.carrier
+    if credentials is None or plain is not None:
+        carrier = plain or GrpcCarrier(given.clock, options)
+        proving = _proving(given, credentials, carrier)
+        return proving, proving
+    from danube.rpc.http2.carrier import Http2Carrier  # noqa: PLC0415 - loaded where it is used
+
+    secure = Http2Carrier(
+        given.clock, options, server_tls=credentials.certificates.context, client_tls=credentials.client_tls
+    )
+    carrier = _proving(given, credentials, secure)
+    if given.settings.auth.admin_tls:
+        return carrier, carrier
+    return carrier, _proving(given, credentials, Http2Carrier(given.clock, options))
+
+
+def _proving(given: Dependencies, credentials: Credentials | None, carrier: Carrier) -> Carrier:
+    """The carrier with the cluster's proof in its calls, where brokers know each other by a secret."""
+    secret = None if credentials is None else credentials.cluster_secret
+    if secret is None:
+        return carrier
+    broker_id, clock = given.folder.broker_id, given.clock
+    return ClusterCarrier(carrier, lambda: secret.issue(broker_id, clock.now_ms() / 1_000))
+
+
+async def _sweep(given: Dependencies, gate: Gate) -> None:
+    while True:
+        await sleep_for(given.clock, SECURITY_SWEEP_S)
+        gate.sweep()
+
+
+async def _reload(given: Dependencies, credentials: Credentials) -> None:
+    settings: AuthSettings = given.settings.auth
+    while True:
+        await sleep_for(given.clock, CERTIFICATE_CHECK_S)
+        await given.reader.run(credentials.certificates.reload)
+        try:
+            rules = await given.reader.run(partial(token_rules, settings))
+        except SettingsError as error:
+            _log.error("the keys of tokens stay as they were, the new ones cannot be used: %s", error)
+            continue
+        if rules is not None and rules != credentials.rules:
+            credentials.authenticator.use(rules)
+            credentials = replace(credentials, rules=rules)
