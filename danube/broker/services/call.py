@@ -129,6 +129,9 @@ class Scope:
         if self.resource is Resource.TOPIC:
             topics, within = texts_of(request.kind, _TOPIC_FIELDS), texts_of(request.kind, _NAMESPACE_FIELDS[:1])
             return lambda _, data: [*map(topic_target, topics(data)), *map(_namespace, within(data))] or [CLUSTER]
+        if self.resource is Resource.SUBJECT:  # bound like a topic of that name, as in the original
+            subjects = texts_of(request.kind, ("subject",))
+            return lambda _, data: [Target("", name) for name in subjects(data)] or [CLUSTER]
         if self.resource is Resource.NAMESPACE:
             found = texts_of(request.kind, _NAMESPACE_FIELDS)
             return lambda _, data: [*map(_namespace, found(data))] or [CLUSTER]

@@ -10,9 +10,8 @@ from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.pacing import Paces
-from danube.broker.telemetry.metrics import RpcCounts, Validations
 from danube.broker.security.gate import Gate
-from danube.broker.telemetry.metrics import RpcCounts
+from danube.broker.telemetry.metrics import RpcCounts, Validations
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.model.errors import DanubeError, InternalError

@@ -240,6 +240,8 @@ def schema_use(identity: int, version: int, topic_name: TopicName) -> str:
 def parse_schema_use(key: str) -> TopicName:
     """The topic that a key of its family names. Raises MetadataError."""
     return TopicName.parse(_parts(SCHEMA_USES, key, 3)[2])
+
+
 def security_role(name: str) -> str:
     """The key of a role."""
     return _path(SECURITY_ROLES, name)

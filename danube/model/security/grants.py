@@ -53,7 +53,10 @@ class Binding:
     role_names: tuple[str, ...]
     scope: BindingScope
     resource_name: str = ""
-    """Empty for the cluster, else a namespace without a slash, or a topic such as `/default/orders`."""
+    """Empty for the cluster, else a namespace without a slash, or a topic such as `/default/orders`.
+
+    A schema subject is bound in the scope of topics, as in the original.
+    """
 
     @property
     def principal(self) -> PrincipalName:
@@ -101,8 +104,8 @@ def check_binding(binding: Binding) -> Binding:
         resource = resource.strip("/")
         if not resource or "/" in resource:
             raise InvalidRequestError(f"{binding.resource_name!r} is no namespace: name one, such as default")
-    elif resource.count("/") != 2 or not resource.startswith("/"):
-        raise InvalidRequestError(f"{resource!r} is no topic: use /namespace/topic")
+    elif not resource or ("/" in resource and (resource.count("/") != 2 or not resource.startswith("/"))):
+        raise InvalidRequestError(f"{resource!r} is no topic and no schema subject: use /namespace/topic, or a subject")
     return Binding(
         id=binding.id,
         principal_type=binding.principal_type,

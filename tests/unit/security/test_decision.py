@@ -121,7 +121,7 @@ def test_a_namespace_may_be_written_with_its_slash() -> None:
         (BindingScope.CLUSTER, "payments"),
         (BindingScope.NAMESPACE, ""),
         (BindingScope.NAMESPACE, "/payments/orders"),
-        (BindingScope.TOPIC, "orders"),
+        (BindingScope.TOPIC, ""),
         (BindingScope.TOPIC, "payments/orders"),
     ],
 )

@@ -23,6 +23,7 @@ from danube.wire.gen import (
     DanubeAdmin_pb2,
     DanubeApi_pb2,
     DanubeAuth_pb2,
+    DanubeBalance_pb2,
     DanubeControl_pb2,
     DanubeSecurity_pb2,
     DanubeStream_pb2,
@@ -138,6 +139,34 @@ TABLE = {
         "ListPlans": "ManageCluster cluster read",
         "DecidePlan": "Approve cluster",
         "ApplyPlan": "ManageTopic topic destroy",
+    },
+    "SchemaRegistry": {
+        "RegisterSchema": "ManageSchema subject write",
+        "GetSchema": "ManageSchema cluster read",
+        "GetLatestSchema": "ManageSchema subject read",
+        "ListVersions": "ManageSchema subject read",
+        "CheckCompatibility": "ManageSchema subject read",
+        "DeleteSchemaVersion": "ManageSchema subject destroy",
+        "SetCompatibilityMode": "ManageSchema subject write",
+        "ConfigureTopicSchema": "ManageSchema topic write",
+        "UpdateTopicValidationPolicy": "ManageSchema topic write",
+        "GetTopicSchemaConfig": "ManageSchema topic read",
+        "ListSubjects": "ManageSchema cluster read",
+    },
+    "Schemas": {
+        "RegisterVersion": "ManageSchema subject write",
+        "CheckVersion": "ManageSchema subject read",
+        "FindVersion": "ManageSchema subject read",
+        "SetMode": "ManageSchema subject write",
+    },
+    "Balance": {
+        "GetBalance": "ManageCluster cluster read",
+        "PreviewRebalance": "ManageCluster cluster read",
+        "ListRebalances": "ManageCluster cluster read",
+        "CancelRebalance": "ManageCluster cluster write",
+        "SetRule": "ManageCluster cluster write",
+        "ClearRule": "ManageCluster cluster write",
+        "SetAutomatic": "ManageCluster cluster write",
     },
     "Audit": {"Record": PROVEN, "Read": "ManageCluster cluster read"},
 }
@@ -269,6 +298,7 @@ FILES = [
     DanubeAdmin_pb2,
     DanubeApi_pb2,
     DanubeAuth_pb2,
+    DanubeBalance_pb2,
     DanubeControl_pb2,
     DanubeSecurity_pb2,
     DanubeStream_pb2,
@@ -301,13 +331,17 @@ def fill(message: Message, resource: str, *, in_namespaces: bool, depth: int = 3
     for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE and not field.is_repeated and depth:
             first_of_one = field.containing_oneof is None or field.containing_oneof.fields[0] is field
-            if first_of_one and not field.message_type.GetOptions().map_entry:
+            if first_of_one and not is_map(field):
                 fill(getattr(message, field.name), resource, in_namespaces=in_namespaces, depth=depth - 1)
         elif field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated:
             if field.name != "namespace" or "topics" not in message.DESCRIPTOR.fields_by_name:
                 setattr(message, field.name, text_of(field.name, resource, in_namespaces=in_namespaces))
         elif field.name == "topics":
             getattr(message, field.name).append(resource)
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def text_of(name: str, resource: str, *, in_namespaces: bool) -> str:
