@@ -15,6 +15,7 @@ from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.broker.control.brokers import BrokerUrls
 from danube.broker.environment import Dependencies, Environment
+from danube.broker.security.assembly import unguarded
 from danube.broker.services.context import ServiceContext
 from danube.broker.topics.topic import ReliableTopic
 from danube.data_folder.data_folder import DataFolder, Identity
@@ -84,7 +85,8 @@ class SimBroker:
         self.world.begun.add(self.number)
         running.push_async_callback(given.tasks.close)
         owner = TopicOwner(storage, metadata.stored, self.number, is_alone=False)
-        serving, _ = await assembly._open_topics(given, metadata, storage, owner, carrier=carrier)  # noqa: SLF001 - as above
+        security = unguarded(given, metadata, carrier)
+        serving, _ = await assembly._open_topics(given, metadata, storage, owner, security=security)  # noqa: SLF001 - as above
         for topic in serving.topics:
             self._opened(serving, topic.record)
         for name in ("open_owned", "unload"):

@@ -16,7 +16,7 @@ from danube.metadata.security.records import SecurityRecords
 from danube.model.errors import SettingsError
 from danube.model.limits.security import CERTIFICATE_CHECK_S, SECURITY_SWEEP_S
 from danube.rpc.carrier import Carrier, CarrierOptions
-from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.engines import server_carrier
 from danube.runtime.clock import sleep_for
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,13 @@ class Security:
     gate: Gate | None
     """None while `auth.mode` is none."""
     credentials: Credentials | None
+
+
+def unguarded(given: Dependencies, metadata: Metadata, carrier: Carrier) -> Security:
+    """Security that is off, over a carrier that is given: nothing is read or followed."""
+    directory = SecurityDirectory(metadata.store, given.clock)
+    control = SecurityControl(directory, SecurityRecords(metadata.store, given.rng), given.clock, given.rng)
+    return Security(carrier=carrier, admin_carrier=carrier, control=control, gate=None, credentials=None)
 
 
 async def open_security(given: Dependencies, metadata: Metadata) -> Security:
@@ -62,7 +69,7 @@ def _carriers(given: Dependencies, credentials: Credentials | None) -> tuple[Car
     options = CarrierOptions(stream_memory_bytes_max=given.settings.stream_memory_bytes_max)
     plain = given.environment.carrier
     if credentials is None or plain is not None:
-        carrier = plain or GrpcCarrier(given.clock, options)
+        carrier = plain or server_carrier(given.settings.rpc_engine, given.clock, options)
         proving = _proving(given, credentials, carrier)
         return proving, proving
     from danube.rpc.http2.carrier import Http2Carrier  # noqa: PLC0415 - loaded where it is used

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a broker proves itself with, and checks others by."""
+    """Proofs of a broker, and checks of those of others."""
 
     authenticator: Authenticator
     certificates: ServerCertificates

@@ -1,5 +1,6 @@
 """Roles, bindings, tokens and API keys on a broker, and what becomes of streams whose proof is void."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,13 @@ from danube.model.errors import (
 )
 from danube.model.limits.security import FAILED_ATTEMPTS_MAX, TOKEN_LEEWAY_S
 from danube.model.plans.plan import Caller, Decision, Effect, Face, PlanRequest
-from danube.model.records.audit import Outcome, ReadAudit
+from danube.model.records.audit import AuditEntry, Outcome, ReadAudit
 from danube.model.security.grants import BindingScope, Permission
 from danube.model.security.principal import PrincipalKind, TokenScope
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import ClientStream
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from danube.wire import admin_messages, client_messages, plan_messages
 from danube.wire.security import messages
 from tests.unit.broker.security.conftest import OWN, ROOT, Proven, SecureCell, binding, role, secure_broker
@@ -205,8 +207,15 @@ async def test_direct_calls_that_destroy_are_under_the_same_rule_and_in_the_log(
         await root.call("/danube_admin.TopicAdmin/CreateTopic", admin_messages.CREATE_TOPIC.encode(_topic()))
         with pytest.raises(PlanWaitsError, match="danube-admin"):
             await root.call("/danube_admin.TopicAdmin/DeleteTopic", admin_messages.TOPIC.encode(_topic().topic))
-        wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
-        page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
-        (entry,) = (record.entry for record in page.records if record.entry.operation == "DeleteTopic")
-        assert (entry.caller.who, entry.outcome) == ("user:root", Outcome.REFUSED)
-        assert entry.arguments == {"resources": [OWN]}
+        async with asyncio.timeout(PATIENCE_S):
+            found: list[AuditEntry] = []
+            while not found:  # each call lets the broker take a step
+                found = await _direct_deletions(root)
+        assert (found[0].caller.who, found[0].outcome) == ("user:root", Outcome.REFUSED)
+        assert found[0].arguments == {"resources": [OWN]}
+
+
+async def _direct_deletions(root: Proven) -> list[AuditEntry]:
+    wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
+    page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
+    return [record.entry for record in page.records if record.entry.operation == "DeleteTopic"]

@@ -199,7 +199,7 @@ REACH = {
 
 
 def expected(caller: str, word: str, resource: str) -> bool:
-    """What the table says."""
+    """Verdict of the table."""
     if word in {ANYBODY, PROVEN}:
         return True
     permission, kind, *effect = word.split()
@@ -331,17 +331,14 @@ def fill(message: Message, resource: str, *, in_namespaces: bool, depth: int = 3
     for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE and not field.is_repeated and depth:
             first_of_one = field.containing_oneof is None or field.containing_oneof.fields[0] is field
-            if first_of_one and not is_map(field):
+            is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+            if first_of_one and not is_map:
                 fill(getattr(message, field.name), resource, in_namespaces=in_namespaces, depth=depth - 1)
         elif field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated:
             if field.name != "namespace" or "topics" not in message.DESCRIPTOR.fields_by_name:
                 setattr(message, field.name, text_of(field.name, resource, in_namespaces=in_namespaces))
         elif field.name == "topics":
             getattr(message, field.name).append(resource)
-
-
-def is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def text_of(name: str, resource: str, *, in_namespaces: bool) -> str:
