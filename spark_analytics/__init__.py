@@ -5,10 +5,12 @@ Importing this loads nothing; PySpark comes with the first call.
 
 from typing import TYPE_CHECKING
 
+from spark_analytics.topics import topics
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["register", "topics"]
 
 
 def register(spark: "SparkSession") -> "SparkSession":

@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,12 +44,16 @@ from spark_analytics.flags import (
     Token,
     Topic,
 )
+from spark_analytics.incidents.table import backtest_table
 from spark_analytics.ingest.request import IngestRequest, TableFormat, run_ingest
 from spark_analytics.jobs.run import JobRequest, JobResult, check_spark, run_job
 from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.render import ResultFormat, render
 from spark_analytics.report.document import write_report
 from spark_analytics.results import Cluster
+from spark_analytics.schedules.commands import schedules_app
+from spark_analytics.schedules.log import ScheduleLog
+from spark_analytics.schedules.runner import ScheduleRunner, run_until_told
 from spark_analytics.words import moment_ms, seconds_of
 
 app = typer.Typer(
@@ -137,6 +142,9 @@ _JOBS = {
         "Judge how far each subscription is behind, why, and when it will have caught up.", "docs/lag.md"
     ),
     AnalyticsJob.BALANCE: _Words("Judge the load of brokers over time, and plan a rebalance for a percentile of it."),
+    AnalyticsJob.HISTORY: _Words("Find the incidents of each subscription over time, with their causes."),
+    AnalyticsJob.CAPACITY: _Words("Say when which broker will be full, and what one more would change."),
+    AnalyticsJob.FORECAST: _Words("Forecast rates and lag of each topic a day ahead."),
 }
 
 
@@ -199,6 +207,21 @@ for _job, _words in _JOBS.items():
     _add(_job, _words)
 
 
+@app.command("backtest")
+def backtest_command(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1_000, help="Scenarios of each kind.")] = 10,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="Seed of the first one.")] = 1_000,
+    kind: Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; may be given again.")] = None,
+) -> None:
+    """Judge the rules of alerts on labelled incidents, beside others; needs neither cluster nor Spark."""
+
+    def work() -> ExitCode:
+        write(backtest_table(kind, range(first_seed, first_seed + seeds)))
+        return ExitCode.OK
+
+    raise typer.Exit(ended(work, PROGRAM))
+
+
 @app.command("ingest", epilog=_INGEST_EPILOG)
 def ingest_command(  # noqa: PLR0917 - one parameter for each flag
     table: Annotated[Path, typer.Option("--table", callback=expanded, help="Folder of the table, made when needed.")],
@@ -240,6 +263,36 @@ def ingest_command(  # noqa: PLR0917 - one parameter for each flag
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
+
+
+@app.command("run-schedules")
+def run_schedules_command(  # noqa: PLR0917 - one parameter for each flag
+    service_url: ServiceUrl = "http://127.0.0.1:6650",
+    master: Master = "local[2]",
+    ca_cert: CaCert = None,
+    token: Token = None,
+    progress: Progress = None,
+    quiet: Quiet = False,
+) -> None:
+    """Start scheduled jobs when they are due, until the process is told to end; of several runners one works."""
+    clock = SystemClock()
+
+    def work() -> ExitCode:
+        check_spark()
+        steps = Steps.for_terminal(clock, quiet=quiet, wanted=progress)
+        cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=token)
+        cluster.check_telemetry()
+        runner = ScheduleRunner(ScheduleLog(cluster), secrets.token_hex(6), clock, steps, master=master)
+        told = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: told.set())
+        run_until_told(runner, told.wait, steps)
+        return ExitCode.OK
+
+    raise typer.Exit(ended(work, PROGRAM))
+
+
+app.add_typer(schedules_app, name="schedule")
 
 
 def _show(result: JobResult, output: ResultFormat, *, quiet: bool) -> None:

@@ -6,6 +6,7 @@ Spark's options are texts, and upper or lower case makes no difference. `docs/sp
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -81,11 +82,29 @@ def _parse_time(text: str) -> Positions:
     return Positions(FetchTime(max(0, round(moment.timestamp() * 1_000))))
 
 
+def _parse_folder(path: str) -> Path:
+    folder = expanded(Path(path))
+    if not folder.is_absolute():
+        raise ValueError(f"{path[:80]!r} is no absolute path: workers have other working folders")
+    return folder
+
+
+def _parse_checkpoint(path: str) -> Path:
+    return expanded(Path(path.removeprefix("file://")))
+
+
 def _read_certificate(path: str) -> bytes:
     try:
         return expanded(Path(path)).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {path} ({error.strerror}): give the path of a PEM file") from None
+
+
+class SourceKind(StrEnum):
+    """Origin of stored batches."""
+
+    BROKER = "broker"
+    SEGMENTS = "segments"
 
 
 class SourceOptions(BaseModel):
@@ -105,12 +124,18 @@ class SourceOptions(BaseModel):
     """Where to end, not included. Of batch reads."""
     ending_timestamp: Annotated[Positions, BeforeValidator(_parse_time)] | None = None
     """End before what was appended then or later, in place of `ending`."""
+    source: SourceKind = SourceKind.BROKER
+    """`segments` reads a folder that brokers share; they are asked for offsets, and for what is not in segments yet."""
+    folder: Annotated[Path, BeforeValidator(_parse_folder)] | None = None
+    """The brokers' shared folder, as the driver and the workers see it."""
     columns: Annotated[tuple[str, ...], BeforeValidator(_parse_columns)] = COLUMN_NAMES
     """Which columns to read."""
     rows_per_partition: int = Field(SPARK_PARTITION_ROWS, ge=1)
     """At most so many rows in one Spark partition."""
     max_rows_per_trigger: int | None = Field(None, ge=1)
     """At most so many rows in one micro-batch, all topics together. Of streams."""
+    checkpointlocation: Annotated[Path, BeforeValidator(_parse_checkpoint)] | None = None
+    """Folder of a stream's checkpoint, which Spark passes on; the sink reads in it. Of streams that are written."""
     ca_cert: Annotated[bytes, BeforeValidator(_read_certificate)] | None = Field(None, repr=False)
     """PEM file of the authority to trust, read on the driver; it switches TLS on."""
     token: SecretStr | None = None
@@ -125,6 +150,8 @@ class SourceOptions(BaseModel):
         for name in ("starting", "ending"):
             if {name, f"{name}_timestamp"} <= self.model_fields_set:
                 raise ValueError(f"{name} and {name}_timestamp exclude each other: give one of them")
+        if (self.source is SourceKind.SEGMENTS) != (self.folder is not None):
+            raise ValueError("source=segments goes with the option folder: give both, or neither")
         return self
 
     @property

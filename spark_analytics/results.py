@@ -32,7 +32,7 @@ class Cluster:
 
     def check_telemetry(self) -> None:
         """Raise a DanubeError that says what to do unless the cluster answers and publishes telemetry."""
-        asyncio.run(self._with_client(self._check))
+        asyncio.run(self.with_client(self._check))
 
     def publish(self, records: Sequence[RunRecord], producer_name: str) -> None:
         """Store the records, in this order and behind one another. Raises DanubeError."""
@@ -46,7 +46,7 @@ class Cluster:
             ):
                 await producer.send_many(map(encode_record, records), in_flight_max=1)
 
-        asyncio.run(self._with_client(publish))
+        asyncio.run(self.with_client(publish))
 
     def source_options(self) -> dict[str, str]:
         """Options with which the data source `danube` reaches the same cluster."""
@@ -62,7 +62,7 @@ class Cluster:
                 " takes our brokers, with telemetry_interval_s above 0"
             ) from error
 
-    async def _with_client(self, work: Callable[["DanubeClient"], Awaitable[T]]) -> T:
+    async def with_client(self, work: Callable[["DanubeClient"], Awaitable[T]]) -> T:
         from danube.client import DanubeClientBuilder  # noqa: PLC0415 - as above
 
         builder = DanubeClientBuilder().service_url(self.service_url)

@@ -12,12 +12,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from danube.model.errors import DanubeError, InvalidRequestError
-from spark_analytics.options import SourceOptions, parse_options
+from spark_analytics.options import SourceKind, SourceOptions, parse_options
 from spark_analytics.source.link import close_link, link_to
 from spark_analytics.source.offsets import OffsetJson, StreamOffsets
 from spark_analytics.source.planning import OffsetRange, TopicState, batch_ranges, slices
 from spark_analytics.source.reading import RecordBatch, SliceReader
 from spark_analytics.source.rows import spark_schema
+from spark_analytics.source.sink import DanubeStreamWriter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +75,16 @@ class DanubeDataSource(DataSource):
         """A reader of a stream. Runs on the driver, in one process for each query."""
         self._check("stream", schema)
         return DanubeStreamReader(self.source_options)
+
+    @_in_a_sentence
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DanubeStreamWriter:  # noqa: FBT001, N802 - Spark's
+        """A writer of a stream, which stores each row once. Runs on the driver."""
+        if overwrite:
+            raise InvalidRequestError("a topic cannot be overwritten: use outputMode append")
+        checkpoint = self.source_options.checkpointlocation
+        if checkpoint is None:
+            raise InvalidRequestError("option checkpointLocation is missing: the sink tells repeated batches by it")
+        return DanubeStreamWriter(self.source_options.endpoint, self.source_options.topic, checkpoint, schema)
 
     def _check(self, kind: Literal["batch", "stream"], schema: StructType) -> None:
         self.source_options.refuse_for(kind)
@@ -171,7 +182,12 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _slice_reader(options: SourceOptions) -> SliceReader:
-    return SliceReader(endpoint=options.endpoint, columns=options.columns, fail_on_data_loss=options.fail_on_data_loss)
+    return SliceReader(
+        endpoint=options.endpoint,
+        columns=options.columns,
+        fail_on_data_loss=options.fail_on_data_loss,
+        folder=options.folder if options.source is SourceKind.SEGMENTS else None,
+    )
 
 
 def _input_partitions(planned: Sequence[OffsetRange]) -> list[InputPartition]:

@@ -18,8 +18,8 @@ from danube.model.errors import DanubeError, TopicNotFoundError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
 from danube.rpc.engines import ClientTls, client_carrier
-from danube.runtime.clock import SystemClock
-from danube.runtime.rng import SystemRng
+from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.rng import Rng, SystemRng
 from spark_analytics.source.planning import OffsetRange, TopicState
 
 T = TypeVar("T")
@@ -139,9 +139,11 @@ def close_link() -> None:
         _open.pop().close()
 
 
-async def connect(endpoint: Endpoint) -> DanubeClient:
+async def connect(endpoint: Endpoint, clock: Clock | None = None, rng: Rng | None = None) -> DanubeClient:
     """A client as `endpoint` says; it connects when it is first used."""
     builder = DanubeClientBuilder().service_url(endpoint.service_url)
+    if clock is not None:
+        builder = builder.with_clock(clock, rng)
     token = endpoint.token
     if token is not None:
         builder = builder.with_token(token)  # over TLS only, whatever the URL says

@@ -1,7 +1,8 @@
 """One slice of a topic -> Arrow batches, through the stream of stored batches that brokers offer. Runs on workers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -12,6 +13,7 @@ from danube.model.limits.faces import SPARK_ARROW_BYTES
 from spark_analytics.source.columns import ColumnBuilder
 from spark_analytics.source.link import Endpoint, link_to
 from spark_analytics.source.planning import OffsetRange, first_readable
+from spark_analytics.source.segments import segment_folder
 
 RecordBatch: TypeAlias = Any  # pyarrow has no types
 
@@ -23,6 +25,8 @@ class SliceReader:
     endpoint: Endpoint
     columns: Sequence[str]
     fail_on_data_loss: bool
+    folder: Path | None = None
+    """Shared folder whose segments are read in place of the broker, as far as they go."""
 
     def read(self, wanted: OffsetRange) -> Iterator[RecordBatch]:
         """The records of a slice, each once and in order, as Arrow batches.
@@ -30,12 +34,23 @@ class SliceReader:
         Raises PreconditionFailedError when the topic is another one by now or has lost records of the slice,
         InvalidBatchError for a damaged body, and whatever the broker refuses with.
         """
-        link = link_to(self.endpoint)
-        wanted = self._check(wanted)
+        wanted = wanted if self.folder is not None else self._check(wanted)
         if not wanted.rows:
             return
         builder = ColumnBuilder(wanted.topic, self.columns)
-        yield from _joined(map(builder.build, contiguous(wanted, link.batches(wanted))))
+        yield from _joined(map(builder.build, contiguous(wanted, self._batches(wanted))))
+
+    def _batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
+        """From the segments, and from the broker what is not in them."""
+        rest = wanted
+        if self.folder is not None:
+            segments = segment_folder(self.folder)
+            manifest = segments.manifest(wanted.topic_id)
+            middle = max(wanted.start, min(wanted.end, manifest.end_offset))
+            yield from segments.batches(replace(wanted, end=middle), manifest)
+            rest = self._check(replace(wanted, start=middle)) if middle < wanted.end else replace(wanted, start=middle)
+        if rest.rows:
+            yield from link_to(self.endpoint).batches(rest)
 
     def _check(self, wanted: OffsetRange) -> OffsetRange:
         """The slice as far as it is still there."""

@@ -68,6 +68,12 @@ SPARK_PARTITION_ROWS = 250_000
 """Rows of one slice, when nothing is set: a second of work or less, so that all cores have some."""
 SPARK_ARROW_BYTES = 1 * MIB
 """Stored batches smaller than this are joined before they go to Spark, where each batch costs about the same."""
+SPARK_SEGMENT_READ_BYTES = 4 * MIB
+"""Bodies of one read of segments in a shared folder: a few blocks, so that each is read once."""
+SPARK_SINK_BYTES = 8 * MIB
+"""Payloads of one group of numbered batches: half of what fits the 64 batches that a broker remembers."""
+SPARK_SINK_ROWS = 100_000
+"""Rows of one group, for small payloads."""
 SPARK_BOUNDS_AT_ONCE_MAX = 64
 """Partitions of one topic whose offsets are asked for at the same time."""
 SPARK_OPTION_CHARS_MAX = 256 * KIB
@@ -127,6 +133,15 @@ ANALYTICS_RECORDS_MAX = 2_000
 ANALYTICS_RUN_ID_CHARS_MAX = 64
 ANALYTICS_DETAIL_CHARS_MAX = 1_000
 """Characters of the sentence with which a run failed."""
+SCHEDULES_MAX = 200
+"""Schedules of one cluster."""
+SCHEDULE_EVERY_S_MIN = 60
+"""Between two runs of a schedule: a job takes half a minute."""
+SCHEDULE_EVERY_S_MAX = 31 * 86_400
+SCHEDULE_ARGUMENTS_MAX = 2_000
+"""Characters of the flags of one schedule."""
+SCHEDULE_MADE_UP_MAX = 100
+"""Missed runs of one schedule that are made up, the newest."""
 ANALYTICS_LOG_BYTES = 4 * KIB
 """Read from the end of what a job said, to show why it ended."""
 

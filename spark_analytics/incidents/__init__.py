@@ -1,0 +1,1 @@
+"""Labelled incidents made by seed, and rules of alerts judged on them. Pure."""

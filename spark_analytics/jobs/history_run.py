@@ -1,0 +1,84 @@
+"""The job `history`: incidents of every subscription over the whole time, with cause and evidence."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
+
+from danube.model.lag.alerts import AlertPolicy
+from danube.model.lag.history import Times
+from danube.model.lag.verdict import LagPolicy
+from danube.model.records.analytics import Row
+from danube.model.text import count_text
+from spark_analytics.jobs.history import lag_incidents, tone_of
+from spark_analytics.jobs.lag import lag_partitions
+from spark_analytics.jobs.run import Computed, JobRequest, Moment, step_ms_of
+from spark_analytics.progress import Steps
+from spark_analytics.render import span_text
+
+_MOMENTS = 500
+_SHOWN = 6
+_POINTS = 300
+
+
+def settings(request: JobRequest) -> Mapping[str, Any]:
+    """Numbers in the rules."""
+    step_s = step_ms_of(request, _MOMENTS) / 1_000
+    return {"step_s": step_s, **asdict(AlertPolicy.for_step(step_s))}
+
+
+def compute(records: DataFrame, request: JobRequest, moment: Moment, steps: Steps) -> Computed:
+    """Incidents, the worst first, and the lag over time of the subscriptions that were furthest behind."""
+    step_ms = step_ms_of(request, _MOMENTS)
+    times = Times(first_ms=moment.since_ms + step_ms, last_ms=moment.as_of_ms, step_ms=step_ms)
+    partitions = lag_partitions(records, times, LagPolicy()).cache()
+    judged = partitions.count()
+    steps.done(f"judged {judged:,} verdicts")
+    incidents = [_incident_row(row.asDict()) for row in lag_incidents(partitions, step_ms / 1_000).collect()]
+    incidents.sort(key=lambda row: (row["ended_ms"] is not None, -(row["peak_lag_s"] or 0.0), row["topic"]))
+    steps.done(f"found {count_text(len(incidents), 'incident')}")
+    tables = {"incidents": incidents, "lag_over_time": _over_time(partitions), "quality": _quality(partitions, judged)}
+    partitions.unpersist()
+    return Computed(tables=tables, totals={name: len(rows) for name, rows in tables.items()})
+
+
+def _incident_row(row: Row) -> Row:
+    """The row with a sentence that a person reads first."""
+    ended = f"until {_time(row['ended_ms'])}" if row["ended_ms"] else "and it lasts"
+    lag = "" if row["peak_lag_s"] is None else f", at most {span_text(row['peak_lag_s'])} behind"
+    lost = f", {row['messages_lost']:,} messages deleted unread" if row["messages_lost"] else ""
+    deadline = row["retention_deadline_s"]
+    soon = f", unread messages are deleted in {span_text(deadline)} at this rate" if deadline is not None else ""
+    who = f"{row['topic']} by {row['subscription']}"
+    sentence = f"{who}: {row['cause'].replace('_', ' ')} from {_time(row['began_ms'])} {ended}{lag}{lost}{soon}."
+    return {**row, "sentence": sentence, "tone": tone_of(row["cause"])}
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _over_time(partitions: DataFrame) -> list[Row]:
+    peaks = partitions.groupBy("topic", "subscription").agg(F.max("lag_s").alias("peak_s")).where("peak_s > 0")
+    worst = peaks.orderBy(F.desc("peak_s"), "topic", "subscription").limit(_SHOWN).drop("peak_s")
+    rows = partitions.join(F.broadcast(worst), ["topic", "subscription"]).orderBy("topic", "subscription", "as_of_ms")
+    found = rows.select("topic", "subscription", "as_of_ms", "lag_s", "lag_messages").collect()
+    every = max(1, len(found) // (_SHOWN * _POINTS))
+    return [
+        {
+            "name": f"{row.topic} {row.subscription}",
+            "moment_ms": row.as_of_ms,
+            "lag_s": row.lag_s,
+            "lag_messages": row.lag_messages,
+        }
+        for row in found[::every]
+    ]
+
+
+def _quality(partitions: DataFrame, judged: int) -> list[Row]:
+    unknown = partitions.where("status = 'UNKNOWN'").count()
+    share = unknown / judged if judged else 0.0
+    return [{"sentence": f"{judged:,} verdicts; {share:.1%} of them unknown, as telemetry was missing or too short."}]
