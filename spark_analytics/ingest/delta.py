@@ -46,7 +46,7 @@ class DeltaTelemetry:
         """The files of the newest version, read by Spark."""
         table = self._table()
         wanted = None if days is None else [(tables.DAY, "in", list(days))]
-        files = [] if table is None else table.file_uris(partition_filters=wanted)
+        files = [] if table is None else table.file_uris(file_pruning_predicate=wanted)
         if not files:
             return spark.createDataFrame([], tables.TABLE_SCHEMA)
         return spark.read.schema(tables.TABLE_SCHEMA).parquet(*files)

@@ -5,8 +5,7 @@ of the later one. The scores, the imbalance and the plans are those of `danube.l
 after the other; nothing is defined anew here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -19,6 +18,7 @@ from spark_analytics.jobs.balance_moments import MOMENT_SCHEMA, OPTIONAL, Broker
 Frame: TypeAlias = Any  # pandas has no types here
 
 _COUNTERS = ("messages_in", "bytes_in")
+_IS_TOPIC = "is_topic"
 
 
 def broker_loads(records: DataFrame, step_ms: int) -> DataFrame:
@@ -68,8 +68,14 @@ def topic_loads(records: DataFrame, step_ms: int) -> DataFrame:
 
 def moments(brokers: DataFrame, topics: DataFrame, goal: Goal) -> DataFrame:
     """Loads -> a row for each time: imbalance, band, peak to average, the busiest broker, and the plan it would get."""
-    grouped = topics.groupBy("moment_ms").cogroup(brokers.groupBy("moment_ms"))
-    return grouped.applyInPandas(partial(_judged_moment, goal), MOMENT_SCHEMA)
+    both = topics.withColumn(_IS_TOPIC, F.lit(col=True)).unionByName(
+        brokers.withColumn(_IS_TOPIC, F.lit(col=False)), allowMissingColumns=True
+    )
+
+    def judged(rows: Frame) -> Frame:
+        return _judged_moment(goal, rows)
+
+    return both.groupBy("moment_ms").applyInPandas(judged, MOMENT_SCHEMA)
 
 
 def percentile_loads(brokers: DataFrame, topics: DataFrame, percentile: float) -> tuple[DataFrame, DataFrame]:
@@ -114,18 +120,13 @@ def _passed_s(earlier: Any) -> Column:  # noqa: ANN401 - the same
     return F.greatest(F.lit(0), F.col("at_ms") - F.lag("at_ms").over(earlier)) / 1_000
 
 
-def _judged_moment(goal: Goal, _key: Sequence[Any], topics: Frame, brokers: Frame) -> Frame:
-    row = judge_moment(list(_brokers(brokers)), list(_topics(topics)), goal)
-    moment_ms = int((brokers if len(brokers) else topics)["moment_ms"].iloc[0])
-    return pd.DataFrame([{"moment_ms": moment_ms, **row}])
-
-
-def _brokers(frame: Frame) -> Iterator[BrokerNumbers]:
-    return (BrokerNumbers.of(row) for row in _rows(frame))
-
-
-def _topics(frame: Frame) -> Iterator[TopicNumbers]:
-    return (TopicNumbers.of(row) for row in _rows(frame))
+def _judged_moment(goal: Goal, rows: Frame) -> Frame:
+    """The row of one moment."""
+    brokers, topics = rows[~rows[_IS_TOPIC]], rows[rows[_IS_TOPIC]]
+    row = judge_moment(
+        [BrokerNumbers.of(one) for one in _rows(brokers)], [TopicNumbers.of(one) for one in _rows(topics)], goal
+    )
+    return pd.DataFrame([{"moment_ms": int(rows["moment_ms"].iloc[0]), **row}])
 
 
 def _rows(frame: Frame) -> Iterable[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Forecasts on Spark: series of rates and lag, each forecast by a worker (`spark_analytics/jobs/series.py`)."""
 
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,7 +35,11 @@ def lag_series(records: DataFrame, step_ms: int) -> DataFrame:
 
 def forecasts(series: DataFrame, step_ms: int, until_ms: int) -> DataFrame:
     """Series -> the past with null bounds, then the forecast up to a day ahead or `until_ms`."""
-    return series.groupBy("name").applyInPandas(partial(_forecast, step_ms, until_ms), _COLUMNS)
+
+    def found(rows: Frame) -> Frame:
+        return _forecast(step_ms, until_ms, rows)
+
+    return series.groupBy("name").applyInPandas(found, _COLUMNS)
 
 
 def _forecast(step_ms: int, until_ms: int, rows: Frame) -> Frame:

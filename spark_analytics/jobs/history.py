@@ -1,7 +1,6 @@
 """Incidents on Spark: one subscription after the other, by the rules of `danube.model.lag.alerts`."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, TypeAlias
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -24,11 +23,16 @@ _WHOLE = frozenset(name for name, kind in verdict_types(LagVerdict).items() if k
 
 def lag_incidents(partitions: DataFrame, step_s: float) -> DataFrame:
     """Rows of `lag_partitions` over time -> a row for each incident."""
-    grouped = partitions.groupBy("topic", "subscription")
-    return grouped.applyInPandas(partial(_incidents, AlertPolicy.for_step(step_s)), INCIDENT_SCHEMA)
+    policy = AlertPolicy.for_step(step_s)
+
+    def found(rows: Frame) -> Frame:
+        return _incidents(policy, rows)
+
+    return partitions.groupBy("topic", "subscription").applyInPandas(found, INCIDENT_SCHEMA)
 
 
-def _incidents(policy: AlertPolicy, key: tuple[str, str], rows: Frame) -> Frame:
+def _incidents(policy: AlertPolicy, rows: Frame) -> Frame:
+    key = rows["topic"].iloc[0], rows["subscription"].iloc[0]
     verdicts = list(_verdicts(rows.sort_values("as_of_ms")))
     found = incidents_of(verdicts, policy, usual_lag_s(verdicts))
     values = [(*key, *(getattr(one, name) for name in _INCIDENT)) for one in found]

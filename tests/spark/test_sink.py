@@ -57,7 +57,7 @@ def test_keys_groups_and_times_follow_from_query_batch_and_rows(tmp_path: Path) 
 def test_a_sink_without_a_checkpoint_or_with_other_columns_is_refused(lake: Lake, tmp_path: Path) -> None:
     source = DanubeDataSource({"topic": lake.topic})
     with pytest.raises(InvalidRequestError, match="checkpointLocation is missing"):
-        source.streamWriter(StructType.fromDDL("value STRING"), overwrite=False)
+        source.streamWriter(StructType().add("value", "string"), overwrite=False)
     source = DanubeDataSource({"topic": lake.topic, "checkpointLocation": str(tmp_path)})
     with pytest.raises(InvalidRequestError, match="takes one column, value"):
-        source.streamWriter(StructType.fromDDL("value STRING, more INT"), overwrite=False)
+        source.streamWriter(StructType().add("value", "string").add("more", "int"), overwrite=False)

@@ -142,6 +142,10 @@ SCHEDULE_ARGUMENTS_MAX = 2_000
 """Characters of the flags of one schedule."""
 SCHEDULE_MADE_UP_MAX = 100
 """Missed runs of one schedule that are made up, the newest."""
+ANALYTICS_TABLE_ROWS = 20
+"""Rows of one table of a result that an answer shows."""
+ANALYTICS_TEXT_CHARS = 300
+"""Characters of one value of such a row."""
 ANALYTICS_LOG_BYTES = 4 * KIB
 """Read from the end of what a job said, to show why it ended."""
 

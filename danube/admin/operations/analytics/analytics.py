@@ -3,7 +3,6 @@
 import secrets
 import shlex
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Annotated, NoReturn
 
 from pydantic import Field
@@ -36,25 +35,25 @@ from danube.model.limits.faces import (
     ANALYTICS_SINCE_S_DEFAULT,
     ANALYTICS_SINCE_S_MAX,
     ANALYTICS_START_S_MAX,
+    ANALYTICS_TABLE_ROWS,
+    ANALYTICS_TEXT_CHARS,
     ANALYTICS_WAIT_S_MAX,
 )
 from danube.model.plans.plan import Effect
-from danube.model.records.analytics import LAG_JOB, Run, RunState, check_run_id
+from danube.model.records.analytics import AnalyticsJob, Row, Run, RunState, check_run_id
 from danube.runtime.clock import sleep_for
 
+_JOBS = (
+    "`lag`: who is behind, why, and for how long; `history`: incidents over the time, with causes; `balance`: load over"
+    " time and a plan to rebalance; `capacity`: when a broker is full; `forecast`: rates and lag a day ahead."
+)
 RunText = Annotated[str, Field(min_length=1, max_length=ANALYTICS_RUN_ID_CHARS_MAX), Completes("run")]
-
-
-class AnalyticsJob(StrEnum):
-    """Jobs that Spark runs."""
-
-    LAG = LAG_JOB
 
 
 class RunAnalyticsParams(Params):
     """Which job, and of what."""
 
-    job: AnalyticsJob = Field(default=AnalyticsJob.LAG, description="`lag`: who is behind, why, and for how long.")
+    job: AnalyticsJob = Field(default=AnalyticsJob.LAG, description=_JOBS)
     topic: TopicText | None = Field(
         default=None, description="Only this topic; of a partitioned one, all its partitions."
     )
@@ -99,7 +98,16 @@ class GetAnalyticsParams(Params):
     """Which result."""
 
     run_id: RunText | None = Field(default=None, description="This run; without it, the newest result of the job.")
-    job: AnalyticsJob = Field(default=AnalyticsJob.LAG, description="`lag`.")
+    job: AnalyticsJob = Field(default=AnalyticsJob.LAG, description="Which job.")
+
+
+class ResultTable(Result):
+    """One table of a result, its most important rows first."""
+
+    name: str = Field(description="Its name.")
+    total: int = Field(description="Rows that it has.")
+    columns: list[str] = Field(description="Its columns.")
+    rows: list[list[str]] = Field(description="The first rows, each value as text; empty where it is unknown.")
 
 
 class AnalyticsAnswer(Result):
@@ -120,6 +128,9 @@ class AnalyticsAnswer(Result):
     )
     total: int = Field(description="Groups that it found.")
     groups: list[LagGroupRow] = Field(description="Of a finished lag run: the worst groups.")
+    tables: Annotated[list[ResultTable], VOLATILE] = Field(
+        default=[], description="Of a finished run of any other job: its tables."
+    )
     runs: list[RunRow] = Field(description="The newest runs of all jobs, in whatever state.")
 
 
@@ -155,7 +166,8 @@ async def _get(call: Call, params: GetAnalyticsParams) -> AnalyticsAnswer:
     else:
         step = _next_step(run)
     is_there = run is not None and run.state is RunState.FINISHED
-    report = report_of_run(run, AnalyzeLagParams(), call.clock.now_ms()) if run and is_there else None
+    is_lag = run is not None and run.job == AnalyticsJob.LAG
+    report = report_of_run(run, AnalyzeLagParams(), call.clock.now_ms()) if run and is_there and is_lag else None
     return AnalyticsAnswer.of(
         run,
         job=run.job if run else params.job,
@@ -164,8 +176,38 @@ async def _get(call: Call, params: GetAnalyticsParams) -> AnalyticsAnswer:
         statuses=report.statuses if report else {},
         total=report.total if report else 0,
         groups=report.groups if report else [],
+        tables=_tables(run) if run and is_there and not is_lag else [],
         runs=shown,
     )
+
+
+def _tables(run: Run) -> list[ResultTable]:
+    """Tables that say something to a reader; points of plots are left to reports."""
+    return [
+        ResultTable(
+            name=name,
+            total=run.totals.get(name, len(rows)),
+            columns=sorted({key for row in rows[:ANALYTICS_TABLE_ROWS] for key in row}),
+            rows=_texts(rows[:ANALYTICS_TABLE_ROWS]),
+        )
+        for name, rows in run.tables.items()
+        if name not in _POINTS and rows
+    ]
+
+
+def _texts(rows: Sequence[Row]) -> list[list[str]]:
+    columns = sorted({key for row in rows for key in row})
+    return [[_text(row.get(name)) for name in columns] for row in rows]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)[:ANALYTICS_TEXT_CHARS]
+
+
+_POINTS = frozenset({"moments", "forecast", "lag_over_time"})
+"""Tables of a point for each moment."""
 
 
 async def _raise_unknown(run_id: str, known: Sequence[str]) -> NoReturn:
@@ -181,6 +223,8 @@ async def _raise_unknown(run_id: str, known: Sequence[str]) -> NoReturn:
 def _next_step(run: Run) -> str:
     match run.state:
         case RunState.FINISHED:
+            if run.job != AnalyticsJob.LAG:
+                return f"danube-analytics {run.job} --report report.html draws it; run it again for a newer one"
             return "analyze_consumer_lag with source spark pages through it and filters it"
         case RunState.RUNNING:
             return f"call get_analytics_result with run_id {run.run_id} again in half a minute"
@@ -264,7 +308,7 @@ def _answer(
 RUN_ANALYTICS = Operation(
     name="run_analytics",
     words=("analytics", "run"),
-    summary="Start a job on Spark that judges consumer lag over a longer time, and publish its result.",
+    summary="Start a job on Spark: lag, incidents, balance, capacity or forecast; its result is published.",
     description=(
         "The job runs beside this program as `danube-analytics` and takes about half a minute; the answer has its"
         " run_id. With wait_s it waits for the end. Then call get_analytics_result. For lag right now,"
