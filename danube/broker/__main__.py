@@ -15,6 +15,7 @@ from danube import __version__
 from danube.broker.config.settings import BrokerSettings, load_broker_settings
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
+from danube.offline import certificates_cli
 from danube.offline.metadata import metadata_cli
 from danube.offline.storage import storage_cli
 from danube.runtime.log import configure_logging
@@ -59,6 +60,7 @@ Raft address, 7 data folder cannot be used or is in use, 8 stored data is damage
 app = typer.Typer(add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 app.add_typer(storage_cli.app, name="storage")
 app.add_typer(metadata_cli.app, name="metadata")
+app.add_typer(certificates_cli.app, name="certs")
 
 
 class SettingsFormat(StrEnum):

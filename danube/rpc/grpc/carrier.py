@@ -44,9 +44,9 @@ class GrpcCarrier:
         self._server_credentials = server_credentials
         self._channel_credentials = channel_credentials
         self._tls_name = tls_name
-        keep_engine()
 
     async def serve(self, address: str, services: Sequence[Service]) -> CarrierServer:
+        keep_engine()
         host, _ = split_address(address)
         await check_free(address)
         tasks = TaskScope(f"server at {address}")
@@ -61,6 +61,7 @@ class GrpcCarrier:
         return GrpcServer(server, bound, side)
 
     def connect(self, address: str) -> Channel:
+        keep_engine()
         arguments = _channel_arguments(self._options)
         if self._tls_name is not None:
             arguments.append(("grpc.ssl_target_name_override", self._tls_name))
