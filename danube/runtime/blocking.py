@@ -213,3 +213,19 @@ class OwnedThread:
             else:
                 self._ended.set_exception(error)
                 self._ended.exception()  # it is told where it is awaited, or to the owner by other ways
+
+
+class LoopThread:
+    """An event loop that runs in a thread of its own, for callers without one."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        """For `run_coroutine_threadsafe`."""
+        self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the loop, and wait for its thread; it blocks."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()

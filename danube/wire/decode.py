@@ -4,6 +4,8 @@ What the model rejects is rejected here: InvalidNameError for names, InvalidRequ
 message and for messages without their `msg_id`.
 """
 
+from collections.abc import Sequence
+
 from google.protobuf.message import DecodeError
 
 from danube.model.calls.client import NO_ATTRIBUTES, Acknowledge, NegativeAcknowledge, ReceivedMessage, SendMessage
@@ -163,6 +165,18 @@ def shared_schema(shared: bytes) -> tuple[int, int]:
     return message.schema_id, message.schema_version
 
 
+def schema_of_messages(records: Sequence[bytes]) -> tuple[tuple[int, int], list[bytes]]:
+    """Schema id and version that the whole messages of a batch have, and their payloads.
+
+    Raises InvalidBatchError where they have not all the same.
+    """
+    messages = [_parse_stream_message(record) for record in records]  # parsed before, when their topic was checked
+    pairs = {(message.schema_id, message.schema_version) for message in messages}
+    if len(pairs) != 1:
+        raise InvalidBatchError("the messages of a batch have different schemas: send a batch for each")
+    return pairs.pop(), [message.payload for message in messages]
+
+
 def shared_topic(shared: bytes) -> str:
     """The topic that the shared part of a batch of payloads names.
 
@@ -175,6 +189,14 @@ def shared_topic(shared: bytes) -> str:
     if message.payload:
         raise InvalidBatchError("what the records of a batch share must not have a payload: each record is one")
     return message.msg_id.topic_name
+
+
+def message_topic(record: bytes) -> str:
+    """The topic that a whole message of a batch names. Raises InvalidBatchError when it is no StreamMessage."""
+    try:
+        return parse(DanubeApi_pb2.StreamMessage, record).msg_id.topic_name
+    except InvalidRequestError as error:
+        raise InvalidBatchError(f"a record of a batch cannot be read: {error}") from error
 
 
 def publish_response(response: bytes) -> PublishOpened | PublishAcknowledged | PublishRefused:

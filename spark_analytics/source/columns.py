@@ -6,6 +6,7 @@ one; brokers make them of messages that came singly.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,15 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from danube.model.calls.client import ReceivedMessage
 from danube.model.calls.stream import FetchedBatch
 from danube.model.topic import TopicName
-from danube.storage.batches.batch import HEADER_BYTES, LENGTH_BYTES, BatchHeader, RecordKind, RecordView, check
+from danube.storage.batches.batch import (
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    BatchHeader,
+    RecordKind,
+    RecordView,
+    check,
+    plain_body,
+)
 from danube.wire import decode
 from spark_analytics.source.rows import arrow_schema, chosen
 
@@ -39,6 +48,7 @@ class ColumnBuilder:
     def build(self, batch: FetchedBatch) -> Array:
         """A RecordBatch of the records that were asked for. Raises InvalidBatchError for a damaged body."""
         header = check(batch.body)
+        batch = replace(batch, body=plain_body(batch.body))
         is_payloads = header.kind is RecordKind.PAYLOADS
         arrays = self._of_payloads(batch, header) if is_payloads else self._of_messages(batch)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -23,6 +23,7 @@ from danube.model.limits.broker import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MA
 from danube.model.message import numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import ServerStream, UnaryCall, UnaryHandler
+from danube.storage.batches.compression import available_codecs
 from danube.wire import client_messages, decode, encode
 
 
@@ -150,6 +151,8 @@ class PublishStream:
             numbering_id=producer_state,
             batches_max=DEDUPLICATION_BATCHES_MAX if producer_state else 0,
             epoch=attached.hold.epoch if attached.hold else 0,
+            takes_messages=True,
+            codecs=tuple(map(int, available_codecs())),
         )
         self._stream.write(encode.publish_opened(opened))
         self._stream.resume_reading()

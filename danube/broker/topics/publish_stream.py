@@ -29,9 +29,10 @@ from danube.model.limits.broker import (
 from danube.model.message import SEQUENCED_BIT
 from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
+from danube.storage.batches.compression import BatchCodec
 from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_placeholder
 from danube.storage.log.protocol import AppendDone
-from danube.wire.decode import shared_schema, shared_topic
+from danube.wire.decode import message_topic, schema_of_messages, shared_schema, shared_topic
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 
@@ -59,30 +60,37 @@ class PublishOutlet(Protocol):
         """As `ServerStream.resume_reading`."""
 
 
-def check_payloads(body: bytes, topic: str) -> BatchHeader:
+def check_batch(body: bytes, topic: str) -> BatchHeader:
     """Check a producer's batch: it must be whole, and every record a message that any client can receive.
 
     Answers its header. Raises InvalidBatchError, MessageTooLargeError.
     """
     header = check(body)
-    if header.kind is not RecordKind.PAYLOADS:
-        raise InvalidBatchError("a producer sends batches of payloads, and this one holds whole messages")
     if is_placeholder(body):  # consumers would never get it
         raise InvalidBatchError(
             f"the batch has producer id {PLACEHOLDER_PRODUCER_ID}, which stands for lost messages: use the one that"
             " this broker gave the producer"
         )
     view = RecordView(body)
-    named = shared_topic(view.shared)
-    if named != topic:
-        raise InvalidBatchError(f"the batch names topic {named[:300]!r} and its stream was opened for {topic}")
-    room = MESSAGE_BYTES_MAX - header.shared_bytes - _FIELD_BYTES_MAX
-    if len(body) > room and view.longest > room:  # a short body has no long record: most are settled by that
+    if header.kind is RecordKind.PAYLOADS:
+        _check_topic(shared_topic(view.shared), topic)
+        room = MESSAGE_BYTES_MAX - header.shared_bytes - _FIELD_BYTES_MAX
+    else:
+        for record in view.slice(0, header.count):
+            _check_topic(message_topic(record), topic)
+        room = MESSAGE_BYTES_MAX
+    is_short = len(body) <= room and header.codec is BatchCodec.NONE  # no long record then: most are settled by that
+    if not is_short and view.longest > room:
         raise MessageTooLargeError(
             f"a message of {view.longest} bytes is larger than consumers could receive ({MESSAGE_BYTES_MAX} bytes with "
             "all its fields): send it in parts, or send a reference to it"
         )
     return header
+
+
+def _check_topic(named: str, topic: str) -> None:
+    if named != topic:
+        raise InvalidBatchError(f"the batch names topic {named[:300]!r} and its stream was opened for {topic}")
 
 
 class PublishSession:
@@ -174,7 +182,7 @@ class PublishSession:
         self._next_sequence = sequence + 1
 
     def _check(self, body: bytes) -> int:
-        header = check_payloads(body, self._topic.name)
+        header = check_batch(body, self._topic.name)
         if self._sequenced is not None:
             self._sequenced.check(header)
         elif header.producer_id & SEQUENCED_BIT:
@@ -211,7 +219,12 @@ class PublishSession:
         if gate is None or self._admitted == batch.sequence:
             return
         view = RecordView(batch.body)
-        if gate.admit(*shared_schema(view.shared), count, lambda: view.slice(0, count)) is not None:
+        if view.header.kind is RecordKind.PAYLOADS:
+            waits = gate.admit(*shared_schema(view.shared), count, lambda: view.slice(0, count))
+        else:
+            pair, payloads = schema_of_messages(view.slice(0, count))
+            waits = gate.admit(*pair, count, lambda: payloads)
+        if waits is not None:
             raise OverloadedError(f"the schema of batch {batch.sequence} is looked up: it is tried again")
         self._admitted = batch.sequence
 

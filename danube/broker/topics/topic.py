@@ -19,7 +19,8 @@ from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionN
 from danube.model.limits.broker import MESSAGE_BYTES_MAX, UNLOAD_TIMEOUT_S
 from danube.model.policies import NO_LIMITS, Limits
 from danube.runtime.clock import Clock
-from danube.storage.batches.batch import RecordView
+from danube.storage.batches.batch import RecordKind, RecordView, read_header
+from danube.storage.batches.compression import BatchCodec
 from danube.storage.log.protocol import AppendDone, TopicLog
 from danube.wire.decode import received_message
 
@@ -225,11 +226,13 @@ class ReliableTopic(Topic[ReliableSubscription]):
         """
         if self.drain is not None:
             raise self.drain.publish_refusal()
-        if len(body) > self.message_bytes_max:
+        if len(body) > self.message_bytes_max or read_header(body).codec is not BatchCodec.NONE:
             self.check_size(RecordView(body).longest)
         if self._check_payload is not None:
-            for payload in RecordView(body).slice(0, count):
-                self._check_payload(payload)
+            view = RecordView(body)
+            is_whole = view.header.kind is RecordKind.MESSAGES
+            for record in view.slice(0, count):
+                self._check_payload(received_message(record).payload if is_whole else record)
         if self._throttle is not None:
             self._throttle.check_batch()
 

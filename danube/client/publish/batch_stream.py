@@ -29,6 +29,7 @@ from danube.model.limits.broker import CALL_TIMEOUT_S, CLIENT_BATCHES_IN_FLIGHT_
 from danube.rpc.carrier import ClientStream
 from danube.runtime.clock import TimerHandle
 from danube.runtime.tasks import TaskScope, Wakeup
+from danube.storage.batches.compression import BatchCodec
 from danube.wire import decode, encode
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
@@ -49,6 +50,19 @@ Shared = Callable[[Link, int], bytes]
 """An encoded message without its payload, for the link and the publish time (ms)."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchForm:
+    """Form of the batches of one stream."""
+
+    are_whole: bool = False
+    """True if records are whole encoded messages, each with its own key and attributes."""
+    codec: BatchCodec = BatchCodec.NONE
+    """Used where the broker takes it."""
+
+
+PLAIN = BatchForm()
+
+
 class BatchStream:
     """One topic's part of a `send_many`. `open` it, `append` payloads, `finish` it; its scope ends it early."""
 
@@ -61,7 +75,13 @@ class BatchStream:
         on_stored: OnStored,
         *,
         identity: ProducerIdentity,
+        form: BatchForm = PLAIN,
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_room` is called each time a batch was closed, so that another one can be filled."""
+        self._form = form
+        self._on_room = on_room
+        self._codec = BatchCodec.NONE
         self._identity = identity
         self._producer_sequence = identity.acquire_sequence()
         self._sequenced_id = 0
@@ -73,7 +93,8 @@ class BatchStream:
         self._shared = shared
         self._on_stored = on_stored
         self._payload_bytes_max = MESSAGE_BYTES_MAX
-        self._accumulator = BatchAccumulator(self._producer_sequence.next_sequence if self._producer_sequence else 0)
+        first = self._producer_sequence.next_sequence if self._producer_sequence else 0
+        self._accumulator = BatchAccumulator(first, are_whole=form.are_whole)
         self._unacknowledged: deque[ClosedBatch] = deque()
         self._acknowledged = 0
         self._is_last = False
@@ -113,17 +134,35 @@ class BatchStream:
 
     async def finish(self) -> None:
         """Return when everything appended is stored. Raises what ended the stream before that."""
-        self._is_last = True
-        self._changed.notify()
-        if self._work is not None:
-            if self._is_done:
-                self._work.cancel()
-            await asyncio.wait([self._work])
+        self.end()
+        await self.ended()
         if self._error is not None:
             raise self._error
         if self._producer_sequence is not None and self._is_done:
             self._producer_sequence.next_sequence = self._accumulator.next_record
             self._identity.release_sequence(self._producer_sequence)
+
+    @property
+    def error(self) -> Exception | None:
+        """The error that ended it."""
+        return self._error
+
+    def end(self) -> None:
+        """Append nothing more: it ends when everything is stored, now if it is."""
+        self._is_last = True
+        self._changed.notify()
+        if self._work is not None and self._is_done:
+            self._work.cancel()
+
+    async def ended(self) -> None:
+        """Return when it has ended, whatever the reason."""
+        if self._work is not None:
+            await asyncio.wait([self._work])
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether everything appended is stored."""
+        return not self._accumulator and not self._unacknowledged
 
     @property
     def _is_done(self) -> bool:
@@ -177,12 +216,16 @@ class BatchStream:
         if not isinstance(answer, PublishOpened):
             raise InternalError(f"the broker answered the opening of a stream with {type(answer).__name__}")
         self._identity.opened(answer, self._producer_sequence)
+        if self._form.are_whole and not answer.takes_messages:
+            raise UnsupportedError("the broker takes no batches of whole messages")
+        self._codec = self._form.codec if self._form.codec in answer.codecs else BatchCodec.NONE
         self._sequenced_id = answer.numbering_id
         state.window_bytes = answer.window_bytes
         if self._producer_sequence is not None:
             state.batches_max = min(state.batches_max, max(answer.batches_max, 1))
-        shared_bytes = len(self._shared(link, self._clock.now_ms()))
-        self._payload_bytes_max = MESSAGE_BYTES_MAX - shared_bytes - _FIELD_BYTES_MAX
+        if not self._form.are_whole:
+            shared_bytes = len(self._shared(link, self._clock.now_ms()))
+            self._payload_bytes_max = MESSAGE_BYTES_MAX - shared_bytes - _FIELD_BYTES_MAX
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
 
@@ -204,9 +247,11 @@ class BatchStream:
 
     def _seal(self, link: Link) -> ClosedBatch:
         shared = self._shared(link, self._accumulator.first_ms)
-        batch = self._accumulator.seal(shared, self._sequenced_id or link.member_id, self._clock.now_ms())
+        producer_id = self._sequenced_id or link.member_id
+        batch = self._accumulator.seal(shared, producer_id, self._clock.now_ms(), self._codec)
         self._unacknowledged.append(batch)
         self._changed.notify()
+        self._on_room()
         return batch
 
     async def _read_answers(self, state: "_StreamState") -> None:

@@ -6,7 +6,8 @@ from danube.model.calls.stream import ProducerAccess, PublishOpen, PublishOpened
 from danube.model.errors import UnrecoverableError
 from danube.model.limits.broker import BATCH_RECORDS_MAX, CLIENT_BATCH_BYTES
 from danube.runtime.rng import Rng
-from danube.storage.batches.batch import LENGTH_BYTES, BatchOrigin, encode_payloads
+from danube.storage.batches.batch import LENGTH_BYTES, BatchOrigin, encode_messages, encode_payloads
+from danube.storage.batches.compression import BatchCodec
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,9 @@ class ClosedBatch:
 class BatchAccumulator:
     """Collects payloads for the next batch: up to CLIENT_BATCH_BYTES, or one payload that is larger."""
 
-    def __init__(self, first_record: int = 0) -> None:
-        """`first_record` is the number that the first payload gets."""
+    def __init__(self, first_record: int = 0, *, are_whole: bool = False) -> None:
+        """`first_record` is the number that the first payload gets. Or they are whole encoded messages."""
+        self._are_whole = are_whole
         self._payloads: list[bytes] = []
         self._sequence = 0
         self.next_record = first_record
@@ -47,7 +49,7 @@ class BatchAccumulator:
         self.bytes += size
         return True
 
-    def seal(self, shared: bytes, producer_id: int, now_ms: int) -> ClosedBatch:
+    def seal(self, shared: bytes, producer_id: int, now_ms: int, codec: BatchCodec = BatchCodec.NONE) -> ClosedBatch:
         """Make a batch of all payloads, and begin the next."""
         origin = BatchOrigin(
             producer_id=producer_id,
@@ -56,7 +58,11 @@ class BatchAccumulator:
             last_publish_ms=max(self.first_ms, now_ms),
         )
         count = len(self._payloads)
-        sealed = ClosedBatch(self._sequence, encode_payloads(shared, self._payloads, origin), count)
+        if self._are_whole:
+            body = encode_messages(self._payloads, origin, codec)
+        else:
+            body = encode_payloads(shared, self._payloads, origin, codec)
+        sealed = ClosedBatch(self._sequence, body, count)
         self._payloads = []
         self.bytes = 0
         self._sequence += 1

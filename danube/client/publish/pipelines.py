@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from danube.client.publish.batch_stream import BatchStream, OnStored, StoredRange
 from danube.client.publish.topic_producer import TopicProducer
@@ -9,6 +10,9 @@ from danube.model.calls.client import NO_ATTRIBUTES
 from danube.runtime.tasks import TaskScope
 
 Payloads = Iterable[bytes] | AsyncIterable[bytes]
+Keyed = tuple[str, bytes]
+"""Key and payload."""
+Item = TypeVar("Item")
 OnSent = Callable[[int], None]
 """Gets the number of messages that the broker has by now."""
 
@@ -24,6 +28,7 @@ class BatchPipeline:
         *,
         on_sent: OnSent | None,
         on_stored: OnStored | None,
+        are_whole: bool = False,
     ) -> None:
         """`choose` answers the index in `producers` for the next payload; what it raises ends the pipeline."""
         self._choose = choose
@@ -32,7 +37,8 @@ class BatchPipeline:
         self._sent = 0
         self._scope = TaskScope("send_many")
         self._batch_streams = [
-            producer.batch_stream(attributes or NO_ATTRIBUTES, self._stored) for producer in producers
+            producer.batch_stream(attributes or NO_ATTRIBUTES, self._stored, are_whole=are_whole)
+            for producer in producers
         ]
 
     async def open(self) -> None:
@@ -94,14 +100,50 @@ class BatchPipeline:
             self._on_sent(self._sent)
 
 
-class SendPipeline:
+class KeyedPipeline:
+    """As BatchPipeline, for messages that have a key each: whole messages, to the partition of the key."""
+
+    def __init__(
+        self,
+        producers: Sequence[TopicProducer],
+        choose: Callable[[Keyed], int],
+        encoded: Callable[[int, Keyed], bytes],
+        *,
+        on_sent: OnSent | None,
+        on_stored: OnStored | None,
+    ) -> None:
+        """`encoded` makes the message for the producer at an index."""
+        self._choose = choose
+        self._encoded = encoded
+        self._batches = BatchPipeline(
+            producers, lambda: self._next, None, on_sent=on_sent, on_stored=on_stored, are_whole=True
+        )
+        self._next = 0
+
+    async def open(self) -> None:
+        """As `BatchPipeline.open`."""
+        await self._batches.open()
+
+    async def run(self, messages: Iterable[Keyed] | AsyncIterable[Keyed]) -> int:
+        """As `BatchPipeline.run`."""
+        if isinstance(messages, AsyncIterable):
+            return await self._batches.run(self._record(message) async for message in messages)
+        return await self._batches.run(self._record(message) for message in messages)
+
+    def _record(self, message: Keyed) -> bytes:
+        """The encoded message; the pipeline asks for its partition right after it has it."""
+        self._next = self._choose(message)
+        return self._encoded(self._next, message)
+
+
+class SendPipeline(Generic[Item]):
     """Sends payloads one by one, in order, each as soon as fewer than `in_flight_max` are unanswered.
 
     The first failure ends it: nothing further is read from the source, and calls under way are waited for.
     """
 
     def __init__(
-        self, send: Callable[[bytes], Awaitable[int]], in_flight_max: int, on_sent: OnSent | None = None
+        self, send: Callable[[Item], Awaitable[int]], in_flight_max: int, on_sent: OnSent | None = None
     ) -> None:
         self._send = send
         self._in_flight_max = in_flight_max
@@ -113,7 +155,7 @@ class SendPipeline:
         self._error: Exception | None = None
         self._sent = 0
 
-    async def run(self, payloads: Payloads) -> int:
+    async def run(self, payloads: Iterable[Item] | AsyncIterable[Item]) -> int:
         """Send them all and answer how many. Raises what the first failing send, or the source, raised."""
         source = payloads if isinstance(payloads, AsyncIterable) else _each(payloads)
         try:
@@ -126,11 +168,11 @@ class SendPipeline:
             raise self._error
         return self._sent
 
-    def _add_worker(self, payloads: AsyncIterator[bytes]) -> None:
+    def _add_worker(self, payloads: AsyncIterator[Item]) -> None:
         if len(self._workers) < self._in_flight_max:
             self._workers.append(self._scope.spawn(self._work(payloads), f"sender-{len(self._workers)}"))
 
-    async def _work(self, payloads: AsyncIterator[bytes]) -> None:
+    async def _work(self, payloads: AsyncIterator[Item]) -> None:
         try:
             while (payload := await self._next(payloads)) is not None:
                 await self._send(payload)
@@ -139,7 +181,7 @@ class SendPipeline:
             self._error = self._error or error  # raised by `run`
             self._ended = True
 
-    async def _next(self, payloads: AsyncIterator[bytes]) -> bytes | None:
+    async def _next(self, payloads: AsyncIterator[Item]) -> Item | None:
         """One worker at a time, and it starts its send before the next one reads: that keeps the order."""
         async with self._reading:
             if self._ended:
@@ -158,6 +200,6 @@ class SendPipeline:
             self._on_sent(self._sent)
 
 
-async def _each(payloads: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _each(payloads: Iterable[Item]) -> AsyncIterator[Item]:
     for payload in payloads:
         yield payload

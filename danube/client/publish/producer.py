@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from danube.client.connection.connection import Connection
+from danube.client.metrics import Metrics
 from danube.client.publish.batch_stream import OnStored
-from danube.client.publish.pipelines import BatchPipeline, OnSent, SendPipeline
+from danube.client.publish.pipelines import BatchPipeline, KeyedPipeline, OnSent, SendPipeline
 from danube.client.publish.routing import Router
 from danube.client.publish.topic_producer import ProducerSettings, TopicProducer
 from danube.client.settings import ProducerOptions
@@ -19,6 +20,7 @@ from danube.model.errors import InvalidRequestError, UnrecoverableError, Unsuppo
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
+from danube.storage.batches.compression import codec_of
 
 __all__ = ["Producer", "ProducerBuilder", "ProducerOptions"]
 
@@ -117,7 +119,52 @@ class Producer:
                 _log.debug("the broker takes no batches: messages are sent one by one")
             else:
                 return await batches.run(payloads)
-        return await SendPipeline(lambda data: self.send(data, attributes), in_flight_max, on_sent).run(payloads)
+
+        async def send(data: bytes) -> int:
+            return await self.send(data, attributes)
+
+        return await SendPipeline(send, in_flight_max, on_sent).run(payloads)
+
+    async def send_many_with_keys(
+        self,
+        messages: Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]],
+        attributes: dict[str, str] | None = None,
+        *,
+        on_sent: OnSent | None = None,
+        on_stored: OnStored | None = None,
+    ) -> int:
+        """As `send_many`, for pairs of key and payload: one partition for each key, in order.
+
+        Where the broker takes no batches of whole messages, it is one call after the other.
+        """
+        attributes = attributes or {}
+        if self._settings.strategy is DispatchStrategy.RELIABLE and not self._needs_streams:
+            self._check_open()
+
+            def choose(message: tuple[str, bytes]) -> int:
+                self._check_open()
+                return self._router.choose(message[0])
+
+            def encoded(index: int, message: tuple[str, bytes]) -> bytes:
+                return self._producers[index].encoded(message[1], attributes, message[0])
+
+            batches = KeyedPipeline(self._producers, choose, encoded, on_sent=on_sent, on_stored=on_stored)
+            try:
+                await batches.open()
+            except UnsupportedError:
+                _log.debug("the broker takes no batches of whole messages: they are sent one by one")
+            else:
+                return await batches.run(messages)
+
+        async def send(message: tuple[str, bytes]) -> int:
+            return await self.send_with_key(message[1], attributes, message[0])
+
+        return await SendPipeline(send, 1, on_sent).run(messages)
+
+    async def flush(self) -> None:
+        """Return once every single send that is under way was answered, whatever the answer."""
+        for producer in self._producers:
+            await producer.flush()
 
     async def close(self) -> None:
         """Stop; sends under way fail. Idempotent."""
@@ -228,6 +275,16 @@ class ProducerBuilder(ProducerSettings):
     def with_deduplication(self) -> Self:
         """Have the broker store once what `send_many` sends again. Needs a reliable topic."""
         self.deduplicates = True
+        return self
+
+    def with_compression(self, codec: str) -> Self:
+        """Compress batches, `lz4` or `zstd`, where the broker takes it. Raises UnsupportedError without the package."""
+        self.compression = codec_of(codec)
+        return self
+
+    def with_metrics(self, metrics: Metrics) -> Self:
+        """Have these hooks called."""
+        self.metrics = metrics
         return self
 
     def with_access(self, access: ProducerAccess) -> Self:

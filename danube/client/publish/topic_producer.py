@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from danube.client.connection import paths
@@ -10,8 +10,10 @@ from danube.client.connection.address import BrokerAddress
 from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
 from danube.client.connection.session import Link
-from danube.client.publish.batch_stream import BatchStream, OnStored
+from danube.client.metrics import NO_METRICS, Metrics
+from danube.client.publish.batch_stream import BatchForm, BatchStream, OnStored
 from danube.client.publish.batches import ProducerIdentity
+from danube.client.publish.single_sends import SingleSends
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import ProducerOptions
 from danube.model.calls.client import (
@@ -26,8 +28,10 @@ from danube.model.calls.client import (
 from danube.model.calls.stream import ProducerAccess, PublishOpen
 from danube.model.errors import AlreadyExistsError, MessageTooLargeError, UnrecoverableError
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.model.limits.stream import CLIENT_SENDS_SINGLE_MAX
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, Wakeup
+from danube.storage.batches.compression import BatchCodec
 from danube.wire import client_messages, decode, encode
 
 
@@ -42,6 +46,9 @@ class ProducerSettings:
     strategy: DispatchStrategy = DispatchStrategy.NON_RELIABLE
     options: ProducerOptions = field(default_factory=ProducerOptions)
     access: ProducerAccess = ProducerAccess.SHARED
+    compression: BatchCodec = BatchCodec.NONE
+    batches_sends: bool = True
+    metrics: Metrics = NO_METRICS
     deduplicates: bool = False
 
 
@@ -61,6 +68,9 @@ class TopicProducer:
         self._schema_id: int | None = None
         self._schema_version: int | None = None
         self._identity = self._new_identity()
+        self._under_way = 0
+        self._answered = Wakeup()
+        self._singles = SingleSends(self, scope, connection.clock)
         self.attachment = Attachment(
             connection, ClientKind.PRODUCER, topic, member=self, options=settings.options, scope=scope
         )
@@ -68,17 +78,65 @@ class TopicProducer:
     async def send(self, data: bytes, attributes: Mapping[str, str] | None, routing_key: str | None) -> int:
         """Send one message and answer its request id once the broker has it. Raises DanubeError.
 
-        Waits its turn while 256 others are unanswered.
+        Of many that are under way at once, those to a reliable topic go together in batches. Elsewhere each waits its
+        turn while 256 others are unanswered.
         """
-        self.attachment.open()
-        message = self._message(data, attributes or NO_ATTRIBUTES)._replace(
-            request_id=next(self._request_ids), routing_key=routing_key
-        )
-        async with self._room:
-            return await self.attachment.call(lambda link: self._send_on(link, message))
+        request_id = next(self._request_ids)
+        started_s = self._connection.clock.monotonic_s()
+        self._under_way += 1
+        try:
+            is_many = self._under_way > CLIENT_SENDS_SINGLE_MAX and self._may_batch
+            if not (is_many and await self._singles.send(data, attributes or NO_ATTRIBUTES, routing_key)):
+                await self._send_alone(request_id, data, attributes or NO_ATTRIBUTES, routing_key)
+        except Exception as error:
+            self._settings.metrics.send_failed(str(self._topic), error)
+            raise
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._answered.notify()
+        self._settings.metrics.sent(str(self._topic), 1, self._connection.clock.monotonic_s() - started_s)
+        return request_id
 
-    def batch_stream(self, attributes: Mapping[str, str], on_stored: OnStored) -> BatchStream:
-        """A stream of batches, all their messages with these attributes. A topic that is not reliable has none."""
+    async def flush(self) -> None:
+        """Return once no single send is under way."""
+        while self._under_way:
+            await self._answered.wait()
+
+    async def _send_alone(
+        self, request_id: int, data: bytes, attributes: Mapping[str, str], routing_key: str | None
+    ) -> None:
+        self.attachment.open()
+        message = self._message(data, attributes)._replace(request_id=request_id, routing_key=routing_key)
+        async with self._room:
+            await self.attachment.call(lambda link: self._send_on(link, message))
+
+    @property
+    def is_attached(self) -> bool:
+        """Tell whether it has a broker."""
+        return self.attachment.link is not None
+
+    @property
+    def _may_batch(self) -> bool:
+        settings = self._settings
+        return (
+            settings.strategy is DispatchStrategy.RELIABLE
+            and settings.batches_sends
+            and settings.access is ProducerAccess.SHARED
+        )
+
+    def batch_stream(
+        self,
+        attributes: Mapping[str, str],
+        on_stored: OnStored,
+        *,
+        are_whole: bool = False,
+        on_room: Callable[[], None] = lambda: None,
+    ) -> BatchStream:
+        """A stream of batches, all their messages with these attributes; or of whole messages, made by `encoded`.
+
+        A topic that is not reliable has none.
+        """
         self.attachment.open()
         settings = self._settings
         opening = PublishOpen(
@@ -89,7 +147,23 @@ class TopicProducer:
         def shared(link: Link, publish_time_ms: int) -> bytes:
             return encode.send_message(self._addressed(message._replace(publish_time_ms=publish_time_ms), link))
 
-        return BatchStream(self._connection, self.attachment, opening, shared, on_stored, identity=self._identity)
+        form = BatchForm(are_whole, settings.compression)
+        return BatchStream(
+            self._connection,
+            self.attachment,
+            opening,
+            shared,
+            on_stored,
+            identity=self._identity,
+            form=form,
+            on_room=on_room,
+        )
+
+    def encoded(self, data: bytes, attributes: Mapping[str, str], routing_key: str | None) -> bytes:
+        """A whole message for a batch of them. Raises MessageTooLargeError."""
+        message = self._message(data, attributes)._replace(routing_key=routing_key)
+        link = self.attachment.link
+        return _checked(encode.send_message(message if link is None else self._addressed(message, link)))
 
     async def close(self) -> None:
         """Stop; sends under way are told, and so is the broker."""
@@ -99,12 +173,7 @@ class TopicProducer:
             await self._connection.close_producer(link)
 
     async def _send_on(self, link: Link, message: OutgoingMessage) -> int:
-        request = encode.send_message(self._addressed(message, link))
-        if len(request) > MESSAGE_BYTES_MAX:
-            raise MessageTooLargeError(
-                f"the message takes {len(request):,} bytes with its attributes and the limit is "
-                f"{MESSAGE_BYTES_MAX:,}: send it in parts, or send where it is kept"
-            )
+        request = _checked(encode.send_message(self._addressed(message, link)))
         return decode.echo(await self._connection.call(link.address, paths.SEND_MESSAGE, request))
 
     def _message(self, payload: bytes, attributes: Mapping[str, str]) -> OutgoingMessage:
@@ -155,3 +224,12 @@ class TopicProducer:
     def _new_identity(self) -> ProducerIdentity:
         settings = self._settings
         return ProducerIdentity(settings.access, self._connection.rng, deduplicates=settings.deduplicates)
+
+
+def _checked(message: bytes) -> bytes:
+    if len(message) > MESSAGE_BYTES_MAX:
+        raise MessageTooLargeError(
+            f"the message takes {len(message):,} bytes with its attributes and the limit is {MESSAGE_BYTES_MAX:,}: send"
+            " it in parts, or send where it is kept"
+        )
+    return message

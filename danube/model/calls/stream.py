@@ -63,6 +63,10 @@ class PublishOpened:
     """With de-duplication: how many batches may be unacknowledged."""
     epoch: int = 0
     """Of an exclusive producer: what it reconnects with."""
+    takes_messages: bool = False
+    """True if batches of whole messages are taken too."""
+    codecs: tuple[int, ...] = ()
+    """Of bodies that are taken, beside none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ CLIENT_RECEIVE_MANY_MAX = 65_536
 """Messages of one `receive_many` by default."""
 CLIENT_UNANSWERED_RANGES_MAX = 65_536
 """Ranges of answers that wait for a broker; beyond it, they are dropped and the messages come again."""
-CLIENT_GATHER_FROM = 2
-"""Single sends under way from which on further ones are gathered into batches."""
-CLIENT_GATHER_WAITING_BYTES_MAX = 16 * MIB
-"""Payloads of single sends that wait for a batch; further sends wait before they join."""
+CLIENT_SENDS_SINGLE_MAX = 2
+"""Single sends under way that are calls of their own; further ones go together in batches."""
+CLIENT_SENDS_WAITING_BYTES_MAX = 16 * MIB
+"""Single sends that wait for room in a batch; further ones wait before they join."""
+CLIENT_SINGLES_IDLE_S = 1.0
+"""A stream of single sends without any for so long is ended."""

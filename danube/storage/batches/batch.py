@@ -14,15 +14,18 @@ from operator import sub
 from danube.model.errors import InvalidBatchError
 from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
+from danube.storage.batches.compression import BatchCodec, compress, decompress
 
 MAGIC = b"DnBt"
 VERSION = 1
-CODEC_NONE = 0
 HEADER_BYTES = 48
 LENGTH_BYTES = 4
 
 _HEADER = struct.Struct("<4sBBBBQQQQII")
-_CODEC_NAMES = {CODEC_NONE: "none", 1: "gzip", 2: "lz4", 3: "zstd"}
+_PLAIN_BYTES = struct.Struct("<I")
+_CODEC_AT = 5
+_CODECS = {int(codec): codec for codec in BatchCodec}
+_NONE = BatchCodec.NONE
 
 
 class RecordKind(IntEnum):
@@ -54,6 +57,7 @@ class BatchHeader:
     last_publish_ms: int
     count: int
     shared_bytes: int
+    codec: BatchCodec = BatchCodec.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +73,21 @@ class BatchOrigin:
 _NO_ORIGIN = BatchOrigin()
 
 
-def encode_messages(records: Sequence[bytes], origin: BatchOrigin = _NO_ORIGIN) -> bytes:
+def encode_messages(
+    records: Sequence[bytes], origin: BatchOrigin = _NO_ORIGIN, codec: BatchCodec = BatchCodec.NONE
+) -> bytes:
     """A body of encoded StreamMessages. Raises InvalidBatchError when they are none, too many or too large."""
-    return _encode(RecordKind.MESSAGES, b"", records, origin)
+    return _encode(RecordKind.MESSAGES, b"", records, origin, codec)
 
 
-def encode_payloads(shared: bytes, payloads: Sequence[bytes], origin: BatchOrigin = _NO_ORIGIN) -> bytes:
+def encode_payloads(
+    shared: bytes,
+    payloads: Sequence[bytes],
+    origin: BatchOrigin = _NO_ORIGIN,
+    codec: BatchCodec = BatchCodec.NONE,
+) -> bytes:
     """A body of payloads and what they share. Raises InvalidBatchError when they are none, too many or too large."""
-    return _encode(RecordKind.PAYLOADS, shared, payloads, origin)
+    return _encode(RecordKind.PAYLOADS, shared, payloads, origin, codec)
 
 
 def body_bytes(shared_bytes: int, count: int, records_bytes: int) -> int:
@@ -104,17 +115,37 @@ def read_header(body: bytes) -> BatchHeader:
     magic, version, codec, kind, reserved, producer, sequence, first, last, count, shared = _HEADER.unpack_from(body)
     if magic != MAGIC or version != VERSION or reserved:
         raise InvalidBatchError(f"this is not a record batch of version {VERSION}, or it is damaged")
-    if codec != CODEC_NONE:
-        name = _CODEC_NAMES.get(codec, f"number {codec}")
-        raise InvalidBatchError(f"record batches with codec {name} are not supported: send them uncompressed")
+    if codec not in _CODECS:
+        raise InvalidBatchError(f"record batches with codec {codec} are not supported: send them uncompressed")
     if kind >= len(_KINDS):
         raise InvalidBatchError(f"record kind {kind} of a record batch is unknown")
-    return BatchHeader(_KINDS[kind], producer, sequence, first, last, count, shared)
+    return BatchHeader(_KINDS[kind], producer, sequence, first, last, count, shared, _CODECS[codec])
 
 
 def records(body: bytes, first: int, last: int) -> list[bytes]:
     """Records `[first, last)` of a body that was checked. For repeated slices use a `RecordView`."""
     return RecordView(body).slice(first, last)
+
+
+def plain_body(body: bytes) -> bytes:
+    """The body with its records uncompressed: itself as a rule, else one without a valid checksum.
+
+    Raises InvalidBatchError, and UnsupportedError where the library of its codec is not there.
+    """
+    if body[_CODEC_AT] == _NONE:
+        return body
+    header = read_header(body)
+    start = HEADER_BYTES + header.shared_bytes
+    end = len(body) - CRC_BYTES
+    if start + _PLAIN_BYTES.size > end:
+        raise InvalidBatchError("a record batch is shorter than its counts say")
+    (plain_bytes,) = _PLAIN_BYTES.unpack_from(body, start)
+    if start + plain_bytes + CRC_BYTES > BATCH_BYTES_MAX:
+        raise InvalidBatchError(f"a record batch has more than {BATCH_BYTES_MAX} bytes uncompressed: send smaller ones")
+    records_part = decompress(header.codec, body[start + _PLAIN_BYTES.size : end], plain_bytes)
+    head = bytearray(body[:start])
+    head[_CODEC_AT] = _NONE
+    return b"".join((head, records_part, body[end:]))
 
 
 def part_of(body: bytes, first: int, last: int) -> bytes:
@@ -137,7 +168,7 @@ class RecordView:
 
     def __init__(self, body: bytes) -> None:
         self.header = read_header(body)
-        self._body = body
+        self._body = plain_body(body)
         self._ends: list[int] | None = None
 
     @property
@@ -167,7 +198,9 @@ class RecordView:
         return self._ends
 
 
-def _encode(kind: RecordKind, shared: bytes, chunks: Sequence[bytes], origin: BatchOrigin) -> bytes:
+def _encode(
+    kind: RecordKind, shared: bytes, chunks: Sequence[bytes], origin: BatchOrigin, codec: BatchCodec = BatchCodec.NONE
+) -> bytes:
     count = len(chunks)
     if not 1 <= count <= BATCH_RECORDS_MAX:
         raise InvalidBatchError(f"a record batch holds 1 to {BATCH_RECORDS_MAX} records, not {count}")
@@ -178,7 +211,7 @@ def _encode(kind: RecordKind, shared: bytes, chunks: Sequence[bytes], origin: Ba
     header = _HEADER.pack(
         MAGIC,
         VERSION,
-        CODEC_NONE,
+        codec,
         kind,
         0,
         origin.producer_id,
@@ -188,7 +221,13 @@ def _encode(kind: RecordKind, shared: bytes, chunks: Sequence[bytes], origin: Ba
         count,
         len(shared),
     )
-    return with_crc(b"".join([header, shared, struct.pack(f"<{count}I", *lengths), *chunks]))
+    if codec is BatchCodec.NONE:
+        return with_crc(b"".join([header, shared, struct.pack(f"<{count}I", *lengths), *chunks]))
+    plain = b"".join([struct.pack(f"<{count}I", *lengths), *chunks])
+    packed = compress(codec, plain)
+    if len(packed) + _PLAIN_BYTES.size >= len(plain):
+        return _encode(kind, shared, chunks, origin)
+    return with_crc(b"".join([header, shared, _PLAIN_BYTES.pack(len(plain)), packed]))
 
 
 def _check_counts(header: BatchHeader, body: bytes) -> None:
@@ -198,6 +237,7 @@ def _check_counts(header: BatchHeader, body: bytes) -> None:
         raise InvalidBatchError("a record batch of whole messages shares nothing, but this one says it does")
     if header.first_publish_ms > header.last_publish_ms:
         raise InvalidBatchError("the first publish time of a record batch is later than its last")
+    body = plain_body(body)
     records_bytes = len(body) - body_bytes(header.shared_bytes, header.count, 0)
     if records_bytes < 0:
         raise InvalidBatchError("a record batch is shorter than its counts say")

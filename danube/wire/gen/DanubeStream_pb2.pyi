@@ -64,20 +64,24 @@ class PublishResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[PublishOpened, _Mapping[str, object]]] = ..., acknowledged: _Optional[_Union[PublishAcknowledged, _Mapping[str, object]]] = ..., refused: _Optional[_Union[PublishRefused, _Mapping[str, object]]] = ...) -> None: ...
 
 class PublishOpened(_message.Message):
-    __slots__ = ("producer_id", "window_bytes", "batch_bytes_max", "numbering_id", "batches_max", "epoch")
+    __slots__ = ("producer_id", "window_bytes", "batch_bytes_max", "numbering_id", "batches_max", "epoch", "takes_messages", "codecs")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     NUMBERING_ID_FIELD_NUMBER: _ClassVar[int]
     BATCHES_MAX_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TAKES_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CODECS_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     window_bytes: int
     batch_bytes_max: int
     numbering_id: int
     batches_max: int
     epoch: int
-    def __init__(self, producer_id: _Optional[int] = ..., window_bytes: _Optional[int] = ..., batch_bytes_max: _Optional[int] = ..., numbering_id: _Optional[int] = ..., batches_max: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    takes_messages: bool
+    codecs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, producer_id: _Optional[int] = ..., window_bytes: _Optional[int] = ..., batch_bytes_max: _Optional[int] = ..., numbering_id: _Optional[int] = ..., batches_max: _Optional[int] = ..., epoch: _Optional[int] = ..., takes_messages: _Optional[bool] = ..., codecs: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PublishAcknowledged(_message.Message):
     __slots__ = ("sequence", "base_offsets")
