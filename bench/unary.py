@@ -29,7 +29,7 @@ IN_FLIGHT = (1, 64)
 PAYLOAD = bytes(1_024)
 ROUNDS = 5
 RUN_S = 2.0
-CONSUMED = 5_000
+CONSUMED = 3_000
 SEND = "/danube.ProducerService/SendMessage"
 
 

@@ -95,7 +95,7 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     advertised_addr: Annotated[str | None, _option("host:port others are told to dial.  [broker-addr]")] = None,
     connect_url: Annotated[str | None, _option("host:port of a proxy that clients dial.")] = None,
     durability: Annotated[str | None, _option("fsync, interval or os.  [fsync]")] = None,
-    rpc_engine: Annotated[str | None, _option("http2 or grpc: carrier of calls.  [grpc]")] = None,
+    rpc_engine: Annotated[str | None, _option("http2 or grpc: carrier of calls.  [http2]")] = None,
     log_level: Annotated[str | None, _option("debug, info, warning or error.  [info]")] = None,
     log_format: Annotated[str | None, _option("text or json.  [text]")] = None,
     ready_file: Annotated[Path | None, _option("Write addresses and pid here, as JSON, while it serves.")] = None,

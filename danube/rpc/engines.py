@@ -18,7 +18,7 @@ class RpcEngine(StrEnum):
     """The library grpcio."""
 
 
-DEFAULT_ENGINE = RpcEngine.GRPC
+DEFAULT_ENGINE = RpcEngine.HTTP2
 ENGINE_VARIABLE = "DANUBE_RPC_ENGINE"
 """Environment variable that chooses for clients and commands, as the setting `rpc_engine` does for a broker."""
 

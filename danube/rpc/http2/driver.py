@@ -44,7 +44,8 @@ class ConnectionDriver(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.write_now()
+        if self.connection.has_preface:  # a server waits for its client's: it may be one of HTTP/1.1
+            self.write_now()
 
     def data_received(self, data: bytes) -> None:
         self.heard_s = self.clock.monotonic_s()

@@ -1,0 +1,267 @@
+"""Clients of other make against the engine: grpcio (aio and sync), grpclib, curl; at length grpc-js, grpc-go, nghttp2.
+
+And `h2spec`, which knows each rule of RFC 9113 and RFC 7541. What needs a compiler or a registry is `nightly`, and is
+skipped with its reason where that cannot be had.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc import aio
+from grpclib.client import Channel as GrpclibChannel
+from grpclib.const import Cardinality
+
+from danube.model import errors
+from danube.rpc.address import split_address
+from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
+from danube.rpc.http2.carrier import Http2Carrier
+from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ECHO, REFUSE, COUNT, TALK, HOLD = (f"/test.Peers/{name}" for name in ("Echo", "Refuse", "Count", "Talk", "Hold"))
+LARGE = bytes(range(256)) * 12_000
+PROGRAMS = Path(__file__).parent / "http2_peers"
+BUILD_S = 600
+
+
+class Counting:
+    """Answers the numbers below the request, as decimal text."""
+
+    def __init__(self, stream: ServerStream) -> None:
+        self._stream = stream
+        self._left: list[bytes] = []
+
+    def on_message(self, message: bytes) -> None:
+        self._left = [b"%d" % number for number in range(int(message))]
+        self.on_ready()
+
+    def on_half_close(self) -> None:
+        return None
+
+    def on_ready(self) -> None:
+        while self._left and self._stream.room > 0:
+            self._stream.write(self._left.pop(0))
+        if not self._left:
+            self._stream.finish()
+
+    def on_cancel(self) -> None:
+        return None
+
+
+class Talking:
+    """Answers each message with itself, and ends after the peer."""
+
+    def __init__(self, stream: ServerStream) -> None:
+        self._stream = stream
+        stream.open()
+
+    def on_message(self, message: bytes) -> None:
+        self._stream.write(message)
+
+    def on_half_close(self) -> None:
+        self._stream.finish()
+
+    def on_ready(self) -> None:
+        return None
+
+    def on_cancel(self) -> None:
+        return None
+
+
+def counting(stream: ServerStream) -> StreamHandler:
+    return Counting(stream)
+
+
+def talking(stream: ServerStream) -> StreamHandler:
+    return Talking(stream)
+
+
+def refuse(request: bytes, call: UnaryCall) -> bytes:
+    raise errors.NotFoundError("no such thing \u2014 look again")
+
+
+def hold(request: bytes, call: UnaryCall) -> None:
+    return None
+
+
+SERVICE = Service(
+    "test.Peers",
+    unary={"Echo": lambda request, _: request, "Refuse": refuse, "Hold": hold},
+    server_streams={"Count": counting},
+    streams={"Talk": talking},
+)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[CarrierServer]:
+    server = await Http2Carrier(SystemClock()).serve("127.0.0.1:0", [SERVICE])
+    yield server
+    await server.stop(0)
+
+
+async def test_grpcio_aio(server: CarrierServer) -> None:
+    async with aio.insecure_channel(server.address) as channel:
+        echo = channel.unary_unary(ECHO, None, None)
+        assert await asyncio.gather(*(echo(b"%d" % number) for number in range(500))) == [b"%d" % n for n in range(500)]
+        assert await echo(LARGE) == LARGE
+        numbers = [number async for number in channel.unary_stream(COUNT, None, None)(b"3000")]
+        assert numbers == [b"%d" % number for number in range(3_000)]
+        talk = channel.stream_stream(TALK, None, None)(None)
+        for message in (b"a", LARGE, b""):
+            await talk.write(message)
+            assert await talk.read() == message
+        await talk.done_writing()
+        assert await talk.code() is grpc.StatusCode.OK
+        with pytest.raises(aio.AioRpcError) as late:
+            await channel.unary_unary(HOLD, None, None)(b"", timeout=0.2)
+        with pytest.raises(aio.AioRpcError, match="no such thing \u2014 look again") as refused:
+            await channel.unary_unary(REFUSE, None, None)(b"")
+    assert (late.value.code(), refused.value.code()) == (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.NOT_FOUND)
+
+
+async def test_grpcio_sync(server: CarrierServer) -> None:
+    def ask() -> tuple[bytes, int, object]:
+        with grpc.insecure_channel(server.address) as channel:
+            echoed = channel.unary_unary(ECHO, None, None)(b"sync", timeout=PATIENCE_S)
+            counted = sum(1 for _ in channel.unary_stream(COUNT, None, None)(b"1000", timeout=PATIENCE_S))
+            with pytest.raises(grpc.RpcError) as refused:
+                channel.unary_unary(REFUSE, None, None)(b"", timeout=PATIENCE_S)
+            return echoed, counted, refused.value.code()
+
+    assert await asyncio.to_thread(ask) == (b"sync", 1_000, grpc.StatusCode.NOT_FOUND)
+
+
+class Raw:
+    """grpclib's codec for bytes as they are."""
+
+    __content_subtype__ = "proto"
+
+    def encode(self, message: bytes, message_type: object) -> bytes:
+        return message
+
+    def decode(self, data: bytes, message_type: object) -> bytes:
+        return data
+
+
+async def test_grpclib(server: CarrierServer) -> None:
+    host, port = split_address(server.address)
+    channel = GrpclibChannel(host, port, codec=Raw())  # type: ignore[arg-type]  # a codec by its methods
+    try:
+        for path, cardinality, request in (
+            (ECHO, Cardinality.UNARY_UNARY, LARGE),
+            (COUNT, Cardinality.UNARY_STREAM, b"100"),
+        ):
+            async with channel.request(path, cardinality, bytes, bytes) as stream:
+                await stream.send_message(request, end=True)
+                answers = [message async for message in stream]
+            assert answers == ([LARGE] if path == ECHO else [b"%d" % number for number in range(100)])
+    finally:
+        channel.close()
+
+
+async def run(*command: str, folder: Path | None = None) -> str:
+    """The output of a program that must succeed."""
+    program = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    async with asyncio.timeout(BUILD_S):
+        output, _ = await program.communicate()
+    assert program.returncode == 0, output.decode(errors="replace")[-3_000:]
+    return output.decode(errors="replace")
+
+
+def needs(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed here")
+    return found
+
+
+async def built(*command: str, folder: Path | None = None) -> None:
+    """Run a step that fetches from a registry; without one the test is skipped."""
+    program = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await asyncio.wait_for(program.communicate(), BUILD_S)
+    if program.returncode:
+        pytest.skip(f"{' '.join(command[:3])} failed here: {output.decode(errors='replace')[-300:]}")
+
+
+async def test_curl_is_told_that_the_port_speaks_grpc(server: CarrierServer) -> None:
+    curl = needs("curl")
+    for version in ("--http2-prior-knowledge", "--http1.1"):
+        assert "gRPC" in await run(curl, "-s", version, f"http://{server.address}/")
+
+
+@pytest.mark.nightly
+async def test_h2spec_finds_nothing(server: CarrierServer, tmp_path: Path) -> None:
+    go = needs("go")
+    environment = ["env", f"GOBIN={tmp_path}", "GOFLAGS=-mod=mod", go]
+    await built(*environment, "install", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible")
+    host, port = split_address(server.address)
+    output = await run(str(tmp_path / "h2spec"), "-h", host, "-p", str(port), "--strict", "-o", "10")
+    assert "146 tests, 146 passed, 0 skipped, 0 failed" in output
+
+
+@pytest.mark.nightly
+async def test_h2load_and_nghttp(server: CarrierServer, tmp_path: Path) -> None:
+    h2load, nghttp = needs("h2load"), needs("nghttp")
+    body = tmp_path / "body"
+    body.write_bytes(b"\0" + (1_024).to_bytes(4, "big") + bytes(1_024))
+    grpc_headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+    load = ["-n", "20000", "-c", "4", "-m", "64", "-d", str(body), *grpc_headers]
+    output = await run(h2load, *load, f"http://{server.address}{ECHO}")
+    assert "20000 succeeded, 0 failed, 0 errored, 0 timeout" in output
+    assert "grpc-status: 0" in await run(nghttp, "-v", "-d", str(body), *grpc_headers, f"http://{server.address}{ECHO}")
+
+
+@pytest.mark.nightly
+async def test_grpc_js(server: CarrierServer, tmp_path: Path) -> None:
+    node, npm = needs("node"), needs("npm")
+    (tmp_path / "peer.js").write_text((PROGRAMS / "peer.js").read_text())
+    await built(npm, "install", "--silent", "--no-audit", "@grpc/grpc-js@1", folder=tmp_path)
+    assert await run(node, "peer.js", server.address, folder=tmp_path) == "2000 echoed, 1000 counted, refused with 5\n"
+
+
+@pytest.mark.nightly
+async def test_grpc_go(server: CarrierServer, tmp_path: Path) -> None:
+    go = needs("go")
+    (tmp_path / "peer.go").write_text((PROGRAMS / "peer.go").read_text())
+    (tmp_path / "go.mod").write_text("module peer\n\ngo 1.22\n")
+    await built(go, "get", "google.golang.org/grpc@v1.64.0", folder=tmp_path)
+    await built(go, "build", "-o", "peer", ".", folder=tmp_path)
+    assert await run("./peer", server.address, folder=tmp_path) == "2000 echoed, 1000 counted, refused with NotFound\n"
+
+
+async def churned(address: str, count: int) -> None:
+    """Connect, say hello and leave, so many times, in every way to leave."""
+    host, port = split_address(address)
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5)
+
+    async def come_and_go(number: int) -> None:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write((b"", hello[:9], hello, hello + b"\0\0\1\1\4\0\0\0\1\x82")[number % 4])
+        if number % 3:
+            await reader.read(9)
+        writer.transport.abort() if number % 2 else writer.close()
+
+    for begin in range(0, count, 100):
+        await asyncio.gather(*(come_and_go(number) for number in range(begin, min(count, begin + 100))))
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(50_000, marks=pytest.mark.nightly)])
+async def test_connections_that_come_and_go_leave_nothing(server: CarrierServer, count: int) -> None:
+    await churned(server.address, count)
+    async with asyncio.timeout(PATIENCE_S):
+        while server._side.connections:  # type: ignore[attr-defined]
+            await server._side.changed.wait()  # type: ignore[attr-defined]
+    side = server._side  # type: ignore[attr-defined]
+    assert (side.active, side.partial.bytes, side.memory.used_bytes) == (0, 0, 0)
+    async with aio.insecure_channel(server.address) as channel:
+        assert await channel.unary_unary(ECHO, None, None)(b"still here") == b"still here"
