@@ -100,7 +100,8 @@ def score_of(shares: Shares, topics: int, strategy: Strategy = Strategy.BALANCED
 
 def broker_score(broker_id: int, shares: Shares, topics: int, strategy: Strategy) -> BrokerScore:
     """Score of a broker with its cause."""
-    busiest = max(RESOURCES, key=lambda resource: shares[RESOURCES.index(resource)])
+    of_topics = [each for each in RESOURCES if each is not Resource.MEMORY]  # topics take no memory with them
+    busiest = max(of_topics, key=lambda resource: shares[RESOURCES.index(resource)])
     score = score_of(shares, topics, strategy)
     return BrokerScore(broker_id=broker_id, score=score, shares=shares, topics=topics, busiest=busiest)
 

@@ -114,7 +114,7 @@ def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an Admi
         clock=shell.clock,
         guard=shell.target.guard,
         report=_report(shell.output),
-        follow_s=CLI_FOLLOW_S,
+        follow_s=CLI_FOLLOW_S if _is_heard(shell.output) else 0.0,
     )
 
 
@@ -208,9 +208,14 @@ def _damage(result: Result) -> str:
     return f"this is not what was written: {where}{': ' if found.get('reason') else ''}{found.get('reason') or ''}"
 
 
+def _is_heard(output: OutputOptions) -> bool:
+    """True if somebody sees how far long work is."""
+    return console.is_terminal(sys.stderr) and not output.quiet
+
+
 def _report(output: OutputOptions) -> Callable[[float, float | None, str], Coroutine[Any, Any, None]]:
     """Says how far long work is, on a terminal."""
-    is_heard = console.is_terminal(sys.stderr) and not output.quiet
+    is_heard = _is_heard(output)
 
     async def report(done: float, total: float | None, message: str) -> None:
         if is_heard:

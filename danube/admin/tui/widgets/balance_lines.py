@@ -14,7 +14,7 @@ from danube.model.text import count_text
 
 WIDE_FROM = 100
 """Cells from which names stand beside the bars; else above them."""
-_NAME, _NARROW_NAME = 26, 12
+_NAME, _NARROW_NAME = 26, 10
 _VALUE = 7
 _MOVE_TONES = {
     MoveState.DONE: "ok",
