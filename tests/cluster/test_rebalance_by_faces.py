@@ -47,14 +47,14 @@ async def assistant(asked: Administration) -> AsyncIterator[Client]:
 async def answer(client: Client, name: str, told: list[tuple[float, float | None]], **arguments: Any) -> dict[str, Any]:
     """The structured answer of a tool, with its progress in `told`."""
 
-    async def heard(done: float, total: float | None, message: str | None) -> None:
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
         del message
-        told.append((done, total))
+        told.append((progress, total))
 
     result = await client.call_tool(name, arguments, progress_callback=heard)
     assert not result.is_error, result.content
     assert result.structured_content is not None
-    return result.structured_content
+    return dict(result.structured_content)
 
 
 async def test_an_assistant_plans_a_person_approves_and_exactly_the_plan_happens(cluster: Administration) -> None:
