@@ -18,6 +18,7 @@ from bench import (
     metadata,
     moves,
     schema,
+    schema_registry,
     spark,
     startup,
     storage,
@@ -43,6 +44,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "moves": moves.run,
     "schema": schema.run,
     "balance": balance.run,
+    "schema_registry": schema_registry.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,

@@ -41,6 +41,18 @@ from danube.model.calls.positions import (
     SubscriptionPosition,
 )
 from danube.model.calls.positions import Connection as TopicConnection
+from danube.model.calls.schemas import (
+    CheckedVersion,
+    CheckVersion,
+    FindVersion,
+    ModeAnswer,
+    RegisteredSchema,
+    RegisterVersion,
+    SchemaVersionInfo,
+    SetMode,
+    SubjectSummary,
+    VersionDescription,
+)
 from danube.model.calls.topic_states import TopicStatesList
 from danube.model.plans.plan import Decision, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
@@ -53,6 +65,7 @@ from danube.model.policies import (
     SubscriptionName,
 )
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.schema import TopicSchema, TopicSchemaConfig
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 
@@ -243,6 +256,37 @@ class AdminGateway(Protocol):
 
     async def disconnect(self, wanted: DisconnectClient) -> None:
         """Disconnect a client, which may come back. Raises NotFoundError."""
+
+    # The schema registry
+
+    async def subjects(self) -> Sequence[SubjectSummary]:
+        """Every subject that has versions."""
+
+    async def schema_versions(self, subject: str) -> Sequence[SchemaVersionInfo]:
+        """The versions of a subject, the oldest first. Raises NotFoundError."""
+
+    async def subject_of(self, schema_id: int) -> str:
+        """The subject that has this id. Raises NotFoundError."""
+
+    async def find_version(self, wanted: FindVersion) -> VersionDescription:
+        """A version in full. Raises NotFoundError."""
+
+    async def register_version(self, wanted: RegisterVersion) -> RegisteredSchema:
+        """Register a version. Raises SchemaInvalidError, SchemaIncompatibleError."""
+
+    async def check_version(self, wanted: CheckVersion) -> CheckedVersion:
+        """Compare a definition with the versions before it. Raises SchemaInvalidError."""
+
+    async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
+        """Set or ask for a compatibility mode. Raises NotFoundError."""
+
+    async def configure_topic_schema(self, topic: TopicName, schema: TopicSchema) -> None:
+        """Bind a topic to a subject; without one only the policy changes. Raises NotFoundError,
+        PreconditionFailedError for a topic that has no subject either.
+        """
+
+    async def topic_schema(self, topic: TopicName) -> TopicSchemaConfig:
+        """The schema configuration of a topic. Raises NotFoundError."""
 
     # Plans
 

@@ -12,6 +12,7 @@ from danube.cli import arguments
 from danube.cli.arguments import Access
 from danube.cli.output import EXIT_CODES, run, say
 from danube.cli.render import OutputFormat
+from danube.cli.schema import app as schema_app
 from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.exit_codes import exit_code_of
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
@@ -26,6 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+
+app.add_typer(schema_app, name="schema")
 
 _EPILOG = f"""Examples:
 
@@ -45,6 +48,8 @@ _PRODUCE_EPILOG = f"""Examples:
   generate | danube produce -t /default/orders -a source=web
 
   danube produce -t /default/orders -m tick --count 100 --interval 500
+
+  danube produce -t /default/orders --schema-file order.avsc --schema-type avro orders.jsonl
 
 {EXIT_CODES}
 """
@@ -142,6 +147,18 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
             "overtake one another. Elsewhere it changes nothing: fast and in order.",
         ),
     ] = False,
+    schema_file: Annotated[
+        Path | None,
+        typer.Option("--schema-file", callback=expanded, help="Register this definition, and write with it."),
+    ] = None,
+    schema_type: Annotated[
+        str | None,
+        typer.Option("--schema-type", metavar="avro|json_schema|protobuf|string|number|bytes", help="Its language."),
+    ] = None,
+    schema_subject: Annotated[
+        str | None,
+        typer.Option("--schema-subject", help="Its subject; without a file, write with the latest version of it."),
+    ] = None,
     ca_cert: CaCert = None,
     token: Token = None,
     connect_timeout_s: ConnectTimeout = CLI_CONNECT_TIMEOUT_S,
@@ -165,6 +182,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
             attributes=arguments.attributes(attributes or []),
             partitions=partitions,
             unordered=unordered,
+            schema=arguments.schema_source(schema_file, schema_type, schema_subject),
             quiet=quiet,
         )
     except DanubeError as error:

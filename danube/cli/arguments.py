@@ -1,10 +1,12 @@
 """Arguments of commands as values: the access to a broker, attributes, subscription types. Pure, but for `connect`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.schema import SchemaType
 from danube.model.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -52,6 +54,28 @@ def address_and_subscription(address: str, texts: list[str]) -> tuple[str, str]:
     if len(names) != 1:
         raise InvalidRequestError("name one subscription, such as: -s my-subscription")
     return (addresses[-1] if addresses else address), names[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaSource:
+    """The schema that messages are written with."""
+
+    file: Path | None
+    """Registered first; without one the subject has versions already."""
+    kind: SchemaType | None
+    subject: str | None
+
+
+def schema_source(file: Path | None, kind: str | None, subject: str | None) -> SchemaSource | None:
+    """Read the flags of a schema; None without any. Raises InvalidRequestError."""
+    if file is None and kind is None and subject is None:
+        return None
+    if (file is None) != (kind is None):
+        raise InvalidRequestError("--schema-file and --schema-type go together: give both, or a --schema-subject alone")
+    try:
+        return SchemaSource(file=file, kind=None if kind is None else SchemaType.parse(kind), subject=subject)
+    except ValueError as error:
+        raise InvalidRequestError(f"{error}: use {', '.join(one.value for one in SchemaType)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from danube.cli.arguments import Access
 from danube.cli.output import say
-from danube.cli.render import OutputFormat, renderer
+from danube.cli.render import NO_VALUE, OutputFormat, renderer
 from danube.client import Consumer, DanubeClient, Message, SubType
-from danube.model.errors import TopicNotFoundError
+from danube.model.errors import DanubeError, TopicNotFoundError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_WRITE_MESSAGES_MAX
 from danube.model.text import count_text
@@ -86,6 +86,8 @@ async def consume(client: DanubeClient, access: Access, request: ConsumeRequest,
 def _consumer(client: DanubeClient, access: Access, request: ConsumeRequest) -> Consumer:
     builder = client.new_consumer().with_topic(request.topic).with_consumer_name(request.consumer_name)
     builder.with_subscription(request.subscription).with_subscription_type(request.sub_type)
+    if request.output is not OutputFormat.RAW:
+        builder.with_schema()
     return builder.with_options(access.consumer_options()).build()
 
 
@@ -107,12 +109,23 @@ class ConsumeSession:
             return
         try:
             while batch := await self._next_batch():
-                await self._sink.put(batch, b"".join(self._render(message.received) for message in batch))
+                await self._sink.put(
+                    batch, b"".join(self._render(message.received, self._value(message)) for message in batch)
+                )
                 await self._settle()
         finally:
             await self._settle()
             self._report(f"received {count_text(self.count, 'message')} from {self._request.topic}")
         await self._consumer.flush_acks()
+
+    def _value(self, message: Message) -> object:
+        """The payload decoded by its writer's schema; NO_VALUE where that cannot be."""
+        if self._request.output is OutputFormat.RAW or message.received.schema_id is None:
+            return NO_VALUE
+        try:
+            return message.value
+        except DanubeError:
+            return NO_VALUE
 
     async def _next_batch(self) -> list[Message]:
         """The received messages; none when it is time to stop."""

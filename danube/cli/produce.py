@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from danube.cli.arguments import Access
+from danube.cli.arguments import Access, SchemaSource
 from danube.cli.lines import lines
 from danube.cli.output import Progress, say, size_text
+from danube.cli.written_schema import PLAIN, WrittenSchema, prepare_schema
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import PreconditionFailedError, SettingsError
 from danube.model.exit_codes import ExitCode
@@ -43,6 +44,7 @@ class ProduceRequest:
     partitions: int = 0
     unordered: bool = False
     """Send the next messages before the broker has the last, where it takes no batches: those keep the order anyway."""
+    schema: SchemaSource | None = None
     quiet: bool = False
 
 
@@ -57,8 +59,9 @@ async def run_produce(access: Access, request: ProduceRequest) -> ExitCode:
 async def produce(client: DanubeClient, access: Access, request: ProduceRequest, thread: BlockingRunner) -> None:
     """Send everything and say how much that was, also when it ends early. Raises DanubeError."""
     try:
-        async with _producer(client, access, request) as producer:
-            await _send(producer, request, thread)
+        written = await prepare_schema(client, request.topic, request.schema, thread) if request.schema else PLAIN
+        async with _producer(client, access, request, written) as producer:
+            await _send(producer, request, thread, written)
     except PreconditionFailedError as error:
         other = "--non-reliable" if request.strategy is DispatchStrategy.RELIABLE else "--reliable"
         raise PreconditionFailedError(f"{error}; where the topic delivers the other way, use {other}") from error
@@ -66,28 +69,35 @@ async def produce(client: DanubeClient, access: Access, request: ProduceRequest,
         raise SettingsError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
 
 
-async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner) -> None:
+async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner, written: WrittenSchema) -> None:
     tally = Tally(request, SystemClock())
     in_flight_max = CLIENT_SENDS_IN_FLIGHT_MAX if request.unordered and not request.interval_s else 1
     try:
-        async with aclosing(_payloads(request, thread, tally)) as payloads:
+        async with aclosing(_payloads(request, thread, tally, written)) as payloads:
             await producer.send_many(payloads, request.attributes, in_flight_max=in_flight_max, on_sent=tally.confirm)
     finally:
         tally.report()
 
 
-def _producer(client: DanubeClient, access: Access, request: ProduceRequest) -> Producer:
+def _producer(client: DanubeClient, access: Access, request: ProduceRequest, written: WrittenSchema) -> Producer:
     builder = client.new_producer().with_topic(request.topic).with_name(request.producer_name)
     builder.with_dispatch_strategy(request.strategy).with_partitions(request.partitions)
+    if written.subject and written.version:
+        builder.with_schema_version(written.subject, written.version)
+    elif written.subject:
+        builder.with_schema_subject(written.subject)
     return builder.with_options(access.producer_options()).build()
 
 
-async def _payloads(request: ProduceRequest, thread: BlockingRunner, tally: "Tally") -> AsyncGenerator[bytes, None]:
+async def _payloads(
+    request: ProduceRequest, thread: BlockingRunner, tally: "Tally", written: WrittenSchema
+) -> AsyncGenerator[bytes, None]:
     """The payloads to send, each not before its time."""
     clock = tally.clock
     due_s = clock.monotonic_s()
     async with aclosing(_source(request, thread)) as source:
-        async for payload in source:
+        async for given in source:
+            payload = written.encode(given)
             if request.interval_s:
                 await clock.sleep_until(due_s)
                 due_s = clock.monotonic_s() + request.interval_s

@@ -17,27 +17,37 @@ class OutputFormat(StrEnum):
     RAW = "raw"
 
 
-def renderer(output: OutputFormat) -> Callable[[ReceivedMessage], bytes]:
+NO_VALUE = object()
+"""Stands for a payload that is not decoded."""
+
+
+def renderer(output: OutputFormat) -> Callable[[ReceivedMessage, object], bytes]:
     """The function that writes messages in this format, each with its newline."""
     return {OutputFormat.TEXT: text_line, OutputFormat.JSON: json_line, OutputFormat.RAW: raw_line}[output]
 
 
-def raw_line(message: ReceivedMessage) -> bytes:
+def raw_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:  # noqa: ARG001 - as the others
     """The payload as it is."""
     return message.payload + b"\n"
 
 
-def text_line(message: ReceivedMessage) -> bytes:
-    """Topic, offset, key, attributes and payload; whatever a terminal could take for a command is escaped."""
+def text_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
+    """Topic, offset, key, attributes, and the payload, decoded where it can be.
+
+    Whatever a terminal could take for a command is escaped.
+    """
     parts = [message.topic, f"offset={message.offset}"]
     if message.routing_key is not None:
         parts.append(f"key={message.routing_key}")
     parts += [f"{key}={value}" for key, value in sorted(message.attributes.items())]
-    parts.append(message.payload.decode("utf-8", "backslashreplace"))
+    if value is NO_VALUE:
+        parts.append(message.payload.decode("utf-8", "backslashreplace"))
+    else:
+        parts.append(json.dumps(value, ensure_ascii=False, default=_plain))
     return "  ".join(map(escaped, parts)).encode() + b"\n"
 
 
-def json_line(message: ReceivedMessage) -> bytes:
+def json_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
     """One object; ids are strings, because many readers of JSON round large numbers."""
     payload, encoding = _payload_text(message.payload)
     row: dict[str, object] = {
@@ -54,7 +64,14 @@ def json_line(message: ReceivedMessage) -> bytes:
         "payload": payload,
         "payload_encoding": encoding,
     }
-    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    if value is not NO_VALUE:
+        row["value"] = value
+    return json.dumps(row, ensure_ascii=False, default=_plain).encode() + b"\n"
+
+
+def _plain(value: object) -> str:
+    """Bytes and times of a decoded value, which JSON has no word for."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _payload_text(payload: bytes) -> tuple[str, str]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from itertools import count, repeat
 from operator import itemgetter
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from danube.model.calls.client import ReceivedMessage
+from danube.model.errors import UnrecoverableError
 
 
 class MessageId(NamedTuple):
@@ -38,6 +39,20 @@ class Message(tuple[ReceivedMessage, int, bytes]):
 
     payload: bytes = property(itemgetter(2), doc="The bytes that were sent.")  # type: ignore[assignment]
     offset: int = property(itemgetter(1), doc="Its offset in its topic.")  # type: ignore[assignment]
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - whatever the schema describes
+        """The payload, decoded by the schema of the consumer. Raises PayloadInvalidError for one that does not follow
+        it, DanubeError where its schema could not be read, and UnrecoverableError without a schema.
+        """
+        decoder = self[0].decoder
+        if decoder is None:
+            raise UnrecoverableError("the consumer has no schema: build it with_schema(), or read the payload")
+        return decoder.decode(self[0], self[2])
+
+    def decoded_by(self, shared: ReceivedMessage) -> Self:
+        """The same message with `shared` for what it shares: with a decoder."""
+        return tuple.__new__(type(self), (shared, self[1], self[2]))
 
     @property
     def topic(self) -> str:

@@ -6,6 +6,7 @@ from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
 from danube.model.calls.client import SchemaReference
+from danube.model.calls.schemas import FindVersion, RegisteredSchema, RegisterVersion, VersionDescription
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
 from danube.wire import schema_messages as messages
@@ -93,6 +94,26 @@ class SchemaRegistryClient:
             "GetTopicSchemaConfig", messages.GET_TOPIC_SCHEMA_CONFIG, topic_name, messages.TOPIC_SCHEMA_CONFIG
         )
 
+    async def register_version(self, call: RegisterVersion) -> RegisteredSchema:
+        """Register a version, with its references. Raises SchemaInvalidError, SchemaIncompatibleError."""
+        plain = RegisterSchema(
+            subject=call.subject,
+            type=call.type,
+            definition=call.definition,
+            description=call.description,
+            created_by=call.created_by,
+            tags=call.tags,
+        )
+        if not call.references:
+            return await self._ask("RegisterSchema", messages.REGISTER_SCHEMA, plain, messages.REGISTERED)
+        path, answer = "RegisterVersion", messages.VERSION_REGISTERED
+        return await self._ask(path, messages.REGISTER_VERSION, call, answer, service=paths.SCHEMAS)
+
+    async def find(self, wanted: FindVersion) -> VersionDescription:
+        """A version in full, with its definition as it was registered. Raises NotFoundError."""
+        answer = messages.VERSION_DESCRIPTION
+        return await self._ask("FindVersion", messages.FIND_VERSION, wanted, answer, service=paths.SCHEMAS)
+
     async def register(self, call: RegisterSchema) -> int:
         """Register a version and answer its subject's id."""
         return await self._ask("RegisterSchema", messages.REGISTER_SCHEMA, call, messages.REGISTERED_ID)
@@ -116,8 +137,16 @@ class SchemaRegistryClient:
             )
         return latest if version == latest.version else await self.get_schema_version(latest.schema_id, version)
 
-    async def _ask(self, method: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
-        path, url = f"{paths.SCHEMA_REGISTRY}/{method}", self._connection.service_url
+    async def _ask(
+        self,
+        method: str,
+        request: Codec[Request],
+        value: Request,
+        answer: Codec[Answer],
+        *,
+        service: str = paths.SCHEMA_REGISTRY,
+    ) -> Answer:
+        path, url = f"{service}/{method}", self._connection.service_url
         try:
             address = BrokerAddress.direct(url)
             return answer.decode(await self._connection.call(address, path, request.encode(value)))

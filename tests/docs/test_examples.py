@@ -21,6 +21,18 @@ ANSWERS = {
 }
 
 
+SCHEMAS = {
+    "schema_pydantic": ["7 1250 EUR", "refused: no schema"],
+    "schema_avro": ["version 1 {'id': 1, 'grams': 0}", "version 2 {'id': 2, 'grams': 500}"],
+    "schema_protobuf": ["class read parcels ['a', 'b']", "registry read parcels ['a', 'b']"],
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_example_of_schemas_shows_what_it_claims(root: Path, broker: BrokerProcess, name: str) -> None:
+    assert output_of(sys.executable, root / f"examples/{name}.py", broker).splitlines() == SCHEMAS[name]
+
+
 def test_the_hello_example_runs_with_our_client(root: Path, broker: BrokerProcess) -> None:
     assert output_of(sys.executable, root / "examples/hello.py", broker) == "hello, world {'language': 'en'}\n"
 

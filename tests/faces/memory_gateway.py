@@ -61,12 +61,10 @@ from danube.model.records.audit import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
-from danube.testing.simulated.clock import SimClock
 from tests.faces import memory_balance
 from tests.faces.memory_cluster import (
     AS_SET_UP,
     ROOMY,
-    MemoryCluster,
     MemorySubscription,
     MemoryTopic,
     carry_out,
@@ -77,6 +75,7 @@ from tests.faces.memory_cluster import (
     offset_of,
     position_of,
 )
+from tests.faces.memory_schemas import MemorySchemas
 
 G = TypeVar("G", bound="type[MemoryGateway]")
 Method = Callable[..., Awaitable[Any]]
@@ -135,7 +134,7 @@ def _watched(kind: G) -> G:
 
 
 @_watched
-class MemoryGateway(memory_balance.BalanceCalls):
+class MemoryGateway(memory_balance.BalanceCalls, MemorySchemas):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
     `failures` maps the name of a method, or ANY_CALL, to the error that it raises. `held` is an event that every call
@@ -144,8 +143,7 @@ class MemoryGateway(memory_balance.BalanceCalls):
     """
 
     def __init__(self, clock: Clock | None = None, *, endpoint: str = DEFAULT_ENDPOINT) -> None:
-        self.clock = clock or SimClock()
-        self.cluster = MemoryCluster()
+        MemorySchemas.__init__(self, clock)
         self.raft: admin.RaftStatus | None = None
         self.away: set[str] = set()
         """Members of it that are not connected."""
@@ -406,6 +404,7 @@ class MemoryGateway(memory_balance.BalanceCalls):
         plan, now_ms = self._plan(application.plan_id), self.clock.now_ms()
         impact = self._impact(plan) if plan.applied_ms is None else plan.impact  # what it touched is gone
         check_applicable(plan, application, impact, now_ms)
+        self.delete_schema(plan)
         carry_out(self.cluster, plan.operation, plan.arguments)
         memory_balance.begin(self.cluster, plan, now_ms)
         return self._keep(applied(plan, application, now_ms))
@@ -466,7 +465,7 @@ class MemoryGateway(memory_balance.BalanceCalls):
             made.schema_subject = wanted.schema_subject
 
     def _impact(self, of: PlanRequest | Plan) -> Impact:
-        impact = impact_on(self.cluster, of.operation, of.arguments)
+        impact = self.schema_impact(of) or impact_on(self.cluster, of.operation, of.arguments)
         impact = memory_balance.impact_of(self.cluster, of, impact, self.clock.now_ms())
         if self.is_original:
             return replace(impact, producers=None, consumers=None, messages=None, bytes=None)

@@ -3,7 +3,8 @@
 Namespaces default, staging (empty) and system; of topics `/default/orders` (reliable, with the subscriptions `billing`,
 whose consumer has 3 messages left to acknowledge, and `audit`, which has no connected consumer), `/default/events`
 (3 partitions, reliable) and `/default/ticks` (not reliable). In memory a plan `plan-seeded` waits for approval; a real
-broker gives its plans ids of its own.
+broker gives its plans ids of its own. The schema
+registry has two versions of `orders-value`, and `/default/ticks` follows it.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Inbox, Peer
 from tests.faces.memory_cluster import MemorySubscription, impact_on
 from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.memory_schemas import SEEDED_VERSIONS, SUBJECT
 
 ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")
@@ -60,6 +62,7 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
     for index in range(PARTITIONS):
         cluster.add_topic(EVENTS.partition(index), DispatchStrategy.RELIABLE, created_ms=now_ms)
     cluster.add_topic(TICKS, DispatchStrategy.NON_RELIABLE, created_ms=now_ms)
+    gateway.seed_schemas(TICKS)
     impact = impact_on(cluster, SEEDED_REQUEST.operation, SEEDED_REQUEST.arguments)
     gateway.stored_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
     return gateway
@@ -82,6 +85,9 @@ async def seed(client: Peer, admin: AdminPeer) -> Seed:
     await admin.create_topic(ORDERS)
     await admin.create_partitioned_topic(EVENTS, PARTITIONS)
     await admin.create_topic(TICKS, DispatchStrategy.NON_RELIABLE)
+    for version in SEEDED_VERSIONS:
+        await admin.register_schema(version)
+    await admin.bind_schema(TICKS, SUBJECT)
     audit = await client.receive(await client.subscribe(ORDERS, AUDIT, "audit-1"))
     billing = await client.receive(await client.subscribe(ORDERS, BILLING, "billing-1"))
     producer_id = await client.create_producer(ORDERS, "orders-1")

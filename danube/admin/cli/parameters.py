@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from danube.admin.operations.fields import FieldKind, FieldSpec, Params, field_s
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import InvalidRequestError
 from danube.model.untrusted_json import decode_json
+from danube.runtime.paths import expanded
 
 Complete = Callable[[str], Callable[..., list[str]]]
 """Makes the completion of a kind of name."""
@@ -60,6 +62,8 @@ def _arguments(operation: AnyOperation, typed: dict[str, Any]) -> dict[str, Any]
         if value is None or (field.kind is FieldKind.LIST and not value):
             continue
         found[name] = _from_json(field, value) if field.type is dict else value
+        if field.kind is FieldKind.LONG_TEXT and isinstance(value, str) and value.startswith("@"):
+            found[name] = _content(field, value[1:])
         if field.completes == "topic" and isinstance(value, str):
             found[name] = _whole_name(value, typed.get(NAMESPACE) if takes_namespace(operation) else None)
     return found
@@ -155,6 +159,14 @@ def _completion(field: FieldSpec, complete: Complete) -> Callable[..., list[str]
     if field.choices and field.type is not bool:
         return lambda: list(field.choices)
     return complete(field.completes) if field.completes else None
+
+
+def _content(field: FieldSpec, path: str) -> str:
+    try:
+        return expanded(Path(path)).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidRequestError(f"{field.option}: {path} cannot be read ({reason}): check the path") from None
 
 
 def _from_json(field: FieldSpec, text: str) -> Any:  # noqa: ANN401 - whatever the parameter takes

@@ -11,6 +11,7 @@ from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, 
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
+from danube.admin.grpc_gateway.schemas import SchemaCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
@@ -37,6 +38,18 @@ from danube.model.calls.positions import (
     SubscriptionPosition,
 )
 from danube.model.calls.positions import Connection as TopicConnection
+from danube.model.calls.schemas import (
+    CheckedVersion,
+    CheckVersion,
+    FindVersion,
+    ModeAnswer,
+    RegisteredSchema,
+    RegisterVersion,
+    SchemaVersionInfo,
+    SetMode,
+    SubjectSummary,
+    VersionDescription,
+)
 from danube.model.calls.topic_states import TopicStatesList
 from danube.model.errors import (
     InvalidRequestError,
@@ -59,6 +72,7 @@ from danube.model.policies import (
     SubscriptionName,
 )
 from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, AuditPage, AuditReceipt
+from danube.model.schema import TopicSchema, TopicSchemaConfig
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingThread
@@ -99,6 +113,7 @@ class GrpcGateway(BalanceCalls):
         self._connection: Connection | None = None
         self._calls = AdminCalls(pool)
         self._original = OriginalAnswers(self._calls)
+        self._schemas = SchemaCalls(self._calls, self._is_ours)
         self._of_broker = BrokerPlansAndAudit(pool.endpoint)
         self._of_original = OriginalPlansAndAudit(self._calls, state)
 
@@ -279,6 +294,35 @@ class GrpcGateway(BalanceCalls):
     async def disconnect(self, wanted: DisconnectClient) -> None:
         act, path = "disconnect clients", f"{_POSITIONS}/DisconnectClient"
         await self._ours(act, path, control.DISCONNECT_CLIENT, wanted, control.DISCONNECTED, at=wanted.topic)
+
+    # The schema registry
+
+    async def subjects(self) -> Sequence[SubjectSummary]:
+        return await self._schemas.subjects()
+
+    async def schema_versions(self, subject: str) -> Sequence[SchemaVersionInfo]:
+        return await self._schemas.versions(subject)
+
+    async def subject_of(self, schema_id: int) -> str:
+        return await self._schemas.subject_of(schema_id)
+
+    async def find_version(self, wanted: FindVersion) -> VersionDescription:
+        return await self._schemas.find(wanted)
+
+    async def register_version(self, wanted: RegisterVersion) -> RegisteredSchema:
+        return await self._schemas.register(wanted)
+
+    async def check_version(self, wanted: CheckVersion) -> CheckedVersion:
+        return await self._schemas.check(wanted)
+
+    async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
+        return await self._schemas.mode(wanted)
+
+    async def configure_topic_schema(self, topic: TopicName, schema: TopicSchema) -> None:
+        await self._schemas.configure_topic(topic, schema)
+
+    async def topic_schema(self, topic: TopicName) -> TopicSchemaConfig:
+        return await self._schemas.topic_schema(topic)
 
     # Plans and audit
 

@@ -3,6 +3,8 @@
 from danube.admin.operations.analytics import analytics, lag
 from danube.admin.operations.cluster import balance, brokers, health, members, namespaces, plans_and_audit
 from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.schemas import changes, subjects
+from danube.admin.operations.schemas import topics as topic_schemas
 from danube.admin.operations.topics import (
     connections,
     planned_policies,
@@ -26,6 +28,9 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *planned_policies.OPERATIONS,
     *positions.OPERATIONS,
     *connections.OPERATIONS,
+    *subjects.OPERATIONS,
+    *changes.OPERATIONS,
+    *topic_schemas.OPERATIONS,
     *health.OPERATIONS,
     *lag.OPERATIONS,
     *analytics.OPERATIONS,

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from danube.admin.operations import REGISTRY
@@ -26,6 +26,8 @@ from danube.admin.web.pages.pages import RESERVED, Site
 from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.protection.protection import Protection
 from danube.admin.web.protection.requests import person_of, read_json
+from danube.admin.web.schema_face import PREFIX as SCHEMA_FACE
+from danube.admin.web.schema_face import SchemaFace
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import MethodError, ServerFaultError
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, NotPermittedError
@@ -38,7 +40,8 @@ def build_app(server: WebServer) -> ASGIApp:
     """The application. Nothing in it opens or closes the gateway: whoever made it does."""
     _check_words()
     renderer = Renderer(server)
-    routes: Sequence[Route] = [
+    routes: Sequence[BaseRoute] = [
+        Mount(SCHEMA_FACE, SchemaFace(server)),
         *Site(server, renderer).routes(),
         *BalancePage(server, renderer).routes(),
         Route("/openapi.json", _describe, methods=["GET"]),

@@ -132,10 +132,7 @@ class SchemaControl:
     async def get(self, wanted: tuple[int, int | None]) -> SchemaAnswer:
         """A version by the subject's id; without a version the latest. Raises NotFoundError."""
         schema_id, number = wanted
-        name = await self._records.subject_of(schema_id)
-        if name is None:
-            raise NotFoundError(f"schema not found for id {schema_id}: list the subjects to see their ids")
-        subject, version = await self.find(name, number or 0)
+        subject, version = await self.find(await self._named(schema_id), number or 0)
         return await self._answer(subject, version)
 
     async def latest(self, subject: str) -> SchemaAnswer:
@@ -188,8 +185,8 @@ class SchemaControl:
         """
         check_member_name("schema subject", wanted.subject)
         parsed = await self._definitions.parse(wanted.type, _text(wanted.type, wanted.definition), wanted.references)
+        live = [one for one in await self._records.newest(wanted.subject) if not one.is_deleted]
         subject = await self._records.subject(wanted.subject)
-        live = [one for one in await self._records.versions(wanted.subject) if not one.is_deleted]
         mode = wanted.mode or (subject.mode if subject else None) or await self._records.default_mode()
         same = next((one.version for one in live if one.fingerprint == parsed.fingerprint), 0)
         if wanted.against_version:
@@ -288,7 +285,8 @@ class SchemaControl:
                 raise NotFoundError(f"schema {wanted.number} not found: list the subjects to see what there is")
             subject, version = await self.find(found.subject, found.version)
         else:
-            subject, version = await self.find(wanted.subject, wanted.version)
+            name = await self._named(wanted.schema_id) if wanted.schema_id else wanted.subject
+            subject, version = await self.find(name, wanted.version)
         return VersionDescription(
             subject=version.subject,
             version=version.version,
@@ -336,10 +334,16 @@ class SchemaControl:
             raise NotFoundError(f"version {version} of {subject} was deleted: the latest is {versions[-1].version}")
         raise NotFoundError(f"{subject} has no version {version}, the latest is {versions[-1].version}: use that")
 
+    async def _named(self, schema_id: int) -> str:
+        name = await self._records.subject_of(schema_id)
+        if name is None:
+            raise NotFoundError(f"schema not found for id {schema_id}: list the subjects to see their ids")
+        return name
+
     async def live(self, subject: str) -> tuple[SubjectRecord, list[VersionRecord]]:
         """A subject and its live versions, at least one. Raises NotFoundError."""
+        versions = [one for one in await self._records.newest(subject) if not one.is_deleted]
         found = await self._records.subject(subject)
-        versions = [one for one in await self._records.versions(subject) if not one.is_deleted] if found else []
         if found is None or not versions:
             raise no_subject(subject)
         return found, versions

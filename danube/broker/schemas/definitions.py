@@ -11,7 +11,7 @@ from danube.model.calls.schemas import SchemaDifference
 from danube.model.errors import InvalidRequestError, PayloadInvalidError, PreconditionFailedError
 from danube.model.limits.registry import SCHEMA_REFERENCED_MAX, SCHEMA_VALIDATORS_MAX
 from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, SchemaType
-from danube.runtime.blocking import BlockingThread
+from danube.runtime.blocking import BlockingRunner
 from danube.runtime.protoc.compiler import compile_protos
 from danube.schema.compatibility import DIRECTIONS, TRANSITIVE, Finding, check
 from danube.schema.differences import Direction
@@ -54,7 +54,7 @@ class Comparison:
 class Definitions:
     """Parses, compares and compiles definitions, on a thread of its own."""
 
-    def __init__(self, records: FindVersion, thread: BlockingThread, proto_thread: BlockingThread) -> None:
+    def __init__(self, records: FindVersion, thread: BlockingRunner, proto_thread: BlockingRunner) -> None:
         """`proto_thread` waits for the compiler of Protobuf, so that other formats need not."""
         self._records = records
         self._thread = thread

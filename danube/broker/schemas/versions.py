@@ -55,7 +55,7 @@ class SchemaVersions:
         if subject is None:
             return None
         if not pair[1]:
-            return latest_of(await self._records.versions(subject.name))
+            return latest_of(await self._records.newest(subject.name))
         version = await self._records.version(subject.name, pair[1])
         if version is not None:
             self._cache.add(subject, version)
@@ -81,8 +81,8 @@ class SchemaVersions:
 
         Raises NotFoundError, PreconditionFailedError.
         """
+        versions = [one for one in await self._records.newest(wanted.subject) if not one.is_deleted]
         subject = await self._records.subject(wanted.subject)
-        versions = [one for one in await self._records.versions(wanted.subject) if not one.is_deleted]
         if subject is None or not versions:
             raise NotFoundError(
                 f"schema subject {wanted.subject!r} is not registered: register a schema under it, or create the"

@@ -83,8 +83,21 @@ _SCHEMA_CALLS = {
 }
 """On both ports, as the original has them."""
 
+_OUR_SCHEMA_CALLS = {
+    "RegisterVersion": _SUBJECT.later(
+        WRITE, schema.REGISTER_VERSION, lambda c: c.schemas.register_version, schema.VERSION_REGISTERED
+    ),
+    "CheckVersion": _SUBJECT.later(
+        READ, schema.CHECK_VERSION, lambda c: c.schemas.check_version, schema.CHECKED_VERSION
+    ),
+    "FindVersion": _SUBJECT.later(READ, schema.FIND_VERSION, lambda c: c.schemas.describe, schema.VERSION_DESCRIPTION),
+    "SetMode": _SUBJECT.later(WRITE, schema.SET_MODE, lambda c: c.schemas.mode, schema.MODE),
+}
+"""On both ports, too."""
+
 CLIENT_CALLS: Calls = {
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
+    "danube.control.Schemas": _OUR_SCHEMA_CALLS,
     "danube.ProducerService": {
         "CreateProducer": _PRODUCE.unary(
             WRITE,
@@ -152,18 +165,7 @@ _NODES = {
 
 ADMIN_CALLS: Calls = {
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
-    "danube.control.Schemas": {
-        "RegisterVersion": _SUBJECT.later(
-            WRITE, schema.REGISTER_VERSION, lambda c: c.schemas.register_version, schema.VERSION_REGISTERED
-        ),
-        "CheckVersion": _SUBJECT.later(
-            READ, schema.CHECK_VERSION, lambda c: c.schemas.check_version, schema.CHECKED_VERSION
-        ),
-        "FindVersion": _SUBJECT.later(
-            READ, schema.FIND_VERSION, lambda c: c.schemas.describe, schema.VERSION_DESCRIPTION
-        ),
-        "SetMode": _SUBJECT.later(WRITE, schema.SET_MODE, lambda c: c.schemas.mode, schema.MODE),
-    },
+    "danube.control.Schemas": _OUR_SCHEMA_CALLS,
     "danube_admin.BrokerAdmin": {
         "ListBrokers": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.list(), admin.BROKERS),
         "GetLeaderBroker": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.leader(), admin.LEADER),

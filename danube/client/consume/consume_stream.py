@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
@@ -10,6 +11,7 @@ from danube.client.connection.connection import Connection
 from danube.client.consume.answers import Answers
 from danube.client.consume.fetch import batch_messages
 from danube.client.consume.inbox import Inbox, Source
+from danube.client.message import Message
 from danube.model.calls.client import Subscribe
 from danube.model.calls.consume import (
     ConsumeBatches,
@@ -29,12 +31,18 @@ from danube.runtime.clock import TimerHandle
 from danube.runtime.tasks import TaskScope, Wakeup
 from danube.wire.stream import consume
 
+if TYPE_CHECKING:
+    from danube.client.typed.decoder import PayloadDecoder
+
 
 class ConsumeStream:
     """Streaming consumption of one topic. `open` a stream, `read` it; answers outlive it."""
 
-    def __init__(self, connection: Connection, scope: TaskScope, prefetch_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, scope: TaskScope, prefetch_bytes: int, decoder: "PayloadDecoder | None" = None
+    ) -> None:
         self._connection = connection
+        self._decoder = decoder
         self._scope = scope
         self._prefetch_bytes = prefetch_bytes
         self._answers = Answers()
@@ -95,7 +103,8 @@ class ConsumeStream:
         sender = self._scope.spawn(self._send_answers(stream), "answers")
         try:
             while (raw := await stream.receive()) is not None:
-                error = self._handle(raw, source, inbox)
+                answer = consume.response(raw)
+                error = self._handle(answer, source, inbox, await self._messages(answer))
                 if error is not None or self.moved is not None:
                     return error
             return None
@@ -171,14 +180,23 @@ class ConsumeStream:
         if self._stream is not None:
             self._stream.cancel()
 
-    def _handle(self, raw: bytes, source: Source, inbox: Inbox) -> DanubeError | None:
-        match consume.response(raw):
+    async def _messages(self, answer: object) -> Sequence[Sequence[Message]]:
+        """The messages of each batch, ready to be decoded where there is a schema."""
+        if not isinstance(answer, ConsumeBatches):
+            return ()
+        found = [batch_messages(batch) for batch in answer.batches]
+        return found if self._decoder is None else [await self._decoder.prepared(each) for each in found]
+
+    def _handle(
+        self, answer: object, source: Source, inbox: Inbox, received: Sequence[Sequence[Message]]
+    ) -> DanubeError | None:
+        match answer:
             case ConsumeBatches(generation, batches):
                 if generation != self._answers.generation:  # a seek: what came before it is not wanted any more
                     inbox.discard(source)
                 self._answers.saw(generation)
-                for batch in batches:
-                    inbox.add(source, batch_messages(batch), len(batch.body))
+                for batch, messages in zip(batches, received, strict=True):
+                    inbox.add(source, messages, len(batch.body))
             case ConsumeConfirmed(sequence):
                 self._answers.confirm(sequence)
                 self._confirmed.notify()

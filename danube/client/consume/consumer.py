@@ -8,7 +8,7 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from danube.client.connection.connection import Connection
 from danube.client.connection.retry import Failures, delay_before_retry
@@ -387,6 +387,17 @@ class ConsumerBuilder(ConsumerSettings):
     def with_metrics(self, metrics: Metrics) -> Self:
         """Have these hooks called."""
         self.metrics = metrics
+        return self
+
+    def with_schema(self, schema: Any = None) -> Self:  # noqa: ANN401 - a class of the application
+        """Decode payloads: `message.value` is a value of this pydantic model, dataclass, Protobuf class or AvroSchema.
+
+        Without one it is what the writer's schema says, as plain values of Python. Raises InvalidRequestError.
+        """
+        from danube.client.typed.decoder import WritersSchema  # noqa: PLC0415 - for consumers with a schema alone
+        from danube.client.typed.typed_schema import typed_schema  # noqa: PLC0415 - as above
+
+        self.schema = WritersSchema() if schema is None else typed_schema(schema)
         return self
 
     def with_key_filter(self, pattern: str) -> Self:

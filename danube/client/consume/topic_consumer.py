@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
@@ -13,6 +14,7 @@ from danube.client.consume.consume_stream import ConsumeStream
 from danube.client.consume.inbox import Inbox
 from danube.client.message import Message
 from danube.client.metrics import NO_METRICS, Metrics
+from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import ConsumerOptions
 from danube.model.calls.client import (
     Acknowledge,
@@ -40,6 +42,10 @@ from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
 from danube.wire import client_messages, decode, encode
 
+if TYPE_CHECKING:
+    from danube.client.typed.decoder import PayloadDecoder, WritersSchema
+    from danube.client.typed.typed_schema import TypedSchema
+
 
 @dataclass(kw_only=True)
 class ConsumerSettings:
@@ -55,6 +61,15 @@ class ConsumerSettings:
     prefetch_bytes: int = CLIENT_PREFETCH_BYTES
     streams: bool = True
     metrics: Metrics = NO_METRICS
+    schema: "TypedSchema | WritersSchema | None" = None
+
+
+def _decoder(connection: Connection, schema: "TypedSchema | WritersSchema | None") -> "PayloadDecoder | None":
+    if schema is None:
+        return None
+    from danube.client.typed.decoder import PayloadDecoder  # noqa: PLC0415 - for consumers with a schema alone
+
+    return PayloadDecoder(SchemaRegistryClient(connection), schema)
 
 
 class TopicConsumer:
@@ -76,10 +91,11 @@ class TopicConsumer:
         self._topic = topic
         self._settings = settings
         self._request_ids = itertools.count(1)
+        self._decoder = _decoder(connection, settings.schema)
         self._stream: ClientStream | None = None
         self._reading: Link | None = None
         """The link of its stream of single messages."""
-        self._batches = ConsumeStream(connection, scope, prefetch_bytes)
+        self._batches = ConsumeStream(connection, scope, prefetch_bytes, self._decoder)
         self._has_streamed = False
         self._unanswered = RangeSet()
         """Offsets that the application has and has not answered."""
@@ -201,7 +217,7 @@ class TopicConsumer:
         self._stream, self._reading = stream, link
         try:
             while (data := await stream.receive()) is not None:
-                message = Message(decode.received_message(data))
+                message = await self._message(data)
                 self.attachment.mark_used(link)
                 await inbox.add_single(self, message)
             return None
@@ -210,6 +226,13 @@ class TopicConsumer:
         finally:
             self._stream = self._reading = None
             stream.cancel()
+
+    async def _message(self, data: bytes) -> Message:
+        message = Message(decode.received_message(data))
+        if self._decoder is None:
+            return message
+        (prepared,) = await self._decoder.prepared((message,))
+        return prepared
 
     async def attach(self, address: BrokerAddress, *, may_create: bool) -> int:  # noqa: ARG002 - it never does
         """As `Member.attach`."""

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterable, Iterable
 from copy import copy
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from danube.client.connection.connection import Connection
 from danube.client.metrics import Metrics
@@ -13,6 +13,7 @@ from danube.client.publish.batch_stream import OnStored
 from danube.client.publish.pipelines import BatchPipeline, KeyedPipeline, OnSent, SendPipeline
 from danube.client.publish.routing import Router
 from danube.client.publish.topic_producer import ProducerSettings, TopicProducer
+from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import ProducerOptions
 from danube.model.calls.client import SchemaReference
 from danube.model.calls.stream import ProducerAccess
@@ -61,6 +62,7 @@ class Producer:
         Called again, it attaches anew what was given up; of a topic that was deleted, it makes a new one.
         """
         self._refuse_closed()
+        await self._register()
         producers = self._producers or self._topic_producers()
         for producer in producers:
             producer.attachment.open(may_create=True)
@@ -73,21 +75,23 @@ class Producer:
         self._producers = producers
         self._connection.members.add(self)
 
-    async def send(self, data: bytes, attributes: dict[str, str] | None = None) -> int:
-        """Send one message; of a partitioned topic each partition gets one in turn.
+    async def send(self, data: Any, attributes: dict[str, str] | None = None) -> int:  # noqa: ANN401 - see below
+        """Send one message: bytes, or with a schema a value that follows it.
 
+        Of a partitioned topic each partition gets one in turn.
         Answers the message's request id, once the broker has it. Raises DanubeError when no further try is made, and
-        InvalidRequestError when the producer is exclusive.
+        InvalidRequestError when the producer is exclusive. Raises PayloadInvalidError for a value that does not follow
+        the schema: it is not sent.
         """
-        return await self._choose(None).send(data, attributes, None)
+        return await self._choose(None).send(self._encode(data), attributes, None)
 
-    async def send_with_key(self, data: bytes, attributes: dict[str, str] | None, routing_key: str) -> int:
+    async def send_with_key(self, data: Any, attributes: dict[str, str] | None, routing_key: str) -> int:  # noqa: ANN401 - as `send`
         """Send one message with a key: one partition for each key, and of Key-Shared subscriptions one consumer."""
-        return await self._choose(routing_key).send(data, attributes, routing_key)
+        return await self._choose(routing_key).send(self._encode(data), attributes, routing_key)
 
     async def send_many(
         self,
-        payloads: Iterable[bytes] | AsyncIterable[bytes],
+        payloads: Iterable[Any] | AsyncIterable[Any],
         attributes: dict[str, str] | None = None,
         *,
         in_flight_max: int = CLIENT_SENDS_IN_FLIGHT_MAX,
@@ -118,16 +122,16 @@ class Producer:
                     ) from error
                 _log.debug("the broker takes no batches: messages are sent one by one")
             else:
-                return await batches.run(payloads)
+                return await batches.run(self._encoded(payloads))
 
-        async def send(data: bytes) -> int:
+        async def send(data: Any) -> int:  # noqa: ANN401 - as `send`
             return await self.send(data, attributes)
 
         return await SendPipeline(send, in_flight_max, on_sent).run(payloads)
 
     async def send_many_with_keys(
         self,
-        messages: Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]],
+        messages: Iterable[tuple[str, Any]] | AsyncIterable[tuple[str, Any]],
         attributes: dict[str, str] | None = None,
         *,
         on_sent: OnSent | None = None,
@@ -141,12 +145,12 @@ class Producer:
         if self._settings.strategy is DispatchStrategy.RELIABLE and not self._needs_streams:
             self._check_open()
 
-            def choose(message: tuple[str, bytes]) -> int:
+            def choose(message: tuple[str, Any]) -> int:
                 self._check_open()
                 return self._router.choose(message[0])
 
-            def encoded(index: int, message: tuple[str, bytes]) -> bytes:
-                return self._producers[index].encoded(message[1], attributes, message[0])
+            def encoded(index: int, message: tuple[str, Any]) -> bytes:
+                return self._producers[index].encoded(self._encode(message[1]), attributes, message[0])
 
             batches = KeyedPipeline(self._producers, choose, encoded, on_sent=on_sent, on_stored=on_stored)
             try:
@@ -156,7 +160,7 @@ class Producer:
             else:
                 return await batches.run(messages)
 
-        async def send(message: tuple[str, bytes]) -> int:
+        async def send(message: tuple[str, Any]) -> int:
             return await self.send_with_key(message[1], attributes, message[0])
 
         return await SendPipeline(send, 1, on_sent).run(messages)
@@ -185,6 +189,28 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def _register(self) -> None:
+        """Register the schema of the values, once."""
+        settings = self._settings
+        if settings.typed is None or settings.schema is not None:
+            return
+        from danube.client.typed.registration import register, subject_of  # noqa: PLC0415 - with a schema alone
+
+        registry = SchemaRegistryClient(self._connection)
+        subject = settings.subject or subject_of(settings.topic)
+        settings.schema = await register(registry, settings.typed, subject)
+
+    def _encode(self, data: Any) -> bytes:  # noqa: ANN401 - as `send`
+        return data if self._settings.typed is None else self._settings.typed.encode(data)
+
+    def _encoded(self, values: Iterable[Any] | AsyncIterable[Any]) -> Iterable[bytes] | AsyncIterable[bytes]:
+        typed = self._settings.typed
+        if typed is None:
+            return values
+        if isinstance(values, AsyncIterable):
+            return (typed.encode(value) async for value in values)
+        return map(typed.encode, values)
 
     def _choose(self, routing_key: str | None) -> TopicProducer:
         self._check_open()
@@ -255,6 +281,16 @@ class ProducerBuilder(ProducerSettings):
     def with_schema_min_version(self, subject: str, min_version: int) -> Self:
         """Write with the latest version of a subject, which must be `min_version` or newer."""
         self.schema = SchemaReference(subject=subject, min_version=min_version)
+        return self
+
+    def with_schema(self, schema: Any, subject: str = "") -> Self:  # noqa: ANN401 - a class of the application
+        """Send values of this pydantic model, dataclass, Protobuf class or AvroSchema, which is registered at first.
+
+        Its subject is made of the topic's name where none is given. Raises InvalidRequestError for anything else.
+        """
+        from danube.client.typed.typed_schema import typed_schema  # noqa: PLC0415 - for producers with a schema alone
+
+        self.typed, self.subject, self.schema = typed_schema(schema), subject, None
         return self
 
     def with_dispatch_strategy(self, strategy: DispatchStrategy) -> Self:

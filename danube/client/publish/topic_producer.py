@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
@@ -34,6 +35,9 @@ from danube.runtime.tasks import TaskScope, Wakeup
 from danube.storage.batches.compression import BatchCodec
 from danube.wire import client_messages, decode, encode
 
+if TYPE_CHECKING:
+    from danube.client.typed.typed_schema import TypedSchema
+
 
 @dataclass(kw_only=True)
 class ProducerSettings:
@@ -50,6 +54,10 @@ class ProducerSettings:
     batches_sends: bool = True
     metrics: Metrics = NO_METRICS
     deduplicates: bool = False
+    typed: "TypedSchema | None" = None
+    """Schema of the values that are sent."""
+    subject: str = ""
+    """Under which that schema is registered; one made of the topic's name where it is empty."""
 
 
 class TopicProducer:

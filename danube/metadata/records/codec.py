@@ -21,6 +21,7 @@ from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 
 RECORD_VERSION = 1
+_VERSION = "version"
 
 R = TypeVar("R")
 
@@ -44,6 +45,8 @@ def record_codec(
     """
     rules = _Rules(frozenset(in_key), frozenset(complete), frozenset(written), frozenset(optional), dict(names or {}))
     shape = _shape_of(kind, rules)
+    if any(field.json_name == _VERSION for field in shape):
+        raise ValueError(f"{kind.__name__} has a field {_VERSION!r}, which is the format's: give it another name")
 
     def encode(record: R) -> bytes:
         check(record)

@@ -85,7 +85,7 @@ encode_subject, decode_subject = record_codec(
 encode_version, decode_version = record_codec(
     VersionRecord, ("subject", "version"), lambda entry: keys.parse_schema_version(entry.key)
 )
-encode_number, decode_number = record_codec(VersionName)
+encode_number, decode_number = record_codec(VersionName, names={"version": "of_version"})
 encode_id, decode_id = record_codec(SubjectName)
 encode_use, decode_use = record_codec(SchemaUse)
 encode_settings, decode_settings = record_codec(RegistrySettings)

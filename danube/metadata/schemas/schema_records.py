@@ -1,5 +1,6 @@
 """The schema registry's changes: each one transaction, so that of two at a time one is decided anew."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,11 +29,13 @@ from danube.metadata.schemas.record_format import (
 )
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
-from danube.model.errors import LimitReachedError, NotFoundError, PreconditionFailedError
+from danube.model.errors import LimitReachedError, MetadataError, NotFoundError, PreconditionFailedError
 from danube.model.limits.registry import SCHEMA_SUBJECTS_MAX, SCHEMA_USES_MAX, SCHEMA_VERSIONS_MAX
 from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, SchemaType
 from danube.model.topic import TopicName
 from danube.runtime.rng import Rng
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +220,14 @@ class SchemaRecords:
         """All versions of a subject, the deleted ones too, the oldest first."""
         found = [decode_version(entry) for entry in await self._store.list(keys.schema_versions_of(subject))]
         return sorted(found, key=lambda one: one.version)
+
+    async def newest(self, subject: str) -> list[VersionRecord]:
+        """As `versions`, with what other brokers have just registered; without it while this one is cut off."""
+        try:
+            await self._store.get(keys.schema_subject(subject), linearizable=True)
+        except MetadataError:
+            _log.debug("the versions of %s are read as this broker has them", subject)
+        return await self.versions(subject)
 
     async def note_use(self, schema_id: int, version: int, topic: TopicName, now_s: int) -> None:
         """Write down that a topic has used a version at this time; beyond SCHEMA_USES_MAX topics it is not."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
@@ -113,6 +113,13 @@ class OutgoingMessage(NamedTuple):
     routing_key: str | None = None
 
 
+class Decoder(Protocol):
+    """Decodes payloads of received messages."""
+
+    def decode(self, message: "ReceivedMessage", payload: bytes) -> Any:  # noqa: ANN401 - as the schema describes
+        """The value of a payload. Raises DanubeError."""
+
+
 class ReceivedMessage(NamedTuple):
     """A message as a consumer gets it."""
 
@@ -133,6 +140,8 @@ class ReceivedMessage(NamedTuple):
     schema_id: int | None = None
     schema_version: int | None = None
     routing_key: str | None = None
+    decoder: Decoder | None = None
+    """Of the consumer, where that has a schema."""
 
 
 # Consumers

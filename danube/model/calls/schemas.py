@@ -133,11 +133,12 @@ class CheckedVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindVersion:
-    """Name a version: by its number, or by subject and version (0 for the latest)."""
+    """Name a version: by its number, or by the subject or its id, and version (0 for the latest)."""
 
     subject: str = ""
     version: int = 0
     number: int = 0
+    schema_id: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,3 +33,5 @@ SCHEMA_HTTP_REQUESTS_MAX = 64
 """Requests to the HTTP face of a broker under way at a time."""
 SCHEMA_HTTP_DRAIN_S = 2.0
 """Requests under way at the end of a broker have this long."""
+SCHEMA_DIFF_LINES_MAX = 2_000
+"""Lines of a diff of two versions."""

@@ -26,6 +26,7 @@ from danube.model.calls.positions import (
     SeekSubscription,
     SubscriptionPosition,
 )
+from danube.model.calls.schemas import RegisteredSchema, RegisterVersion
 from danube.model.calls.stream import FetchFrom, FetchStart
 from danube.model.limits.broker import AUDIT_PAGE_MAX, DESCRIBE_TOPICS_DEFAULT, PEEK_PAYLOAD_BYTES_MAX, PLANS_PAGE_MAX
 from danube.model.plans.plan import (
@@ -58,6 +59,7 @@ from danube.testing.peers.calls import Calls, Request
 from danube.wire import admin_messages as admin
 from danube.wire import control_messages as control
 from danube.wire import plan_messages as plans
+from danube.wire import schema_messages as schemas
 from danube.wire.codec import Codec
 
 TOPICS = "/danube_admin.TopicAdmin"
@@ -68,6 +70,7 @@ PLANS = "/danube.control.Plans"
 AUDIT = "/danube.control.Audit"
 POLICIES = "/danube.control.Policies"
 POSITIONS = "/danube.control.Positions"
+SCHEMAS = "/danube.control.Schemas"
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
 ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
@@ -84,6 +87,18 @@ class AdminPeer(Calls):
         """Create the partitions of a reliable topic."""
         wanted = CreatePartitionedTopic(base=base, partitions=partitions, strategy=DispatchStrategy.RELIABLE)
         await self._done(f"{TOPICS}/CreatePartitionedTopic", admin.CREATE_PARTITIONED_TOPIC, wanted)
+
+    async def register_schema(self, wanted: RegisterVersion) -> RegisteredSchema:
+        """Register a version of a schema."""
+        return await self.ask(
+            f"{SCHEMAS}/RegisterVersion", schemas.REGISTER_VERSION, wanted, schemas.VERSION_REGISTERED
+        )
+
+    async def bind_schema(self, topic: TopicName, subject: str, policy: str = "warn") -> None:
+        """Have a topic follow a subject."""
+        wanted = (str(topic), subject, policy, False)
+        path = "/danube_schema.SchemaRegistry/ConfigureTopicSchema"
+        await self.ask(path, schemas.CONFIGURE_TOPIC_SCHEMA, wanted, schemas.OUTCOME)
 
     async def delete_topic(self, topic: TopicName) -> None:
         """Delete a topic, or all partitions of a base name."""

@@ -933,14 +933,16 @@ class SchemaDifference(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., path: _Optional[str] = ..., message: _Optional[str] = ..., version: _Optional[int] = ..., breaks: _Optional[bool] = ..., suggestion: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., breaks_backward: _Optional[bool] = ..., breaks_forward: _Optional[bool] = ...) -> None: ...
 
 class FindVersionRequest(_message.Message):
-    __slots__ = ("subject", "version", "number")
+    __slots__ = ("subject", "version", "number", "schema_id")
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
     subject: str
     version: int
     number: int
-    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+    schema_id: int
+    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., number: _Optional[int] = ..., schema_id: _Optional[int] = ...) -> None: ...
 
 class VersionUse(_message.Message):
     __slots__ = ("topic", "last_used_ms")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from danube.client.client import DanubeClient, DanubeClientBuilder
+from danube.model.calls.schemas import FindVersion
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -83,6 +84,14 @@ async def test_an_answer_has_the_definition_wrapped_as_the_original_does(start_b
         builder = client.schema().register_schema("texts").with_type(SchemaType.STRING).with_schema_data(b"text")
         texts = await builder.execute()
         assert (await client.schema().get_schema_by_id(texts)).schema_definition == b'"String"'
+
+
+async def test_each_version_is_found_by_its_number_across_all_subjects(start_broker: StartBroker) -> None:
+    async with client_of(await start_broker()) as client:
+        for subject, schema in (("orders", ORDER), ("orders", ORDER_2), ("others", ORDER)):
+            await register(client, subject, schema)
+        found = [await client.schema().find(FindVersion(number=number)) for number in (1, 2, 3)]
+        assert [(one.subject, one.version) for one in found] == [("orders", 1), ("orders", 2), ("others", 1)]
 
 
 async def test_a_definition_that_is_wrong_is_refused_with_the_place(start_broker: StartBroker) -> None:

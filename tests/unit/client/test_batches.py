@@ -260,7 +260,7 @@ async def test_send_many_raises_what_its_source_raises_and_sends_what_came_befor
 async def test_payload_that_is_no_bytes_is_an_error_and_hangs_nothing(direct: DanubeClient) -> None:
     async with reliable(direct) as producer:
         with pytest.raises(TypeError):
-            await producer.send_many(["text"])  # type: ignore[list-item]
+            await producer.send_many(["text"])
 
 
 async def test_cancelled_send_many_leaves_nothing_running(direct: DanubeClient) -> None:

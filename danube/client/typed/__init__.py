@@ -1,0 +1,1 @@
+"""Values of applications as payloads: pydantic models, dataclasses, Avro and Protobuf."""

@@ -1,0 +1,58 @@
+"""Avro: plain values as single objects without a header, read with the writer's definition."""
+
+import io
+import json
+from functools import lru_cache
+from typing import Any
+
+from danube.model.errors import PayloadInvalidError, SchemaInvalidError
+from danube.model.limits.registry import SCHEMA_VALIDATORS_MAX
+from danube.model.schema import SchemaType
+from danube.schema.extra import library
+
+
+class AvroSchema:
+    """An Avro definition, as its JSON text or as a dictionary."""
+
+    kind = SchemaType.AVRO
+    needs_writer = True
+
+    def __init__(self, definition: str | dict[str, Any]) -> None:
+        """Raises SchemaInvalidError, and UnsupportedError without the library fastavro."""
+        self.definition = definition if isinstance(definition, str) else json.dumps(definition)
+        self._parsed = _parsed(self.definition)
+
+    def encode(self, value: Any) -> bytes:  # noqa: ANN401 - as the protocol
+        """As the protocol."""
+        fastavro = _fastavro()
+        try:
+            library("fastavro.validation", "Avro").validate(value, self._parsed)
+            buffer = io.BytesIO()
+            fastavro.schemaless_writer(buffer, self._parsed, value)
+        except Exception as error:
+            raise PayloadInvalidError(f"the value does not follow the schema: {error}") from error
+        return buffer.getvalue()
+
+    def decode(self, payload: bytes, writer: str | None) -> Any:  # noqa: ANN401 - as the protocol
+        """As the protocol."""
+        written = self._parsed if writer is None else _parsed(writer)
+        buffer = io.BytesIO(payload)
+        try:
+            value = _fastavro().schemaless_reader(buffer, written, self._parsed)
+        except Exception as error:
+            raise PayloadInvalidError(f"the payload does not follow its schema: {error!r:.200}") from error
+        if buffer.tell() != len(payload):
+            raise PayloadInvalidError(f"{len(payload) - buffer.tell()} bytes follow the value: it is of another schema")
+        return value
+
+
+@lru_cache(SCHEMA_VALIDATORS_MAX)
+def _parsed(definition: str) -> Any:  # noqa: ANN401 - of fastavro
+    try:
+        return _fastavro().parse_schema(json.loads(definition))
+    except Exception as error:
+        raise SchemaInvalidError(f"this is no Avro schema: {error}") from error
+
+
+def _fastavro() -> Any:  # noqa: ANN401 - a module that may be absent
+    return library("fastavro", "Avro")
