@@ -12,11 +12,12 @@ from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, P
 from danube.model.calls.balance import MoveState, Rebalance, RebalanceState
 from danube.model.exit_codes import ExitCode
 from danube.model.ownership import StorageMode
+from danube.model.plans.plan import Effect, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.patience import LONG_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
-from lab.failover.administration import Administration
+from lab.failover.administration import PERSON, Administration
 from tests.cluster.seeing import until
 from tests.faces.faces import run
 
@@ -26,6 +27,7 @@ TOPICS = [TopicName("default", f"t{number:02}") for number in range(12)]
 WEIGHTS = (12, 12, 9, 9, 6, 6, 4, 4, 2, 2, 1, 1)
 """Messages of each topic at a beat."""
 BEAT_S = 0.05
+WISH = PlanRequest(operation="trigger_rebalance", arguments={}, effect=Effect.MOVE, caller=PERSON, needs_approval=False)
 PAYLOAD = b"x" * 512
 
 
@@ -162,15 +164,20 @@ async def test_a_broker_that_is_killed_ends_the_rebalance_and_the_cluster_heals(
 ) -> None:
     async with loaded(cluster) as load:
         await until(lambda: skew_is_known(cluster))
-        plan = (await typed(cluster, "brokers", "rebalance"))["plan"]
-        assert len(plan["rebalance"]["moves"]) > 2
         by_id = {await cluster.id_of(broker): broker for broker in cluster.processes.brokers}
-        last = plan["rebalance"]["moves"][-1]
-        victim = by_id[last["target" if killed == "a target" else "source"]]
+        async with cluster.gateway(cluster.processes.brokers) as gateway:
+            plan = await gateway.create_plan(WISH)
+        assert plan.impact.rebalance is not None
+        last = plan.impact.rebalance.moves[-1]
+        victim = by_id[last.target if killed == "a target" else last.source]
         asked = next(broker for broker in cluster.processes.brokers if broker is not victim)
-        await cluster_applies(cluster, asked, plan["plan_id"])
+        victim.pause()  # so that it cannot be faster than the kill
+        async with cluster.gateway([asked]) as gateway:
+            await gateway.apply_plan(
+                PlanApplication(plan_id=plan.plan_id, operation=WISH.operation, arguments={}, caller=WISH.caller)
+            )
         await asyncio.to_thread(victim.kill)
-        done = await over(cluster, asked, plan["plan_id"])
+        done = await over(cluster, asked, plan.plan_id)
         states = [move.state for move in done.preview.moves]
         assert done.state is RebalanceState.STOPPED
         assert not {MoveState.WAITING, MoveState.MOVING} & set(states)
@@ -183,10 +190,3 @@ async def test_a_broker_that_is_killed_ends_the_rebalance_and_the_cluster_heals(
 
 async def have_grown(load: Load, counts: dict[TopicName, int]) -> bool:
     return all(len(load.acknowledged[name]) > count for name, count in counts.items())
-
-
-async def cluster_applies(cluster: Administration, asked: BrokerProcess, plan_id: str) -> None:
-    """Apply a plan that the command made."""
-    endpoint = asked.endpoints.admin_url
-    code, _, error = await run(["brokers", "rebalance", "--plan-id", plan_id, "--endpoint", endpoint, "-o", "json"])
-    assert code == ExitCode.OK, error
