@@ -46,7 +46,7 @@ def fewest_moves(places: Sequence[Place], topics: Sequence[PlacedTopic]) -> int 
     weights = [ClusterState(places, [one], Strategy.BALANCED).scores[one.broker_id] for one in topics]
     mean = math.fsum(weights) / len(places)
     bound = len(places) * (GOAL.target_cv * mean) ** 2 * (1 - 1e-9)
-    solver = highspy.Highs()
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # it has none
     solver.setOptionValue("output_flag", False)
     at = [[solver.addBinary() for _ in places] for _ in topics]
     for row in at:
