@@ -29,6 +29,7 @@ class Http2Server:
             sock=listener,
             ssl=tls,
             backlog=limits.HTTP2_BACKLOG,
+            ssl_handshake_timeout=None if tls is None else limits.HTTP2_PREFACE_TIMEOUT_S,
         )
         self._tick_later()
 
