@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from danube.loadmgr.cluster_state import ClusterState
 from danube.loadmgr.planner import Move, RebalancePlan, Verdict
 from danube.loadmgr.score import BrokerScore
+from danube.model.limits.balance import BALANCE_IDLE_SCORE
 from danube.model.text import count_text
 
 
@@ -47,7 +48,7 @@ def _summary(plan: RebalancePlan) -> str:
         case Verdict.BALANCED:
             return f"Do nothing: the cluster is {before.band}, its imbalance is {before.cv:.2f}."
         case Verdict.IDLE:
-            return f"Do nothing: the busiest broker uses {before.highest:.0f} % of what it has, so no move pays."
+            return f"Do nothing: the busiest broker uses less than {BALANCE_IDLE_SCORE:.0f} % of what it has, so no move pays."
         case Verdict.STUCK:
             return f"Do nothing: the imbalance is {before.cv:.2f}, and no move that is allowed makes it smaller."
         case _:
