@@ -48,7 +48,7 @@ def _summary(plan: RebalancePlan) -> str:
         case Verdict.BALANCED:
             return f"Do nothing: the cluster is {before.band}, its imbalance is {before.cv:.2f}."
         case Verdict.IDLE:
-            return f"Do nothing: the busiest broker uses less than {BALANCE_IDLE_SCORE:.0f} % of what it has, so no move pays."
+            return f"Do nothing: no broker uses {BALANCE_IDLE_SCORE:.0f} % of what it has, so no move pays."
         case Verdict.STUCK:
             return f"Do nothing: the imbalance is {before.cv:.2f}, and no move that is allowed makes it smaller."
         case _:

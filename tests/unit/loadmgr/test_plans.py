@@ -51,7 +51,7 @@ PINNED = [topic("/a/x", 0.5, 1, stays="pin"), topic("/a/y", 0.3, 1, stays="pin")
         ([place(1)], SKEWED, Verdict.ALONE, "fewer than two brokers"),
         ([place(1), place(2, takes_topics=False)], SKEWED, Verdict.ALONE, "fewer than two brokers"),
         ([place(1), place(2)], [topic("/a/x", 0.3, 1), topic("/a/y", 0.3, 2)], Verdict.BALANCED, "well balanced"),
-        ([place(1), place(2)], [topic("/a/x", 0.01, 1), topic("/a/y", 0.01, 1)], Verdict.IDLE, "uses 2 %"),
+        ([place(1), place(2)], [topic("/a/x", 0.01, 1), topic("/a/y", 0.01, 1)], Verdict.IDLE, "uses 5 %"),
         ([place(1), place(2)], [topic("/a/x", 0.5, 1)], Verdict.STUCK, "no move that is allowed"),
         (
             [place(1), place(2)],
