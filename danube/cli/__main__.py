@@ -14,7 +14,7 @@ from danube.cli.output import EXIT_CODES, run, say
 from danube.cli.render import OutputFormat
 from danube.cli.schema import app as schema_app
 from danube.model.errors import DanubeError, InvalidRequestError
-from danube.model.exit_codes import exit_code_of
+from danube.model.exit_codes import ExitCode, exit_code_of
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy
@@ -63,6 +63,17 @@ _CONSUME_EPILOG = f"""Examples:
   danube consume -t /default/orders -s billing --count 0   (creates the subscription, receives nothing)
 
 A message is acknowledged after it was written to standard output and flushed.
+
+{EXIT_CODES}
+"""
+
+_BENCH_EPILOG = f"""Examples:
+
+  danube bench --messages 1000000 --size 100
+
+  danube bench produce --compression zstd
+
+  danube bench --rate 1000 --messages 30000
 
 {EXIT_CODES}
 """
@@ -251,6 +262,42 @@ def consume_command(  # noqa: PLR0917 - one parameter for each flag
         retry_for_s=retry_for_s,
     )
     run(run_consume(access, request))
+
+
+@app.command("bench", epilog=_BENCH_EPILOG)
+def bench_command(  # noqa: PLR0917 - one parameter for each flag
+    part: Annotated[str, typer.Argument(metavar="produce|consume|end-to-end", help="What to measure.")] = "end-to-end",
+    service_addr: ServiceAddr = DEFAULT_ADDR,
+    topic: Topic = "/default/danube-bench",
+    messages: Annotated[int, typer.Option("--messages", min=1, max=100_000_000, help="How many.")] = 100_000,
+    size: Annotated[int, typer.Option("--size", help="Bytes of each.")] = 1_024,
+    rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second; 0: as fast as they go.")] = 0,
+    compression: Annotated[str, typer.Option("--compression", metavar="lz4|zstd|none", help="Of batches.")] = "none",
+    single_calls: Annotated[bool, typer.Option("--single-calls", help="Receive by one call for each message.")] = False,
+) -> None:
+    """Measure a broker: messages a second, percentiles of latency, loss and order. The topic stays."""
+    from danube.cli.bench import BenchRequest, Part, run_bench  # noqa: PLC0415 - `--help` needs no gRPC
+
+    if part not in list(Part):
+        raise _usage(InvalidRequestError(f"{part!r} cannot be measured: use {', '.join(Part)}"))
+    request = BenchRequest(
+        part=Part(part),
+        topic=topic,
+        messages=messages,
+        size=size,
+        rate=rate,
+        streams=not single_calls,
+        compression=compression,
+    )
+    access = Access(service_addr=service_addr)
+
+    async def work() -> ExitCode:
+        report, code = await run_bench(access, request)
+        for line in report.lines():
+            typer.echo(line)
+        return code
+
+    run(work())
 
 
 def _usage(error: DanubeError) -> typer.Exit:

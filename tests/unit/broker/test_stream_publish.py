@@ -90,6 +90,7 @@ async def test_offsets_are_contiguous_across_batches_and_single_messages(
 def wrong_bodies(topic: TopicName) -> dict[str, tuple[bytes, type[DanubeError]]]:
     good = payload_batch(topic, [b"abc", b"def"])
     shared = encode.send_message(OutgoingMessage(0, 1, str(topic), "", b"", 1, "p"))
+    other = encode.send_message(OutgoingMessage(0, 1, "/default/other", "http://peer", b"x", 1, "producer"))
     with_payload = encode.send_message(OutgoingMessage(0, 1, str(topic), "", b"x", 1, "p"))
     return {
         "wrong checksum": (good[:-1] + bytes([good[-1] ^ 1]), InvalidBatchError),
@@ -99,7 +100,8 @@ def wrong_bodies(topic: TopicName) -> dict[str, tuple[bytes, type[DanubeError]]]
         "no topic": (encode_payloads(b"", [b"x"]), InvalidBatchError),
         "shared is no message": (encode_payloads(b"\xff\xff", [b"x"]), InvalidBatchError),
         "shared has a payload": (encode_payloads(with_payload, [b"x"]), InvalidBatchError),
-        "whole messages": (encode_messages([shared]), InvalidBatchError),
+        "whole messages of another topic": (encode_messages([shared, other]), InvalidBatchError),
+        "whole messages that are none": (encode_messages([shared, b"\xff\xff"]), InvalidBatchError),
         "too large a message": (payload_batch(topic, [b"x", bytes(MESSAGE_BYTES_MAX)]), MessageTooLargeError),
     }
 
