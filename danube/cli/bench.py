@@ -22,7 +22,7 @@ _HEAD = struct.Struct("<Qd")  # number, monotonic time
 
 
 class Part(StrEnum):
-    """What is measured."""
+    """Part of the way that is measured."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -31,7 +31,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRequest:
-    """What to send and how."""
+    """Messages to send, and the way."""
 
     part: Part
     topic: str
@@ -46,7 +46,7 @@ class BenchRequest:
 
 @dataclass(slots=True)
 class Received:
-    """What arrived: numbers seen, and latencies in seconds."""
+    """Messages that arrived: numbers seen, and latencies in seconds."""
 
     expected: int
     seen: bytearray
@@ -74,7 +74,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """What was measured."""
+    """Outcome of a measurement."""
 
     part: Part
     messages: int
