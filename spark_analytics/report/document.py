@@ -26,6 +26,7 @@ div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 13p
 th, td { text-align: left; padding: .3rem .55rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.n { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; } code { font-size: 13px; background: var(--card); padding: .1rem .3rem; }
+td:last-child { min-width: 14rem; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg text.title { font-size: 13px; font-weight: 600;
   fill: var(--ink); } svg text.end { text-anchor: end; } svg text.middle { text-anchor: middle; }
 svg .grid { stroke: var(--rule); } svg .mark { stroke: var(--bad); stroke-dasharray: 4 4; }

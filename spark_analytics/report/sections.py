@@ -206,14 +206,15 @@ def _quality(result: JobResult) -> Section:
 def _table(result: JobResult, name: str, columns: Sequence[str]) -> Table:
     rows = result.tables[name]
     cells = [[_cell(column, row.get(column)) for column in columns] for row in rows]
-    return Table(columns=columns, rows=cells, total=result.totals.get(name, len(rows)))
+    titles = [name.removesuffix("_ms").removesuffix("_s").replace("_", " ") for name in columns]
+    return Table(columns=titles, rows=cells, total=result.totals.get(name, len(rows)))
 
 
 def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
     if value is None:
         return "-", False
     if name.endswith("_ms"):
-        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S"), False
+        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S"), True
     if name in {"lag_s", "eta_s", "peak_lag_s"}:
         return span_text(value), True
     return (_number(value), True) if isinstance(value, int | float) else (str(value), False)
@@ -233,7 +234,7 @@ def _by(rows: Sequence[Row], key: str, value: str, prefix: str) -> list[Line]:
     for row in rows:
         found.setdefault(str(row[key]), []).append(row)
     largest = sorted(found, key=lambda name: (-max((row[value] or 0.0) for row in found[name]), name))[:_LINES_MAX]
-    return [Line(name=f"{prefix}{name}", points=_series(found[name], value)) for name in largest]
+    return [Line(name=f"{prefix}{name}", points=_series(found[name], value)) for name in sorted(largest)]
 
 
 def _banded(name: str, rows: Sequence[Row]) -> Line:
