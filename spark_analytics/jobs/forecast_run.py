@@ -27,7 +27,8 @@ def compute(records: DataFrame, request: JobRequest, moment: Moment, steps: Step
     """One row for each series, and the points of those with the largest values."""
     step_ms = step_ms_of(request, _MOMENTS)
     series = rate_series(topic_loads(records, step_ms)).unionByName(lag_series(records, step_ms))
-    found = forecasts(series, step_ms, moment.as_of_ms + _AHEAD_MS).cache()
+    whole = series.where(F.col("moment_ms") + step_ms <= moment.as_of_ms)  # the step under way is no measurement yet
+    found = forecasts(whole, step_ms, moment.as_of_ms + _AHEAD_MS).cache()
     is_ahead = F.col("low").isNotNull()
     summary = found.groupBy("name").agg(
         *(F.first(name).alias(name) for name in ("model", "mase", "mase_seasonal_naive", "points")),

@@ -16,7 +16,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6ebf2; --soft: #9aa7b8; --rule: #323b48; --paper: #12161c;
   --good: #5bc48d; --warn: #e0a34a; --bad: #f2867d; --card: #1a2028; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
-  max-width: 940px; padding: 0 1.2rem; }
+  max-width: 1180px; padding: 0 1.2rem; }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
 p.sub { color: var(--soft); margin: 0 0 1.2rem; } p.verdict { border-left: 4px solid var(--soft);
   background: var(--card); padding: .55rem .8rem; margin: .5rem 0; } p.good { border-color: var(--good); }
