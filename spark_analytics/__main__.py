@@ -21,6 +21,7 @@ from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import AnalyticsJob, check_run_id
 from danube.model.topic import TopicName, check_name_part
 from danube.runtime.clock import SystemClock
+from danube.runtime import console
 from danube.runtime.console import ended, say, write
 from danube.runtime.paths import expanded
 from spark_analytics.flags import (
@@ -344,7 +345,7 @@ def _ends_in_time(limit_s: float) -> Iterator[None]:
 def main() -> None:
     """Entry point of `danube-analytics`."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it remarks on each process that Spark starts
-    app(prog_name=PROGRAM)
+    console.main(lambda: app(prog_name=PROGRAM), PROGRAM)
 
 
 if __name__ == "__main__":

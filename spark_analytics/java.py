@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from danube.model.errors import SettingsError
+from danube.runtime.paths import user_folder
 
 MAJOR_MIN = 17
 """The oldest Java that Spark 4 runs on."""
@@ -63,8 +64,7 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     Programs are started from it, so it must belong to this user and be writable by nobody else.
     """
     environment = os.environ if environment is None else environment
-    root = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or Path.home()) / ".cache")
-    folder = Path(root) / "danube"
+    folder = user_folder(environment, "XDG_CACHE_HOME", ".cache") / "danube"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()

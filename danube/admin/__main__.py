@@ -10,6 +10,7 @@ from danube.admin.mcp import command as mcp
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.admin.tui import command as tui
 from danube.admin.web import command as web
+from danube.runtime import console
 
 
 def app(connect: Connect) -> typer.Typer:
@@ -30,7 +31,7 @@ def connect(target: Target) -> AbstractAsyncContextManager[AdminGateway]:
 
 def main() -> None:
     """Entry point of `danube-admin`."""
-    app(connect)(prog_name=PROGRAM)
+    console.main(lambda: app(connect)(prog_name=PROGRAM), PROGRAM)
 
 
 if __name__ == "__main__":

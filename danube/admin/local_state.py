@@ -56,6 +56,7 @@ from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import DiskLock, File, LocalDisk
+from danube.runtime.paths import user_folder
 from danube.runtime.rng import Rng
 
 T = TypeVar("T")
@@ -75,8 +76,8 @@ _OWNER_ALONE = 0o700
 
 def state_folder(endpoint: str, environ: Mapping[str, str]) -> Path:
     """The folder for the state of an endpoint, below the user's state folder."""
-    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
-    return Path(state) / "danube-admin" / hashlib.sha256(endpoint.encode()).hexdigest()[:16]
+    state = user_folder(environ, "XDG_STATE_HOME", ".local/state")
+    return state / "danube-admin" / hashlib.sha256(endpoint.encode()).hexdigest()[:16]
 
 
 class LocalState:

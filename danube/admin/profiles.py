@@ -28,7 +28,7 @@ from danube.model.limits.broker import (
     TOKEN_CHARS_MAX,
 )
 from danube.runtime.disk import LocalDisk
-from danube.runtime.paths import expanded
+from danube.runtime.paths import expanded, user_folder
 from danube.runtime.settings import read_settings_file
 
 E = TypeVar("E", bound=StrEnum)
@@ -100,8 +100,8 @@ def contexts_file(config_file: Path | None, environ: Mapping[str, str]) -> Path:
     named = config_file or environ.get("DANUBE_ADMIN_CONFIG")
     if named:
         return expanded(Path(named))
-    folder = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config"
-    return Path(folder) / "danube" / "contexts.yaml"
+    folder = user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    return folder / "danube" / "contexts.yaml"
 
 
 def read_contexts(path: Path) -> Contexts:

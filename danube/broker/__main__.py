@@ -18,6 +18,7 @@ from danube.model.exit_codes import exit_code_of
 from danube.offline import certificates_cli
 from danube.offline.metadata import metadata_cli
 from danube.offline.storage import storage_cli
+from danube.runtime import console
 from danube.runtime.log import configure_logging
 from danube.runtime.paths import expanded
 from danube.runtime.process import on_end, settle_memory
@@ -271,6 +272,7 @@ def _refuse_later(flags: dict[str, Any], mode: str | None) -> None:
 def main() -> None:
     """Entry point of `danube-broker`."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC logs every disconnect in a format of its own
+    console.settle_streams()
     app(prog_name="danube-broker")
 
 

@@ -10,7 +10,7 @@ import typer
 from danube import __version__
 from danube.cli import arguments
 from danube.cli.arguments import Access
-from danube.cli.output import EXIT_CODES, run, say
+from danube.cli.output import EXIT_CODES, PROGRAM, run, say
 from danube.cli.render import OutputFormat
 from danube.cli.schema import app as schema_app
 from danube.model.errors import DanubeError, InvalidRequestError
@@ -18,6 +18,7 @@ from danube.model.exit_codes import ExitCode, exit_code_of
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy
+from danube.runtime import console
 from danube.runtime.paths import expanded
 
 app = typer.Typer(
@@ -96,6 +97,7 @@ ConnectTimeout = Annotated[
 ]
 RetryFor = Annotated[float, typer.Option("--retry-for-s", min=0.1, help="Give up on a broker that went away, seconds.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+Debug = Annotated[bool, typer.Option(console.DEBUG, help="Show where an error came from.")]
 
 
 def _show_version(value: bool) -> None:
@@ -175,8 +177,10 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
     connect_timeout_s: ConnectTimeout = CLI_CONNECT_TIMEOUT_S,
     retry_for_s: RetryFor = CLI_RETRY_TOTAL_S,
     quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Send messages, one a line, in order. Reliable by default: done means that the broker has stored them all."""
+    del debug  # read where errors are shown
     from danube.cli.produce import ProduceRequest, run_produce  # noqa: PLC0415 - `--help` needs no gRPC
 
     try:
@@ -234,8 +238,10 @@ def consume_command(  # noqa: PLR0917 - one parameter for each flag
     connect_timeout_s: ConnectTimeout = CLI_CONNECT_TIMEOUT_S,
     retry_for_s: RetryFor = CLI_RETRY_TOTAL_S,
     quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Write a subscription's messages to standard output and acknowledge them, until Ctrl-C."""
+    del debug  # as above
     from danube.cli.consume import ConsumeRequest, run_consume  # noqa: PLC0415 - `--help` needs no gRPC
 
     try:
@@ -329,7 +335,7 @@ def _consumer_name(kind: SubscriptionType) -> str:
 
 def main() -> None:
     """Entry point of `danube`."""
-    app(prog_name="danube")
+    console.main(lambda: app(prog_name=PROGRAM), PROGRAM)
 
 
 if __name__ == "__main__":

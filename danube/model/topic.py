@@ -1,7 +1,7 @@
 """Topic names and how a topic delivers.
 
-The grammar is the original's `/namespace/topic` (letters and digits of any script, `_`, `-`), without its looseness:
-both parts are there and nothing precedes the first slash. Partition i of `/ns/t` is the ordinary topic
+The grammar is the original's `/namespace/topic` (letters, digits and vowel signs of any script, `_`, `-`), without its
+looseness: both parts are there and nothing precedes the first slash. Partition i of `/ns/t` is the ordinary topic
 `/ns/t-part-i`.
 """
 
@@ -9,10 +9,12 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
+from danube.model.alphanumeric import is_alphanumeric
 from danube.model.errors import InvalidNameError
 from danube.model.limits.broker import NAME_BYTES_MAX
 
-_PART = re.compile(r"[\w-]+")
+_BESIDE_LETTERS = str.maketrans("", "", "_-")
+"""Leaves out what a name may have beside letters and digits."""
 _PARTITION = re.compile(r"(?P<base>.+)-part-(?P<index>0|[1-9][0-9]*)")
 
 
@@ -31,7 +33,8 @@ class DispatchStrategy(IntEnum):
 
 def check_name_part(kind: str, text: str) -> str:
     """Answer `text` if it can be a namespace or the name of a topic within one. Raises InvalidNameError."""
-    if not _PART.fullmatch(text):
+    rest = text.translate(_BESIDE_LETTERS)
+    if not text or (rest and not is_alphanumeric(rest)):
         shown = text[:80]
         raise InvalidNameError(f"{kind} {shown!r} is not a valid name: use letters, digits, '_' and '-', at least one")
     if len(text.encode()) > NAME_BYTES_MAX:

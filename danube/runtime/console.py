@@ -4,13 +4,16 @@ The codes are those of `danube/model/exit_codes.py`. Errors are one sentence wit
 """
 
 import asyncio
+import codecs
+import errno
 import getpass
+import io
 import os
 import socket
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode, exit_code_of
@@ -18,11 +21,52 @@ from danube.runtime.log import configure_logging
 
 T = TypeVar("T")
 
+DEBUG = "--debug"
+_ESCAPES = "danube.escapes"
+
+
+def main(command: Callable[[], object], program: str) -> NoReturn:
+    """Run the command line of a program to its end, whatever standard output and the environment are."""
+    settle_streams()
+    sys.exit(ended(lambda: ExitCode(command() or ExitCode.OK), program))
+
+
+def settle_streams() -> None:
+    """Have both streams escape what their encoding lacks, and give a closed one a place that no socket takes."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed; an open descriptor of this number would be taken for it
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDONLY), "r"))
+            _occupy(number)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.writable():
+            stream.reconfigure(errors=_ESCAPES)
+
+
+def _occupy(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+
+
+def _escapes(error: UnicodeError) -> tuple[str, int]:
+    """Escapes as in JSON, which is right within its strings too: UTF-16 code units."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)), error.end
+
+
+codecs.register_error(_ESCAPES, _escapes)
+
 
 def say(text: str, program: str) -> None:
     """Write a line to standard error after the name of the program; unprintable characters are escaped."""
-    sys.stderr.write(f"{program}: {escaped(text)}\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(f"{program}: {escaped(text)}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):  # closed or full: the exit code is left to tell
+        return
 
 
 def escaped(text: str) -> str:
@@ -41,7 +85,7 @@ def write(text: str) -> None:
 def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) -> ExitCode:
     """Do a command's work and answer its exit code; an error is written to standard error.
 
-    With `debug` an error that has no name of ours is shown with its traceback.
+    With `debug`, or the flag of that name, an error that has no name of ours is shown with its traceback.
     """
     try:
         return work()
@@ -54,11 +98,29 @@ def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) ->
         say(str(error), program)
         return exit_code_of(error)
     except Exception as error:  # the edge of the process: a person at a terminal gets no traceback
-        if debug:
+        if debug or DEBUG in sys.argv:
             traceback.print_exc()
-        else:
-            say(f"this should not have happened: {_one_line(error)}; --debug shows where", program)
+        say(_sentence(error), program)
+        discard_stdout()
         return ExitCode.FAILURE
+
+
+_OF_OUTPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+
+
+def _sentence(error: Exception) -> str:
+    """The cause, and the next step."""
+    match error:
+        case io.UnsupportedOperation():
+            return "standard output is closed: redirect it to a file or a pipe, and run the command again"
+        case OSError(strerror=str(cause)) if error.errno in _OF_OUTPUT and error.filename is None:
+            return f"cannot write the output: {cause}; make room or write elsewhere, and run the command again"
+        case OSError(strerror=str(cause), filename=str(path)):
+            return f"cannot use {path}: {cause}; check the path, its permissions and the space there"
+        case UnicodeError():
+            return f"an argument or a variable is not valid UTF-8 ({error.reason}): write it as UTF-8"  # type: ignore[attr-defined]
+        case _:
+            return f"internal error: {_one_line(error)}; {DEBUG} shows where, please report it"
 
 
 def awaited(work: Coroutine[Any, Any, T], *, log_level: str = "warning") -> T:
@@ -69,8 +131,12 @@ def awaited(work: Coroutine[Any, Any, T], *, log_level: str = "warning") -> T:
 
 def discard_stdout() -> None:
     """The reader of standard output has left: discard the rest, so that the end of the process is quiet."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # a test's, or closed
+        return
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, number)
     os.close(null)
 
 

@@ -1,8 +1,11 @@
 """Paths as people write them: `~` is a home folder wherever no shell has expanded it, as in `--data-dir=~/data`."""
 
 import os.path
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
+
+from danube.model.errors import SettingsError
 
 T = TypeVar("T")
 
@@ -15,3 +18,17 @@ def expanded(value: T) -> T:
     if not isinstance(value, Path):
         return value
     return type(value)(os.path.expanduser(value))  # noqa: PTH111 - Path.expanduser raises for an unknown user
+
+
+def user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """The folder that an XDG variable names, or else the usual one below the home folder.
+
+    Raises SettingsError where there is no home folder.
+    """
+    if named := environ.get(variable):
+        return Path(named)
+    try:
+        home = environ.get("HOME") or Path.home()
+    except RuntimeError:
+        raise SettingsError(f"this user has no home folder: set HOME or {variable}") from None
+    return Path(home) / below_home

@@ -11,6 +11,7 @@ from pathlib import Path
 from danube.model.errors import SettingsError
 from danube.model.limits.broker import TOKEN_CHARS_MAX
 from danube.model.limits.faces import MCP_TOKEN_CHARS_MIN
+from danube.runtime.paths import user_folder
 
 VARIABLE = "DANUBE_MCP_TOKEN"
 _READABLE_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -48,8 +49,8 @@ def find_token(token_file: Path | None, environ: Mapping[str, str]) -> BearerTok
 
 
 def _usual_file(environ: Mapping[str, str]) -> Path:
-    folder = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
-    return Path(folder) / "danube" / "mcp-token"
+    folder = user_folder(environ, "XDG_STATE_HOME", ".local/state")
+    return folder / "danube" / "mcp-token"
 
 
 def _read(path: Path) -> BearerToken:
