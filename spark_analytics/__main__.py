@@ -20,8 +20,8 @@ from danube.model.lag.group import LagFilter
 from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import AnalyticsJob, check_run_id
 from danube.model.topic import TopicName, check_name_part
-from danube.runtime.clock import SystemClock
 from danube.runtime import console
+from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, say, write
 from danube.runtime.paths import expanded
 from spark_analytics.flags import (

@@ -63,7 +63,8 @@ def view_of(operation: AnyOperation, result: Result, *, wide: bool = False, bars
             tables.append(_table(_label(result, name), value, _row_type(result, name), wide=wide))
         else:
             facts.append((_label(result, name), cell(value, name)))
-    return View(tuple(facts), tuple(tables), _page_notes(result) if listed else _done_notes(operation, result))
+    notes = _page_notes(result) if listed else _done_notes(operation, result)
+    return View(tuple(facts), tuple(tables), (*notes, *map(printable, result.remarks())))
 
 
 def portrait_view(portrait: Portrait, *, bars: bool) -> View:
@@ -91,10 +92,10 @@ def plan_view_of(plan: PlanView, *, notes: Sequence[str] = (), bars: bool = True
     touched = [
         ("Topics", _some(plan.topics, plan.topic_count)),
         ("Subscriptions", _some(plan.subscriptions, plan.subscription_count)),
-        ("Producers", cell(plan.producers)),
-        ("Consumers", cell(plan.consumers)),
-        ("Messages", cell(plan.messages)),
-        ("Bytes", cell(plan.bytes)),
+        ("Producers", _count(plan.producers)),
+        ("Consumers", _count(plan.consumers)),
+        ("Messages", _count(plan.messages)),
+        ("Bytes", _count(plan.bytes)),
     ]
     facts = [
         ("Plan", printable(plan.plan_id)),
@@ -195,6 +196,11 @@ def _done_notes(operation: AnyOperation, result: BaseModel) -> tuple[str, ...]:
     if not operation.done:
         return ()
     return (operation.done.format_map({name: cell(getattr(result, name)) for name in type(result).model_fields}),)
+
+
+def _count(count: int | None) -> str:
+    """A count of a plan; a dash could be taken for none."""
+    return "unknown" if count is None else cell(count)
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -13,7 +13,7 @@ from danube.cli.lines import lines
 from danube.cli.output import Progress, say, size_text
 from danube.cli.written_schema import PLAIN, WrittenSchema, prepare_schema
 from danube.client import DanubeClient, DispatchStrategy, Producer
-from danube.model.errors import PreconditionFailedError, SettingsError
+from danube.model.errors import MessageTooLargeError, PreconditionFailedError, SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
 from danube.model.text import count_text
@@ -124,9 +124,16 @@ async def _source(request: ProduceRequest, thread: BlockingRunner) -> AsyncGener
 
 
 def _content(path: Path) -> bytes:
-    """The file, as far as a message could hold it: what is longer is refused later, by its length."""
+    """The file. Raises MessageTooLargeError, with the size where the system knows it, for one that no message holds."""
     with path.open("rb") as file:
-        return file.read(MESSAGE_BYTES_MAX + 1)
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if size > MESSAGE_BYTES_MAX else file.read(MESSAGE_BYTES_MAX + 1)
+    if size > MESSAGE_BYTES_MAX or len(content) > MESSAGE_BYTES_MAX:
+        told = f"{size:,} bytes" if size else f"more than {MESSAGE_BYTES_MAX:,} bytes"
+        raise MessageTooLargeError(
+            f"{path} has {told}, and a message may have {MESSAGE_BYTES_MAX:,}: split it, or send a reference to it"
+        )
+    return content
 
 
 def _open(path: Path | None) -> BinaryIO:

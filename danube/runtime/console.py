@@ -25,10 +25,15 @@ DEBUG = "--debug"
 _ESCAPES = "danube.escapes"
 
 
-def main(command: Callable[[], object], program: str) -> NoReturn:
+def main(command: Callable[[], None], program: str) -> NoReturn:
     """Run the command line of a program to its end, whatever standard output and the environment are."""
+
+    def work() -> ExitCode:
+        command()
+        return ExitCode.OK
+
     settle_streams()
-    sys.exit(ended(lambda: ExitCode(command() or ExitCode.OK), program))
+    sys.exit(ended(work, program))
 
 
 def settle_streams() -> None:

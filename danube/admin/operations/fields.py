@@ -7,7 +7,17 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -38,6 +48,10 @@ class Result(BaseModel):
             if known is not None or None in sources:
                 found[name] = getattr(known, name, None)
         return cls.model_validate({**found, **own})
+
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences that a person should read with it, beside its fields."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,14 @@ def spelled(others: Mapping[str, str]) -> BeforeValidator:
 
 VOLATILE = Volatile()
 WIDE = Wide()
+
+_EXACT_MAX = 2**53 - 1
+Int64 = Annotated[
+    int,
+    PlainSerializer(lambda number: number if abs(number) <= _EXACT_MAX else str(number), when_used="json"),
+    WithJsonSchema({"type": ["integer", "string"]}, mode="serialization"),
+]
+"""A number that a client chose, up to 64 bits: text in JSON where most readers of JSON would round it."""
 
 Millis = Annotated[int, Field(description="Milliseconds since the epoch."), VOLATILE]
 

@@ -69,13 +69,15 @@ def _messages(batch: StoredBatch, start: int, count: int, payload_bytes_max: int
 
 def _peeked(record: bytes, offset: int, append_time_ms: int, payload_bytes_max: int) -> PeekedMessage:
     message = received_message(record)
+    shown = tuple(_fitting(sorted(message.attributes.items())))
     return PeekedMessage(
         offset=offset,
         append_time_ms=append_time_ms,
         publish_time_ms=message.publish_time_ms,
         producer_name=message.producer_name,
         routing_key=message.routing_key,
-        attributes=tuple(_shown_attributes(sorted(message.attributes.items()))),
+        attributes=shown,
+        attributes_left_out=len(message.attributes) - len(shown),
         payload=message.payload[:payload_bytes_max],
         payload_size=len(message.payload),
         schema_id=message.schema_id,
@@ -83,10 +85,11 @@ def _peeked(record: bytes, offset: int, append_time_ms: int, payload_bytes_max: 
     )
 
 
-def _shown_attributes(attributes: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _fitting(attributes: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The attributes that fit; a long one does not keep those behind it from being shown."""
     left = PEEK_ATTRIBUTES_BYTES_MAX
     for name, value in attributes:
-        left -= len(name.encode()) + len(value.encode())
-        if left < 0:
-            return
-        yield name, value
+        size = len(name.encode()) + len(value.encode())
+        if size <= left:
+            left -= size
+            yield name, value

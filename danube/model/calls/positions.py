@@ -69,13 +69,15 @@ class PeekedMessage:
     producer_name: str
     routing_key: str | None
     attributes: tuple[tuple[str, str], ...]
-    """Sorted; as many as fit in PEEK_ATTRIBUTES_BYTES_MAX."""
+    """Sorted; those that fit in PEEK_ATTRIBUTES_BYTES_MAX."""
     payload: bytes
     """Its first bytes."""
     payload_size: int
     """Bytes of the whole."""
     schema_id: int | None = None
     schema_version: int | None = None
+    attributes_left_out: int = 0
+    """Those that did not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ fingerprint; what moves by itself (messages, bytes, consumers) has a ceiling, bu
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -129,6 +129,11 @@ class Impact:
     """Of the state that must not change until the plan is applied: `fingerprint_of`."""
     rebalance: RebalancePreview | None = None
     """Of a plan that rebalances: exactly what is carried out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialImpact(Impact):
+    """Impact that is partly at other brokers: its None is unknown, and not nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +263,9 @@ def new_plan(request: PlanRequest, impact: Impact, *, plan_id: str, now_ms: int)
 
 
 def counted(impact: Impact) -> Impact:
-    """The impact where everything is counted: what it does not name is 0, and not unknown."""
+    """The impact where everything is counted: what it does not name is 0, and not unknown; but of a partial one."""
+    if isinstance(impact, PartialImpact):
+        return Impact(**{each.name: getattr(impact, each.name) for each in fields(Impact)})
     return replace(
         impact,
         producers=impact.producers or 0,

@@ -1,5 +1,7 @@
 """A client that makes each call by itself and retries nothing: what a broker answers is what the test sees."""
 
+from collections.abc import Mapping
+
 from danube.model.calls.client import (
     FIRST_REQUEST_ID,
     Acknowledge,
@@ -67,9 +69,19 @@ class Peer(Calls):
         answer = await self.ask(path, client_messages.CREATE_PRODUCER, request, client_messages.PRODUCER_CREATED)
         return answer.producer_id
 
-    async def send(self, topic: TopicName, producer_id: int, payload: bytes, *, producer: str = "producer") -> int:
+    async def send(
+        self,
+        topic: TopicName,
+        producer_id: int,
+        payload: bytes,
+        *,
+        producer: str = "producer",
+        attributes: Mapping[str, str] | None = None,
+    ) -> int:
         """Send a message; answers the echoed request id."""
-        message = OutgoingMessage(REQUEST_ID, producer_id, str(topic), BROKER_URL, payload, 1, producer)
+        message = OutgoingMessage(
+            REQUEST_ID, producer_id, str(topic), BROKER_URL, payload, 1, producer, attributes=dict(attributes or {})
+        )
         return decode.echo(await self.call("/danube.ProducerService/SendMessage", encode.send_message(message)))
 
     async def subscribe(

@@ -647,7 +647,7 @@ class PeekResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[PeekedMessage, _Mapping[str, object]]]] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class PeekedMessage(_message.Message):
-    __slots__ = ("offset", "append_time_ms", "publish_time_ms", "producer_name", "routing_key", "attributes", "payload", "payload_size", "schema_id", "schema_version")
+    __slots__ = ("offset", "append_time_ms", "publish_time_ms", "producer_name", "routing_key", "attributes", "payload", "payload_size", "schema_id", "schema_version", "attributes_left_out")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_TIME_MS_FIELD_NUMBER: _ClassVar[int]
@@ -658,6 +658,7 @@ class PeekedMessage(_message.Message):
     PAYLOAD_SIZE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     offset: int
     append_time_ms: int
     publish_time_ms: int
@@ -668,7 +669,8 @@ class PeekedMessage(_message.Message):
     payload_size: int
     schema_id: int
     schema_version: int
-    def __init__(self, offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., publish_time_ms: _Optional[int] = ..., producer_name: _Optional[str] = ..., routing_key: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping[str, object]]]] = ..., payload: _Optional[bytes] = ..., payload_size: _Optional[int] = ..., schema_id: _Optional[int] = ..., schema_version: _Optional[int] = ...) -> None: ...
+    attributes_left_out: int
+    def __init__(self, offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., publish_time_ms: _Optional[int] = ..., producer_name: _Optional[str] = ..., routing_key: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping[str, object]]]] = ..., payload: _Optional[bytes] = ..., payload_size: _Optional[int] = ..., schema_id: _Optional[int] = ..., schema_version: _Optional[int] = ..., attributes_left_out: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
     __slots__ = ("name", "value")

@@ -7,7 +7,7 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.operations import operation_of
-from danube.admin.operations.topics.positions import PayloadFormat, payload_text
+from danube.admin.operations.topics.positions import PayloadFormat, Peeked, PeekedRow, payload_text
 from danube.admin.present import view_of
 from danube.model.errors import InvalidRequestError, NotFoundError, PlanRefusedError, PreconditionFailedError
 from danube.model.message import consumer_id, producer_id
@@ -207,3 +207,25 @@ async def test_of_several_clients_with_one_name_none_is_disconnected_by_chance()
 async def test_a_client_that_is_not_there_is_not_found() -> None:
     with pytest.raises(NotFoundError, match="list its connections"):
         await asked(seeded_gateway(), "disconnect_client", topic=TOPIC, client=HOSTILE)
+
+
+def test_what_a_client_chose_is_text_in_json_where_json_would_round_it_and_what_is_left_out_is_said() -> None:
+    row = PeekedRow(
+        offset=7,
+        append_time_ms=0,
+        publish_time_ms=2**64 - 1,
+        producer_name="p",
+        routing_key=None,
+        attributes={},
+        attributes_left_out=2,
+        schema_id=2**53 - 1,
+        schema_version=1,
+        payload="",
+        payload_format=TEXT,
+        payload_size=0,
+    )
+    page = Peeked(topic=TOPIC, start_offset=0, end_offset=8, next_offset=None, messages=[row])
+    shown = page.model_dump(mode="json")["messages"][0]
+    assert (shown["publish_time_ms"], shown["schema_id"]) == ("18446744073709551615", 2**53 - 1)
+    notes = view_of(operation_of("peek_messages"), page).notes
+    assert notes == ("2 attributes too long to be shown, at offset 7.",)

@@ -301,6 +301,15 @@ async def test_a_look_shows_the_beginning_of_a_large_payload_and_how_large_it_is
     assert message.payload == b""
 
 
+async def test_a_look_counts_the_attributes_that_are_too_long_to_be_shown(cell: Cell, topic: TopicName) -> None:
+    producer = await filled(cell, topic, 0)
+    attributes = {"a": "t" * 5_000, "b": "u" * 4_000, "c": "v" * 4_000, "zone": "eu"}
+    await cell.client.send(topic, producer, b"x", attributes=attributes)
+    (message,) = (await cell.admin.peek(topic)).messages
+    assert [name for name, _ in message.attributes] == ["b", "zone"]
+    assert message.attributes_left_out == 2
+
+
 async def test_a_look_from_a_time_begins_with_what_was_appended_then_or_later(cell: Cell, topic: TopicName) -> None:
     await filled(cell, topic)
     (third,) = (await cell.admin.peek(topic, 2, count=1)).messages

@@ -130,6 +130,7 @@ async def test_a_plan_of_a_drain_lists_every_topic_and_says_what_it_cannot_count
     assert plan.impact.changes[0] == f"Have 2 topics leave broker {ids[0]}, 2 at a time."
     assert f"{EVENTS}: broker {ids[0]} to {ids[1]}." in plan.impact.changes
     assert "What 2 topics hold is not counted: other brokers serve them." in plan.impact.changes
+    assert (plan.impact.messages, plan.impact.bytes) == (None, None)
     await network.put(MORE, first)
     await until(partial(is_known, second, MORE))
     with pytest.raises(PlanRefusedError, match="has changed"):

@@ -6,7 +6,13 @@ import pytest
 from danube.cli.arguments import Access
 from danube.cli.produce import ProduceRequest, produce
 from danube.client import DanubeClient, DispatchStrategy
-from danube.model.errors import DispatchStrategyMismatchError, InvalidRequestError, PreconditionFailedError
+from danube.model.errors import (
+    DispatchStrategyMismatchError,
+    InvalidRequestError,
+    MessageTooLargeError,
+    PreconditionFailedError,
+)
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.runtime.blocking import BlockingThread, InlineRunner
 from danube.wire import decode
 from tests.unit.client.fake_broker import FakeBroker
@@ -45,6 +51,16 @@ async def test_a_whole_file_is_one_message_spread_over_partitions(
     request = ProduceRequest(topic=TOPIC, whole_file=tmp_path / "blob", count=2, partitions=2)
     await produce(client, access, request, thread)
     assert [broker.payloads(f"{TOPIC}-part-{n}") for n in range(2)] == [[b"a\nb\n"], [b"a\nb\n"]]
+
+
+async def test_a_file_that_no_message_holds_is_refused_with_its_size(
+    client: DanubeClient, access: Access, thread: BlockingThread, tmp_path: Path
+) -> None:
+    for size in (MESSAGE_BYTES_MAX + 1, 20_000_000):
+        with (tmp_path / "blob").open("wb") as file:
+            file.truncate(size)
+        with pytest.raises(MessageTooLargeError, match=f"blob has {size:,} bytes"):
+            await produce(client, access, ProduceRequest(topic=TOPIC, whole_file=tmp_path / "blob"), thread)
 
 
 async def test_the_end_is_one_line_on_stderr_and_nothing_on_stdout(

@@ -22,9 +22,7 @@ console.main(lambda: console.write(json.dumps(["日本", "\\U0001f600", "é"], e
 
 def _run(redirect: str = "", **environ: str) -> subprocess.CompletedProcess[bytes]:
     command = ["bash", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, _WRITES]
-    return subprocess.run(
-        command, capture_output=True, env={**os.environ, **environ}, timeout=PATIENCE_S, check=False
-    )
+    return subprocess.run(command, capture_output=True, env={**os.environ, **environ}, timeout=PATIENCE_S, check=False)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
@@ -56,9 +54,7 @@ def test_closed_standard_error_harms_nothing() -> None:
         (RuntimeError("two\nlines"), "internal error: RuntimeError: two lines; --debug shows where"),
     ],
 )
-def test_whatever_else_happens_is_one_sentence(
-    error: Exception, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whatever_else_happens_is_one_sentence(error: Exception, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> ExitCode:
         raise error
 

@@ -7,7 +7,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
-from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Params, Result, SubscriptionText, TopicText, spelled
+from danube.admin.operations.fields import (
+    VOLATILE,
+    WIDE,
+    Int64,
+    Millis,
+    Params,
+    Result,
+    SubscriptionText,
+    TopicText,
+    spelled,
+)
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.topics import TYPE_WORDS
@@ -28,10 +38,11 @@ from danube.model.limits.broker import (
 from danube.model.plans.plan import Effect
 from danube.model.policies import SubscriptionName
 from danube.model.subscription import SubscriptionType
-from danube.model.text import START_CHARS_MAX, parse_start, start_text
+from danube.model.text import START_CHARS_MAX, count_text, parse_start, start_text
 from danube.model.topic import TopicName
 
 TOOLSET = "messages"
+_OFFSETS_NAMED_MAX = 5
 PAYLOAD_BYTES_DEFAULT = 200
 """Of each payload: what a line on a screen has room for, roughly."""
 
@@ -161,13 +172,16 @@ class PeekedRow(Result):
     offset: int = Field(description="Its offset.")
     append_time_ms: Millis
     """By the broker's clock."""
-    publish_time_ms: Annotated[int, VOLATILE, WIDE] = Field(
+    publish_time_ms: Annotated[Int64, VOLATILE, WIDE] = Field(
         description="By the producer's clock, milliseconds since the epoch."
     )
     producer_name: Annotated[str, WIDE] = Field(description="Who sent it.")
     routing_key: str | None = Field(description="Its key.")
-    attributes: Annotated[dict[str, str], WIDE] = Field(description="Its attributes.")
-    schema_id: Annotated[int | None, WIDE] = Field(description="The id of its schema.")
+    attributes: Annotated[dict[str, str], WIDE] = Field(description="Its attributes, those that fit.")
+    attributes_left_out: Annotated[int, WIDE] = Field(
+        description="Attributes that are too long to be shown; `danube consume -o json` shows all."
+    )
+    schema_id: Annotated[Int64 | None, WIDE] = Field(description="The id of its schema.")
     schema_version: Annotated[int | None, WIDE] = Field(description="The version of its schema.")
     payload: str = Field(description="The beginning of its payload, as `payload_format` says.")
     payload_format: Annotated[PayloadFormat, WIDE] = Field(
@@ -184,6 +198,13 @@ class Peeked(Result):
     end_offset: int = Field(description="The offset after the last stored message.")
     next_offset: int | None = Field(description="Peek from it to go on; null at the end of the topic.")
     messages: list[PeekedRow] = Field(description="The messages.")
+
+    def remarks(self) -> tuple[str, ...]:
+        cut = {each.offset: each.attributes_left_out for each in self.messages if each.attributes_left_out}
+        if not cut:
+            return ()
+        at = ", ".join(map(str, list(cut)[:_OFFSETS_NAMED_MAX])) + (" ..." if len(cut) > _OFFSETS_NAMED_MAX else "")
+        return (f"{count_text(sum(cut.values()), 'attribute')} too long to be shown, at offset {at}.",)
 
 
 class PartitionsAdded(Result):

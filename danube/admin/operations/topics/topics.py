@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from danube.admin.operations.fields import (
     VOLATILE,
     BrokerText,
+    Int64,
     NamespaceText,
     PageParams,
     PageResult,
@@ -143,7 +144,7 @@ class TopicDetail(Result):
     log_bytes: Annotated[int | None, VOLATILE] = Field(description="Bytes of that log.")
     delivery: str = Field(description="`Reliable` or `NonReliable`.")
     schema_subject: str | None = Field(description="The schema its messages have.")
-    schema_id: int | None = Field(description="The id of that schema.")
+    schema_id: Int64 | None = Field(description="The id of that schema.")
     schema_version: int | None = Field(description="Its version.")
     schema_type: str | None = Field(description="Its type.")
     compatibility_mode: str | None = Field(description="How its versions may follow each other.")

@@ -11,7 +11,7 @@ from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import Unsubscribe
 from danube.model.limits.broker import PLAN_NAMES_MAX
-from danube.model.plans.plan import Arguments, Impact, fingerprint_of
+from danube.model.plans.plan import Arguments, Impact, PartialImpact, fingerprint_of
 from danube.model.subscription import check_member_name
 from danube.model.text import count_text
 from danube.model.topic import TopicName, check_name_part
@@ -72,7 +72,8 @@ def _deleted_topic(
     producers = sum(len(topic.producers) for topic in found)
     consumers = sum(each.connected() for topic in found for each in topic.subscriptions.values())
     partitions = "" if names[0] == name else f", which has {count_text(len(names), 'partition')}"
-    return Impact(
+    kind = PartialImpact if elsewhere else Impact
+    return kind(
         changes=(
             f"Delete topic {name}{partitions}.",
             *if_any(len(subscriptions), "Delete {}.", "subscription"),
@@ -89,10 +90,10 @@ def _deleted_topic(
         topic_count=len(names),
         subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
         subscription_count=len(subscriptions),
-        producers=producers,
-        consumers=consumers,
-        messages=messages,
-        bytes=stored_bytes,
+        producers=None if elsewhere else producers,
+        consumers=None if elsewhere else consumers,
+        messages=None if elsewhere else messages,
+        bytes=None if elsewhere else stored_bytes,
         fingerprint=fingerprint_of(sorted(ids, key=str)),
     )
 

@@ -9,7 +9,7 @@ from danube.metadata.records.catalog import ExtraWrites
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.limits.moves import CARRY_BYTES_PER_S, PARALLEL_MOVES_MAX
-from danube.model.plans.plan import Arguments, Effect, Impact, fingerprint_of
+from danube.model.plans.plan import Arguments, Effect, Impact, PartialImpact, fingerprint_of
 from danube.model.text import count_text
 from danube.model.topic import TopicName, check_name_part
 
@@ -99,7 +99,9 @@ def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str
     copied_bytes = sum(_stored_bytes(one.served) for one in moves if one.served is not None and one.is_copied)
     copy_s = f"{max(1, copied_bytes / CARRY_BYTES_PER_S):,.0f}"
     subscriptions = [f"{topic.name} {name}" for topic in served for name in sorted(topic.subscriptions)]
-    return Impact(
+    is_partial = len(served) < len(moves)
+    kind = PartialImpact if is_partial else Impact
+    return kind(
         changes=(
             *changes,
             *(f"{one.record.name}: broker {one.ownership.owner} to {one.broker}{_size(one)}." for one in named),
@@ -117,12 +119,20 @@ def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str
         topic_count=len(moves),
         subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
         subscription_count=len(subscriptions),
-        producers=sum(len(topic.producers) for topic in served),
-        consumers=sum(each.connected() for topic in served for each in topic.subscriptions.values()),
-        messages=sum(one.log.durable_end - one.log.start_offset for one in served if isinstance(one, ReliableTopic)),
-        bytes=sum(map(_stored_bytes, served)),
+        producers=None if is_partial else sum(len(topic.producers) for topic in served),
+        consumers=None if is_partial else _consumers(served),
+        messages=None if is_partial else sum(map(_stored_messages, served)),
+        bytes=None if is_partial else sum(map(_stored_bytes, served)),
         fingerprint=fingerprint,
     )
+
+
+def _consumers(topics: Sequence[AnyTopic]) -> int:
+    return sum(each.connected() for topic in topics for each in topic.subscriptions.values())
+
+
+def _stored_messages(topic: AnyTopic) -> int:
+    return topic.log.durable_end - topic.log.start_offset if isinstance(topic, ReliableTopic) else 0
 
 
 def _size(move: TopicMove) -> str:
