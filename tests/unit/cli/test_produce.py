@@ -53,6 +53,7 @@ async def test_a_whole_file_is_one_message_spread_over_partitions(
     assert [broker.payloads(f"{TOPIC}-part-{n}") for n in range(2)] == [[b"a\nb\n"], [b"a\nb\n"]]
 
 
+@pytest.mark.usefixtures("broker")
 async def test_a_file_that_no_message_holds_is_refused_with_its_size(
     client: DanubeClient, access: Access, thread: BlockingThread, tmp_path: Path
 ) -> None:
