@@ -45,6 +45,8 @@ class Session:
     """How long the face waits for the end of what an applied plan began."""
     background: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] | None = None
     """Writes the record of a read behind its answer; without it the answer waits for the record."""
+    is_refresh: bool = False
+    """Whether the same read was asked for, and recorded, a moment ago: it leaves no record of its own."""
 
 
 def parse_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> Params:
@@ -110,6 +112,8 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
     if operation.effect is not Effect.READ:
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
     result: Result = await run(_call(session), params)
+    if session.is_refresh and operation.effect is Effect.READ:
+        return result
     noting = _record_quietly(session, _entry(session, operation, params, Outcome.DONE))
     if operation.effect is Effect.READ and session.background is not None:
         await session.background(noting)

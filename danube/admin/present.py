@@ -14,11 +14,12 @@ from pydantic import BaseModel
 
 from danube.admin.bars import drawn_bar
 from danube.admin.operations.cluster.balance_portraits import portrait_of
-from danube.admin.operations.fields import Result, Wide, marks
+from danube.admin.operations.fields import Detail, IfKnown, Result, Wide, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.operations.portrait import Portrait, PortraitCell
 from danube.model.plans.plan import canonical
+from danube.model.text import size_text, span_text
 
 BAR_CELLS = 8
 """Of a bar in a table."""
@@ -33,6 +34,8 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    details: tuple[str, ...] = ()
+    """A sentence for each row; none where rows have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,9 @@ def view_of(operation: AnyOperation, result: Result, *, wide: bool = False, bars
         if name in {"total", "next_cursor"} and listed:
             continue
         if name == listed or (value and isinstance(value, list) and _row_type(result, name) is not None):
-            tables.append(_table(_label(result, name), value, _row_type(result, name), wide=wide))
+            tables.append(_table(heading(type(result), name), value, _row_type(result, name), wide=wide))
         else:
-            facts.append((_label(result, name), cell(value, name)))
+            facts.append((heading(type(result), name), _told(result, name)))
     notes = _page_notes(result) if listed else _done_notes(operation, result)
     return View(tuple(facts), tuple(tables), (*notes, *map(printable, result.remarks())))
 
@@ -126,14 +129,17 @@ def label(name: str) -> str:
     words, unit = name, ""
     if name.endswith("_ms"):  # shown as a moment, see `cell`
         words = name.removesuffix("_ms")
-    elif name.endswith("_s"):
-        words, unit = name.removesuffix("_s"), " (s)"
+    elif name.endswith("_s"):  # shown with its unit, see `cell`
+        words = name.removesuffix("_s")
+    elif name.endswith("_rate"):
+        unit = " (/s)"
     text = words.replace("_", " ").capitalize().replace(" id", " ID")
     return ("ETA" if text == "Eta" else text) + unit
 
 
-def _label(result: BaseModel, name: str) -> str:
-    return type(result).model_fields[name].title or label(name)
+def heading(model: type[BaseModel], name: str) -> str:
+    """A field of a model as a heading: the title it declares, or else its name."""
+    return model.model_fields[name].title or label(name)
 
 
 def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a result
@@ -157,9 +163,14 @@ def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a re
 def _number(value: float, name: str) -> str:
     if name.endswith("_ms") and _MOMENT_MS < value < _YEAR_9999_MS:
         return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    if name.endswith("_s"):
+        return span_text(value)
+    if name in _SIZES or name.endswith("_bytes"):
+        return size_text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
+_SIZES = frozenset({"bytes", "bytes_in", "payload_size"})
 _MOMENT_MS = 10**11
 """Milliseconds since the epoch are larger, durations smaller."""
 _YEAR_9999_MS = 253_370_764_800_000
@@ -168,6 +179,8 @@ _YEAR_9999_MS = 253_370_764_800_000
 
 def _shown_fields(result: BaseModel, *, wide: bool) -> list[tuple[str, Any]]:
     hidden = frozenset() if wide else marks(type(result), Wide)
+    if not wide:
+        hidden |= {name for name in marks(type(result), IfKnown) if getattr(result, name) in (None, [], 0)}
     return [(name, getattr(result, name)) for name in type(result).model_fields if name not in hidden]
 
 
@@ -181,10 +194,19 @@ def _row_type(result: BaseModel, name: str) -> type[BaseModel] | None:
 def _table(title: str, rows: Sequence[BaseModel], row_type: type[BaseModel] | None, *, wide: bool) -> Table:
     if row_type is None:
         return Table(title, (title,), tuple((cell(row),) for row in rows))
-    hidden = frozenset() if wide else marks(row_type, Wide)
+    details = marks(row_type, Detail)
+    hidden = frozenset() if wide else marks(row_type, Wide) | details
     names = [name for name in row_type.model_fields if name not in hidden]
-    cells = tuple(tuple(cell(getattr(row, name), name) for name in names) for row in rows)
-    return Table(title, tuple(map(label, names)), cells)
+    headings = tuple(heading(row_type, name) for name in names)
+    cells = tuple(tuple(_told(row, name) for name in names) for row in rows)
+    sentences = [" ".join(_told(row, name) for name in details) for row in rows] if details else []
+    return Table(title, headings, cells, tuple(sentences))
+
+
+def _told(of: BaseModel, name: str) -> str:
+    """A field as people read it."""
+    words = of.words() if isinstance(of, Result) else {}
+    return printable(words[name]) if name in words else cell(getattr(of, name), name)
 
 
 def _page_notes(result: BaseModel) -> tuple[str, ...]:

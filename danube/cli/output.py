@@ -33,16 +33,6 @@ def run(work: Coroutine[None, None, ExitCode]) -> NoReturn:
     raise typer.Exit(console.ended(lambda: console.awaited(work), PROGRAM))
 
 
-def size_text(count: int) -> str:
-    """A number of bytes for people."""
-    amount, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
-
-
 class Progress:
     """A counting line on stderr; none where stderr is not a terminal, or when told to be quiet."""
 

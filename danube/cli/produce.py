@@ -12,11 +12,12 @@ from danube.cli.arguments import Access, SchemaSource
 from danube.cli.lines import lines
 from danube.cli.output import Progress, say, size_text
 from danube.cli.written_schema import PLAIN, WrittenSchema, prepare_schema
+from danube.cli.output import Progress, say
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import MessageTooLargeError, PreconditionFailedError, SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
-from danube.model.text import count_text
+from danube.model.text import count_text, size_text
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 

@@ -1,4 +1,4 @@
-"""Start positions as people and plans write them: `earliest`, `latest`, an offset, or a time in UTC. Pure."""
+"""Texts for people: counts, durations, sizes, and start positions: `earliest`, `latest`, an offset, a time. Pure."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -67,3 +67,26 @@ def time_of(time_ms: int) -> str:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return f"{time_ms} ms"
+
+
+def span_text(seconds: float) -> str:
+    """A duration for people: `0.3 s`, `32 m 45 s`, `2 h 05 m`, `7 d`."""
+    if seconds < 0:
+        return f"-{span_text(-seconds)}"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} m" if hours < 48 else f"{hours / 24:.1f} d".replace(".0 d", " d")
+
+
+def size_text(count: float) -> str:
+    """A number of bytes for people: `512 B`, `1.5 MiB`."""
+    amount, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(amount) < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{count:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -83,7 +83,7 @@ async def _watch(shell: Shell, operation: AnyOperation, params: Params, interval
     while True:
         due_s = shell.clock.monotonic_s() + interval_s
         try:
-            result = await _called(shell, operation, params, None)
+            result = await _called(shell, operation, params, None, is_refresh=bool(before))
         except DanubeError as error:
             if not error.retryable:
                 raise
@@ -103,7 +103,12 @@ def stdout_screen(output: OutputOptions) -> Screen:
     """The screen behind standard output."""
     is_terminal = console.is_terminal(sys.stdout)
     is_plain = output.no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return Screen(is_terminal=is_terminal, width=shutil.get_terminal_size().columns, color=is_terminal and not is_plain)
+    return Screen(
+        is_terminal=is_terminal,
+        width=shutil.get_terminal_size().columns,
+        color=is_terminal and not is_plain,
+        verbose=output.verbose,
+    )
 
 
 def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an AdminGateway, which Connect opens
@@ -119,10 +124,16 @@ def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an Admi
 
 
 async def _called(
-    shell: Shell, operation: AnyOperation, params: Params, plan_id: str | None, *, dry_run: bool = False
+    shell: Shell,
+    operation: AnyOperation,
+    params: Params,
+    plan_id: str | None,
+    *,
+    dry_run: bool = False,
+    is_refresh: bool = False,
 ) -> Result:
     async with shell.connect(shell.target) as gateway:
-        session = session_of(shell, gateway)
+        session = replace(session_of(shell, gateway), is_refresh=is_refresh)
         result = await execute(session, operation, params, plan_id=plan_id, dry_run=dry_run)
         if operation.listing is None or getattr(params, "limit", None) is not None:
             return result

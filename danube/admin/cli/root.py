@@ -65,6 +65,7 @@ def danube_admin(
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="Draw without colours.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show the evidence below a table.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")

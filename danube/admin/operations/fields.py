@@ -49,6 +49,10 @@ class Result(BaseModel):
                 found[name] = getattr(known, name, None)
         return cls.model_validate({**found, **own})
 
+    def words(self) -> Mapping[str, str]:
+        """Texts that people read in place of values of some fields, by the names of these."""
+        return {}
+
     def remarks(self) -> tuple[str, ...]:
         """Sentences that a person should read with it, beside its fields."""
         return ()
@@ -62,6 +66,16 @@ class Volatile:
 @dataclass(frozen=True, slots=True)
 class Wide:
     """Marks a field that a narrow table leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class IfKnown:
+    """Marks a field that a narrow view shows only where it has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Marks a sentence of a row that stands below the table instead of in it, and only where details are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +101,8 @@ def spelled(others: Mapping[str, str]) -> BeforeValidator:
 
 VOLATILE = Volatile()
 WIDE = Wide()
+DETAIL = Detail()
+IF_KNOWN = IfKnown()
 
 _EXACT_MAX = 2**53 - 1
 Int64 = Annotated[

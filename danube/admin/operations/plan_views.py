@@ -11,6 +11,7 @@ from danube.admin.operations.cluster.balance_views import (
     plan_of,
 )
 from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Result
+from danube.admin.operations.fields import DETAIL, VOLATILE, WIDE, Millis, Result
 from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanStatus
 
 
@@ -20,12 +21,12 @@ class PlanView(Result):
     plan_id: Annotated[str, VOLATILE] = Field(description="Call the operation again with it to apply the plan.")
     operation: str = Field(description="The operation that was planned.")
     arguments: Annotated[dict[str, Any], WIDE] = Field(description="Its parameters.")
-    effect: Effect = Field(description="What it does to the cluster.")
+    effect: Annotated[Effect, WIDE] = Field(description="What it does to the cluster.")
     status: PlanStatus = Field(description="Where the plan stands.")
-    changes: list[str] = Field(description="What is done.")
+    changes: Annotated[list[str], DETAIL] = Field(description="What is done.")
     irreversible: Annotated[list[str], WIDE] = Field(description="What cannot be undone.")
     topics: Annotated[list[str], WIDE] = Field(description="Topics that it touches, the first of them.")
-    topic_count: int = Field(description="Topics that it touches.")
+    topic_count: int = Field(title="Topics", description="Topics that it touches.")
     subscriptions: Annotated[list[str], WIDE] = Field(
         description="Subscriptions that it touches, as `topic subscription`, the first of them."
     )
@@ -42,7 +43,7 @@ class PlanView(Result):
         default=None, description="Of a plan that rebalances: exactly the moves that it makes, and what they lead to."
     )
     asked_by: Annotated[str, VOLATILE] = Field(description="Who asked for the plan.")
-    asked_through: Annotated[Face, VOLATILE] = Field(description="The face that it was asked for through.")
+    asked_through: Annotated[Face, VOLATILE, WIDE] = Field(description="The face that it was asked for through.")
     decided_by: Annotated[str | None, VOLATILE, WIDE] = Field(description="Who approved or rejected it.")
     created_ms: Annotated[Millis, WIDE]
     expires_ms: Millis

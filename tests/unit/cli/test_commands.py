@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.cli.__main__ import app
-from danube.cli.output import size_text
+from danube.model.text import size_text
 
 NOBODY = "http://127.0.0.1:1"
 

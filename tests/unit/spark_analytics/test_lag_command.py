@@ -10,10 +10,14 @@ from typer.testing import CliRunner
 
 from danube import __version__
 from danube.model.errors import InvalidRequestError
+from danube.model.text import span_text
 from spark_analytics.__main__ import app
 from spark_analytics.jobs import run
 from spark_analytics.jobs.run import JobResult
 from spark_analytics.render import ResultFormat, render, span_text
+from spark_analytics.jobs import lag_run
+from spark_analytics.jobs.lag_run import LagResult
+from spark_analytics.render import ResultFormat, render
 from spark_analytics.words import moment_ms, seconds_of
 from tests.golden.analytics.make import records
 

@@ -4,6 +4,7 @@ Piped facts are `Label: value` lines, as the original's scripts look for them; a
 """
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,14 +25,28 @@ class Screen:
     is_terminal: bool = False
     width: int = 80
     color: bool = False
+    verbose: bool = False
+    """With the sentences of rows below their table."""
 
 
 def drawn(view: View, screen: Screen, changed: Changed = frozenset()) -> str:
     """The view as text, with a line end."""
     rows = sum(len(table.rows) for table in view.tables)
+    if screen.verbose:
+        view = View(view.facts, view.tables, (*view.notes, *_details(view)))
     if screen.is_terminal and rows <= CLI_DRAWN_ROWS_MAX:
         return _rich(view, screen, changed)
     return _plain(view)
+
+
+def _details(view: View) -> list[str]:
+    """The sentences of rows, each after the words that tell its row from the others."""
+    return [
+        f"{' '.join(each for each in row[:3] if each != '-')}: {sentence}"
+        for table in view.tables
+        for row, sentence in zip(table.rows, table.details, strict=False)
+        if sentence != "-"
+    ]
 
 
 def cells_of(view: View) -> dict[Cell, str]:
@@ -126,7 +141,7 @@ def _rich_rows(table: Table, screen: Screen, changed: Changed) -> list[object]:
     if not table.rows:
         return [_rich_table(table, changed)]
     least = [max(cell_len(column), min(_COLUMN_LEAST, max(map(cell_len, cells)))) for column, cells in _columns(table)]
-    if sum(least) + _COLUMN_GAP * len(least) <= screen.width:
+    if sum(least) + _COLUMN_GAP * (len(least) - 1) <= screen.width:
         return [_rich_table(table, changed)]
     blocks: list[object] = []
     for row in table.rows:
@@ -161,12 +176,19 @@ def _rich_table(table: Table, changed: Changed) -> object:
 
 
 def _is_number(text: str) -> bool:
-    return text == "-" or text.replace(",", "").replace(".", "", 1).isdigit()
+    return text in {"-", "never", "unknown"} or _NUMBER.fullmatch(text) is not None
 
 
 _CHANGED = "reverse"
-_STYLES = {"ok": "green", "warning": "yellow", "waiting": "yellow", "critical": "bold red", "destroy": "bold red"}
+_NUMBER = re.compile(r"-?[\d,]+(\.\d+)?( ([smhd]|[KMGT]?i?B)\b.*)?")
+"""A number, a duration or a size."""
+_STYLES = {
+    **dict.fromkeys(("ok", "OK", "active", "served"), "green"),
+    **dict.fromkeys(("warning", "waiting", "WARN", "REWIND", "moving", "opening"), "yellow"),
+    **dict.fromkeys(("critical", "destroy", "STOP", "STALL", "blocked", "never"), "bold red"),
+    **dict.fromkeys(("UNKNOWN", "unknown", "NOT_KEPT", "-"), "dim"),
+}
 """Words that say how things stand; the colour tells nothing that the word does not."""
-_COLUMN_LEAST = 40
+_COLUMN_LEAST = 12
 """Cells a column needs, if it has as many to show; longer text is folded."""
 _COLUMN_GAP = 2

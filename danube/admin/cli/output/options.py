@@ -35,6 +35,8 @@ class OutputOptions:
     quiet: bool = False
     """Say nothing but errors."""
     debug: bool = False
+    verbose: bool = False
+    """With the evidence of each row."""
 
     @property
     def log_level(self) -> str:
@@ -42,7 +44,7 @@ class OutputOptions:
         return "debug" if self.debug else "error"
 
 
-OUTPUT_OPTIONS = frozenset({"output", "no_color", "quiet", "debug"})
+OUTPUT_OPTIONS = frozenset({"output", "no_color", "quiet", "debug", "verbose"})
 OF_TARGET = frozenset({"endpoint", "context", "access", "timeout_s", "config_file", "yes"})
 EVERYWHERE = OUTPUT_OPTIONS | OF_TARGET
 """Options of the root that every command takes after its own words too."""

@@ -1,5 +1,6 @@
 """lag.*: who is behind, why, and when it will have caught up."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, TypeVar
@@ -9,6 +10,8 @@ from pydantic import Field
 from danube.admin.analytics.live import live_lag, require_telemetry
 from danube.admin.analytics.published import lag_of, newest_lag, published_runs
 from danube.admin.operations.fields import (
+    DETAIL,
+    IF_KNOWN,
     VOLATILE,
     WIDE,
     Millis,
@@ -23,7 +26,7 @@ from danube.admin.operations.paging import cursor_after, key_of
 from danube.model.errors import NotFoundError
 from danube.model.lag.evidence import evidence_of
 from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
-from danube.model.lag.verdict import SEVERITY, LagPolicy, LagStatus, LagVerdict
+from danube.model.lag.verdict import SEVERITY, EtaReason, LagPolicy, LagStatus, LagVerdict
 from danube.model.limits.faces import (
     ANALYTICS_FRESH_S,
     LAG_GROUPS_DEFAULT,
@@ -33,6 +36,7 @@ from danube.model.limits.faces import (
 )
 from danube.model.plans.plan import Effect
 from danube.model.records.analytics import Run
+from danube.model.text import span_text
 
 R = TypeVar("R", bound="LagRow")
 
@@ -82,26 +86,29 @@ class LagRow(Result):
     )
     topic: str = Field(description="The topic.")
     subscription: str = Field(description="The subscription.")
-    lag_messages: int | None = Field(description="Messages stored and not acknowledged.")
-    lag_s: Annotated[float | None, Moving] = Field(description="Age of the oldest of them, seconds.")
+    lag_messages: int | None = Field(title="Lag", description="Messages stored and not acknowledged.")
+    lag_s: Annotated[float | None, Moving] = Field(title="Oldest", description="Age of the oldest of them, seconds.")
     lag_method: Annotated[str, Moving, WIDE] = Field(
         description="How that is known: `measured`, `interpolated`, `extrapolated` or `unknown`."
     )
-    arrival_rate: Annotated[float | None, Moving] = Field(description="Messages a second that arrive.")
-    consume_rate: Annotated[float | None, Moving] = Field(description="Messages a second that are acknowledged.")
+    arrival_rate: Annotated[float | None, Moving] = Field(title="In/s", description="Messages a second that arrive.")
+    consume_rate: Annotated[float | None, Moving] = Field(
+        title="Out/s", description="Messages a second that are acknowledged."
+    )
     rate_window_s: Annotated[float | None, Moving, WIDE] = Field(description="Seconds that the rates are over.")
     eta_s: Annotated[float | None, Moving] = Field(
-        description="Seconds until nothing is unread at these rates; null when that never happens or is not known."
+        title="Clears in",
+        description="Seconds until nothing is unread at these rates; null when that never happens or is not known.",
     )
     eta_reason: Annotated[str | None, Moving, WIDE] = Field(
         description="Why `eta_s` is null: `nothing_consumed`, `falls_behind`, `no_rates` or `not_kept`."
     )
-    consumers: int | None = Field(description="Consumers with an open stream.")
+    consumers: Annotated[int | None, WIDE] = Field(description="Consumers with an open stream.")
     cause: Annotated[str | None, Moving] = Field(
         description="Why messages wait: `blocked`, `nobody_reads`, `poison`, `back_off`, `stuck`, `not_sent`,"
         " `too_slow`, `catching_up` or `rewound`; null when none do, or when it is not known."
     )
-    evidence: Annotated[str, Moving] = Field(description="The rule that fired and its numbers.")
+    evidence: Annotated[str, Moving, DETAIL] = Field(description="The rule that fired and its numbers.")
     blocked: Annotated[int | None, WIDE] = Field(
         description="Messages that failed too often, and hold up what follows until somebody decides."
     )
@@ -111,6 +118,14 @@ class LagRow(Result):
     retention_ratio: Annotated[float | None, WIDE] = Field(
         description="Of what is kept, the share that is unread; 0.8 and more is a risk, above 1 messages were lost."
     )
+
+    def words(self) -> Mapping[str, str]:
+        """The cause without underscores, and `never` for a time to catch up that does not come."""
+        found = {"cause": self.cause.replace("_", " ")} if self.cause else {}
+        return {**found, "eta_s": "never"} if self.eta_reason in _NEVER else found
+
+
+_NEVER = frozenset({EtaReason.NOTHING_CONSUMED, EtaReason.FALLS_BEHIND})
 
 
 class LagGroupRow(LagRow):
@@ -124,24 +139,49 @@ class LagGroupRow(LagRow):
     eta_partition: Annotated[str, Moving, WIDE] = Field(description="The partition that `eta_s` hangs on.")
 
 
+_BEHIND = frozenset({LagStatus.WARN, LagStatus.STOP, LagStatus.STALL, LagStatus.REWIND})
+
+
 class LagReport(Result):
     """Subscriptions that are behind: the worst first."""
 
     answered_by: Annotated[str, Moving] = Field(
-        description="`live`: judged here from the last minutes; `spark`: a result of a run."
+        title="Source",
+        description="`live`: judged here from the last minutes; `spark`: a result of a run.",
     )
-    reason: Annotated[str, Moving] = Field(description="Why it was answered that way, and what to know of it.")
+    reason: Annotated[str, Moving, WIDE] = Field(description="Why it was answered that way, and what to know of it.")
     as_of_ms: Millis = Field(description="The time that was judged, milliseconds since the epoch.")
     window_s: Annotated[float, WIDE] = Field(description="Seconds that the rules look at.")
     run_id: Annotated[str | None, Moving, WIDE] = Field(description="The run that found it; null when answered live.")
-    statuses: Annotated[dict[str, int], Moving] = Field(description="How many groups have which status.")
-    total: int = Field(description="Groups there are, on whatever page.")
-    next_cursor: Annotated[str | None, Moving] = Field(
+    statuses: Annotated[dict[str, int], Moving] = Field(
+        title="Groups", description="How many groups have which status."
+    )
+    total: Annotated[int, WIDE] = Field(description="Groups there are, on whatever page.")
+    next_cursor: Annotated[str | None, Moving, WIDE] = Field(
         default=None, description="Ask for the next page with it; null on the last one."
     )
     groups: list[LagGroupRow] = Field(description="One subscription over all partitions of its topic each.")
     partition_total: Annotated[int, WIDE] = Field(description="Partitions of the groups on this page.")
-    partitions: list[LagRow] = Field(description="Those partitions, the worst first; only when asked for, and bounded.")
+    partitions: Annotated[list[LagRow], IF_KNOWN] = Field(
+        description="Those partitions, the worst first; only when asked for, and bounded."
+    )
+
+    def words(self) -> Mapping[str, str]:
+        """Source and reason in one, and what stands badly before what stands well."""
+        behind = sum(count for status, count in self.statuses.items() if status in _BEHIND)
+        each = ", ".join(f"{count} {status}" for status, count in self.statuses.items())
+        head = f"{behind} of {sum(self.statuses.values())} are behind" if self.statuses else "none"
+        return {
+            "answered_by": f"{self.answered_by}, {self.reason}",
+            "statuses": f"{head} ({each})" if each else head,
+        }
+
+    def remarks(self) -> tuple[str, ...]:
+        """How to see the rest of the page."""
+        shown = len(self.groups)
+        if not self.next_cursor:
+            return ()
+        return (f"{shown:,} of {self.total:,} groups are shown: go on with cursor {self.next_cursor}.",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,22 +217,21 @@ async def _answer(call: Call, source: LagSource, wanted: LagFilter) -> _Answer:
             raise NotFoundError(
                 "there is no finished result of the job lag for this: call run_analytics, or ask with source live"
             )
-        return await _live(call, wanted, "no result of a Spark run is there; run_analytics makes one")
+        return await _live(call, wanted, "no recent Spark run")
     age_s = (call.clock.now_ms() - run.as_of_ms) / 1_000
     if source is LagSource.AUTO and age_s > ANALYTICS_FRESH_S:
-        return await _live(call, wanted, f"the newest Spark result, run {run.run_id}, is {age_s:,.0f} s old")
+        return await _live(call, wanted, f"newest Spark run {run.run_id} is {span_text(age_s)} old")
     return _from_spark(run, wanted, age_s)
 
 
 async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
     policy = LagPolicy(history_s=LAG_HISTORY_S)
     found = await live_lag(call.gateway, call.clock, wanted, policy)
-    skipped = f" ({found.skipped:,} others are none and were skipped)" if found.skipped else ""
-    seen = f"{found.records:,} telemetry records{skipped} of the last {policy.history_s:.0f} s and the present state"
-    cut = "" if found.is_whole else "; the cluster is too large to read all of it live: run_analytics does"
+    skipped = f"; {found.skipped:,} damaged telemetry records skipped" if found.skipped else ""
+    cut = "" if found.is_whole else "; too large a cluster to read whole, a Spark run reads all of it"
     return _Answer(
         answered_by=LagSource.LIVE,
-        reason=f"{reason}; judged from {seen}{cut}",
+        reason=f"last {policy.history_s:.0f} s ({reason}{skipped}{cut})",
         as_of_ms=found.as_of_ms,
         policy=policy,
         run_id=None,
@@ -206,7 +245,7 @@ def _from_spark(run: Run, wanted: LagFilter, age_s: float) -> _Answer:
     cut = sum(run.totals.values()) > sum(len(rows) for rows in run.tables.values())
     return _Answer(
         answered_by=LagSource.SPARK,
-        reason=f"run {run.run_id} judged {age_s:,.0f} s ago" + ("; it holds the worst rows only" if cut else ""),
+        reason=f"run {run.run_id}, {span_text(age_s)} ago" + ("; it holds the worst rows only" if cut else ""),
         as_of_ms=run.as_of_ms,
         policy=LagPolicy(),
         run_id=run.run_id,

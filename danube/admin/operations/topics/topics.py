@@ -8,7 +8,9 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from danube.admin.operations.fields import (
+    IF_KNOWN,
     VOLATILE,
+    WIDE,
     BrokerText,
     Int64,
     NamespaceText,
@@ -114,18 +116,19 @@ class SubscriptionState(Result):
     """One subscription of a topic as it stands; null is not known, or not kept."""
 
     name: str = Field(description="Its name.")
-    subscription_type: str = Field(description="`Exclusive`, `Shared`, `Failover` or `KeyShared`.")
+    subscription_type: str = Field(title="Type", description="`Exclusive`, `Shared`, `Failover` or `KeyShared`.")
     state: str = Field(
         description="`active`, `idle` (no consumer is connected), or `blocked`: messages that failed too often hold up"
         " what follows (with their key in KeyShared). retry_blocked sends them again, skip_messages gives them up."
     )
-    lag_messages: int | None = Field(description="Messages stored and not acknowledged.")
+    lag_messages: int | None = Field(title="Lag", description="Messages stored and not acknowledged.")
     in_flight: int | None = Field(description="Sent and not answered.")
-    waiting: int | None = Field(description="In back-off before they are sent again.")
+    waiting: Annotated[int | None, WIDE] = Field(description="In back-off before they are sent again.")
     blocked: int | None = Field(description="Failed too often, until somebody decides.")
     consumers: int = Field(description="Consumers with an open stream.")
     oldest_unacknowledged_ms: Annotated[int | None, VOLATILE] = Field(
-        description="When the oldest unacknowledged message was stored, milliseconds since the epoch."
+        title="Oldest unread",
+        description="When the oldest unacknowledged message was stored, milliseconds since the epoch.",
     )
 
 
@@ -138,16 +141,20 @@ class TopicDetail(Result):
         description="`served`; `moving` to target_broker_id, and served until that is ready; `opening` there; `waiting`"
         " for its broker, whose disk has its messages; `unassigned`. Null: the broker does not tell."
     )
-    reason: str | None = Field(description="Why nobody serves it, and what to do; null while somebody does.")
-    target_broker_id: Annotated[str | None, VOLATILE] = Field(description="The broker that it moves to.")
-    copied_bytes: Annotated[int | None, VOLATILE] = Field(description="Of its log, copied to that broker's disk.")
-    log_bytes: Annotated[int | None, VOLATILE] = Field(description="Bytes of that log.")
+    reason: Annotated[str | None, IF_KNOWN] = Field(
+        description="Why nobody serves it, and what to do; null while somebody does."
+    )
+    target_broker_id: Annotated[str | None, VOLATILE, IF_KNOWN] = Field(description="The broker that it moves to.")
+    copied_bytes: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(
+        description="Of its log, copied to that broker's disk."
+    )
+    log_bytes: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(description="Bytes of that log.")
     delivery: str = Field(description="`Reliable` or `NonReliable`.")
-    schema_subject: str | None = Field(description="The schema its messages have.")
-    schema_id: Int64 | None = Field(description="The id of that schema.")
-    schema_version: int | None = Field(description="Its version.")
-    schema_type: str | None = Field(description="Its type.")
-    compatibility_mode: str | None = Field(description="How its versions may follow each other.")
+    schema_subject: Annotated[str | None, IF_KNOWN] = Field(description="The schema its messages have.")
+    schema_id: Annotated[Int64 | None, IF_KNOWN] = Field(description="The id of that schema.")
+    schema_version: Annotated[int | None, IF_KNOWN] = Field(description="Its version.")
+    schema_type: Annotated[str | None, IF_KNOWN] = Field(description="Its type.")
+    compatibility_mode: Annotated[str | None, IF_KNOWN] = Field(description="How its versions may follow each other.")
     subscriptions: list[str] = Field(description="The names of its subscriptions.")
     start_offset: int | None = Field(description="The first offset that can be read.")
     end_offset: int | None = Field(description="The offset after the last stored message.")
@@ -156,25 +163,25 @@ class TopicDetail(Result):
     bytes_in: int | None = Field(description="Their bytes.")
     stored_bytes: int | None = Field(description="Bytes of the messages that can be read.")
     segments: int | None = Field(description="Files that hold them; what is newer is in the broker's journal.")
-    segment_file_bytes: int | None = Field(description="Bytes of those files.")
+    segment_file_bytes: Annotated[int | None, WIDE] = Field(description="Bytes of those files.")
     oldest_message_ms: Annotated[int | None, VOLATILE] = Field(
         description="When the oldest message that can be read was stored, milliseconds since the epoch."
     )
     newest_message_ms: Annotated[int | None, VOLATILE] = Field(
         description="When the newest message was stored, milliseconds since the epoch."
     )
-    unsynced_bytes: int | None = Field(
+    unsynced_bytes: Annotated[int | None, IF_KNOWN] = Field(
         description="Acknowledged and not synced: a power cut may take them. 0 with durability fsync."
     )
     durability: Durability | None = Field(
         description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where"
         " nothing is kept, or the broker does not tell."
     )
-    messages_expired: int | None = Field(
+    messages_expired: Annotated[int | None, IF_KNOWN] = Field(
         description="Passed over unread since the broker started: too old, or let go of by retention."
     )
-    subscription_count: int = Field(description="Subscriptions there are.")
-    pending_policies: list[str] = Field(
+    subscription_count: Annotated[int, WIDE] = Field(description="Subscriptions there are.")
+    pending_policies: Annotated[list[str], IF_KNOWN] = Field(
         description="Subscriptions that do not exist yet and have policies already; they begin with them."
     )
     subscription_states: list[SubscriptionState] = Field(

@@ -13,7 +13,7 @@ from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.portrait import PortraitCell, PortraitTable
-from danube.admin.present import Table, View, label
+from danube.admin.present import Table, View, heading
 from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
 
 _TONES = {
@@ -84,7 +84,7 @@ class Fact:
 
 def facts_of(result: Result, view: View) -> tuple[Fact, ...]:
     """The single values of a result."""
-    toned = {label(name): tone_of(name, getattr(result, name)) for name in type(result).model_fields}
+    toned = {heading(type(result), name): tone_of(name, getattr(result, name)) for name in type(result).model_fields}
     return tuple(Fact(title, text, toned.get(title, "")) for title, text in view.facts)
 
 
@@ -92,7 +92,7 @@ def grids_of(operation: AnyOperation, arguments: Mapping[str, Any], result: Resu
     """The tables of a result."""
     if portrait := portrait_of(result, wide=True):
         return tuple(portrait_grid(table) for table in portrait.tables)
-    fields = {label(name): name for name in type(result).model_fields}
+    fields = {heading(type(result), name): name for name in type(result).model_fields}
     known = known_from(operation, arguments)
     return tuple(_grid(operation, known, fields[table.title], result, table) for table in view.tables)
 
@@ -132,7 +132,7 @@ def _grid(operation: AnyOperation, known: Mapping[str, str], field: str, result:
     if not rows or not isinstance(rows[0], BaseModel):
         plain = tuple(Row(tuple(Cell(text=text) for text in texts)) for texts in table.rows)
         return Grid(table.title, tuple((column, False) for column in table.columns), plain)
-    by_label = {label(name): name for name in type(rows[0]).model_fields}
+    by_label = {heading(type(rows[0]), name): name for name in type(rows[0]).model_fields}
     names = [by_label[column] for column in table.columns]
     bars = {name: _largest(rows, name) for name in names if name.startswith(_BARS)}
     kind = kind_of_rows(field)
