@@ -117,6 +117,17 @@ def plan_view_of(plan: PlanView, *, notes: Sequence[str] = (), bars: bool = True
     return View((*facts, *drawn.facts), drawn.tables, (*lines, *drawn.notes, *map(printable, notes)))
 
 
+def with_details(view: View) -> View:
+    """The view with the sentences of its rows as notes, each after the words that tell its row from the others."""
+    details = tuple(
+        f"{' '.join(each for each in row[:3] if each != UNKNOWN)}: {sentence}"
+        for table in view.tables
+        for row, sentence in zip(table.rows, table.details, strict=False)
+        if sentence != UNKNOWN
+    )
+    return View(view.facts, view.tables, (*view.notes, *details))
+
+
 def printable(text: str) -> str:
     """The text with whatever would move the cursor, change colours or hide itself shown as an escape."""
     if text.isascii() and text.isprintable():

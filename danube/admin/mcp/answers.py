@@ -142,7 +142,8 @@ def _text(view: View, *, with_notes: bool) -> str:
     lines = [f"{label}: {value}" for label, value in view.facts]
     for table in view.tables:
         lines += ["", table.title, " | ".join(table.columns)]
-        lines += [" | ".join(row) for row in table.rows]
+        details = table.details or ("",) * len(table.rows)
+        lines += [" | ".join((*row, told) if told else row) for row, told in zip(table.rows, details, strict=True)]
     if with_notes:
         lines += view.notes
     return "\n".join(lines).strip()

@@ -137,7 +137,8 @@ async def test_blocked_subscription_is_named_with_the_next_call(gateway: MemoryG
 
 async def test_without_a_result_auto_answers_live_and_says_so(gateway: MemoryGateway) -> None:
     report = await asked(gateway)
-    assert report.reason.startswith("no result of a Spark run is there; run_analytics makes one; judged from 30 ")
+    assert report.reason == "last 180 s (no recent Spark run)"
+    assert report.words()["answered_by"] == "live, last 180 s (no recent Spark run)"
 
 
 async def test_live_and_spark_agree_on_the_same_history(gateway: MemoryGateway) -> None:
@@ -153,7 +154,7 @@ async def test_auto_takes_a_fresh_result_and_no_stale_one(gateway: MemoryGateway
     now_ms = gateway.clock.now_ms()
     publish_result(gateway, as_of_ms=now_ms - round(ANALYTICS_FRESH_S * 1_000) - 1)
     stale = await asked(gateway)
-    assert (stale.answered_by, "run nightly, is 120 s old" in stale.reason) == ("live", True)
+    assert (stale.answered_by, "newest Spark run nightly is 2 m 00 s old" in stale.reason) == ("live", True)
     publish_result(gateway, as_of_ms=now_ms)
     assert (await asked(gateway)).answered_by == "spark"
 
@@ -218,7 +219,7 @@ async def test_what_strangers_wrote_to_the_telemetry_topic_is_left_out(gateway: 
     gateway.publish_system(TELEMETRY_TOPIC, *no_json, *(json.dumps(each).encode() for each in strange))
     after = await asked(gateway)
     assert after.groups == before.groups
-    assert f"({len(no_json) + len(strange)} others are none and were skipped)" in after.reason
+    assert f"{len(no_json) + len(strange)} damaged telemetry records skipped" in after.reason
     assert "skipped" not in before.reason
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from danube.admin.present import Table, View
+from danube.admin.present import Table, View, with_details
 from danube.model.limits.faces import CLI_DRAWN_ROWS_MAX
 
 Cell = tuple[str, str, str]
@@ -33,20 +33,10 @@ def drawn(view: View, screen: Screen, changed: Changed = frozenset()) -> str:
     """The view as text, with a line end."""
     rows = sum(len(table.rows) for table in view.tables)
     if screen.verbose:
-        view = View(view.facts, view.tables, (*view.notes, *_details(view)))
+        view = with_details(view)
     if screen.is_terminal and rows <= CLI_DRAWN_ROWS_MAX:
         return _rich(view, screen, changed)
     return _plain(view)
-
-
-def _details(view: View) -> list[str]:
-    """The sentences of rows, each after the words that tell its row from the others."""
-    return [
-        f"{' '.join(each for each in row[:3] if each != '-')}: {sentence}"
-        for table in view.tables
-        for row, sentence in zip(table.rows, table.details, strict=False)
-        if sentence != "-"
-    ]
 
 
 def cells_of(view: View) -> dict[Cell, str]:

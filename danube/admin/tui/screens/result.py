@@ -11,7 +11,7 @@ from textual.widgets import Static
 from danube.admin.execution import execute
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Report, say_nothing
-from danube.admin.present import View, view_of
+from danube.admin.present import View, view_of, with_details
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
@@ -79,7 +79,7 @@ class ResultScreen(LinesScreen):
     def lines(self, width: int) -> Sequence[Line]:
         if isinstance(self.answer, DanubeError):
             return refusal_lines(self.answer, width)
-        return view_lines(view_of(self.operation, self.answer, wide=self._is_wide), width)
+        return view_lines(with_details(view_of(self.operation, self.answer, wide=self._is_wide)), width)
 
     def action_widen(self) -> None:
         self._is_wide = not self._is_wide

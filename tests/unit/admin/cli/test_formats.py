@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from danube.admin.cli.output.draw import Screen, cells_of, drawn
-from danube.admin.present import Table, View
+from danube.admin.operations import BY_NAME
+from danube.admin.operations.analytics.lag import LagGroupRow, LagReport
+from danube.admin.present import Table, View, view_of
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.faces.memory_gateway import HOSTILE, MemoryGateway
@@ -161,3 +163,23 @@ def test_what_has_changed_is_marked() -> None:
     assert changed == {("Rows", "orders", "Lag")}
     text = drawn(after, Screen(is_terminal=True, width=60, color=True), changed)
     assert "\x1b[7m2\x1b[0m" in text.replace(" ", "")
+
+
+def test_lag_is_a_table_from_100_columns_on_with_units_and_its_evidence_only_when_asked_for() -> None:
+    row = LagGroupRow.model_construct(
+        status="STOP", topic="/default/invoices", subscription="billing", lag_messages=12_345, lag_s=1_965.0,
+        arrival_rate=12.5, consume_rate=0.0, eta_s=None, eta_reason="nothing_consumed", cause="nobody_reads",
+        evidence="no consumer for 90 s", consumers=0,
+    )  # fmt: skip
+    report = LagReport.model_construct(
+        answered_by="live", reason="last 180 s (no recent Spark run)", as_of_ms=0, statuses={"OK": 2, "STOP": 1},
+        groups=[row], partitions=[], next_cursor=None, total=3,
+    )  # fmt: skip
+    view = view_of(BY_NAME["analyze_consumer_lag"], report)
+    lines = drawn(view, Screen(is_terminal=True, width=100)).splitlines()
+    assert "Groups:  1 of 3 are behind (2 OK, 1 STOP)" in lines
+    told = "STOP /default/invoices billing 12,345 32 m 45 s 12.5 0.0 never nobody reads"
+    assert " ".join(lines[-1].split()) == told
+    assert "STOP /default/invoices billing: no consumer for 90 s" in drawn(
+        view, Screen(is_terminal=True, width=100, verbose=True)
+    )
