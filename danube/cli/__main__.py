@@ -51,6 +51,7 @@ _PRODUCE_EPILOG = f"""Examples:
   danube produce -t /default/orders -m tick --count 100 --interval 500
 
   danube produce -t /default/orders --schema-file order.avsc --schema-type avro orders.jsonl
+  danube consume -t /default/orders --exit-at-end -o json | danube produce -t /default/copy --json
 
 {EXIT_CODES}
 """
@@ -60,6 +61,8 @@ _CONSUME_EPILOG = f"""Examples:
   danube consume -t /default/orders -s billing
 
   danube consume -t /default/orders -s billing -o raw --count 1000 --idle-timeout-s 5 > orders.jsonl
+
+  danube consume -t /default/orders --start earliest --exit-at-end   (reads without a subscription)
 
   danube consume -t /default/orders -s billing --count 0   (creates the subscription, receives nothing)
 
@@ -80,7 +83,6 @@ _BENCH_EPILOG = f"""Examples:
 """
 
 DEFAULT_ADDR = "http://127.0.0.1:6650"
-DEFAULT_TOPIC = "/default/test_topic"
 
 ServiceAddr = Annotated[
     str, typer.Option("--service-addr", envvar="DANUBE_SERVICE_ADDR", help="Broker: http://host:port.")
@@ -117,7 +119,8 @@ def danube(
 
 
 @app.command("produce", epilog=_PRODUCE_EPILOG)
-def produce_command(  # noqa: PLR0917 - one parameter for each flag
+def produce_command(
+    *,
     lines_of: Annotated[
         Path | None,
         typer.Argument(
@@ -130,7 +133,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
     service_addr: Annotated[
         str, typer.Option("-s", "--service-addr", envvar="DANUBE_SERVICE_ADDR", help="Broker: http://host:port.")
     ] = DEFAULT_ADDR,
-    topic: Topic = DEFAULT_TOPIC,
+    topic: Topic,
     message: Annotated[str | None, typer.Option("-m", "--message", help="Send this instead of lines.")] = None,
     whole_file: Annotated[
         Path | None,
@@ -151,7 +154,17 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
     attributes: Annotated[
         list[str] | None, typer.Option("-a", "--attribute", "--attributes", help="key=value, on every message.")
     ] = None,
-    partitions: Annotated[int, typer.Option("-p", "--partitions", min=0, help="Of the topic; 0 is a plain one.")] = 0,
+    key: Annotated[str | None, typer.Option("-k", "--key", help="Routing key of every message.")] = None,
+    is_json: Annotated[
+        bool,
+        typer.Option("--json", help="Each line is an object as `consume -o json` writes it: payload, attributes, key."),
+    ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "-p", "--partitions", min=0, help="Of a new topic; 0 is a plain one. A topic that is there has its own."
+        ),
+    ] = None,
     unordered: Annotated[
         bool,
         typer.Option(
@@ -185,6 +198,8 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
 
     try:
         _check_sources(lines_of, message, whole_file, count)
+        if is_json and (message is not None or whole_file is not None):
+            raise InvalidRequestError("--json is about lines: leave out --message and --file")
         request = ProduceRequest(
             topic=topic,
             lines_of=lines_of,
@@ -196,6 +211,8 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
             producer_name=producer_name,
             attributes=arguments.attributes(attributes or []),
             partitions=partitions,
+            key=key,
+            is_json=is_json,
             unordered=unordered,
             schema=arguments.schema_source(schema_file, schema_type, schema_subject),
             quiet=quiet,
@@ -213,13 +230,27 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
 
 
 @app.command("consume", epilog=_CONSUME_EPILOG)
-def consume_command(  # noqa: PLR0917 - one parameter for each flag
+def consume_command(
+    *,
     service_addr: ServiceAddr = DEFAULT_ADDR,
-    topic: Topic = DEFAULT_TOPIC,
+    topic: Topic,
     subscription: Annotated[
         list[str] | None,
-        typer.Option("-s", "-m", "--subscription", help="Subscription; created at the end of the topic if new."),
+        typer.Option(
+            "-s",
+            "-m",
+            "--subscription",
+            help="Subscription; created at the end of the topic if new. Without one, stored messages are read as they "
+            "are, and nothing is acknowledged.",
+        ),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--start", help="Without a subscription, the first message: earliest, latest, an offset, a time."),
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", help="Stop after the newest message that was stored at the start.")
+    ] = False,
     sub_type: Annotated[
         str, typer.Option("--sub-type", metavar="exclusive|shared|failover|key-shared", help="Who else may receive.")
     ] = "shared",
@@ -246,6 +277,7 @@ def consume_command(  # noqa: PLR0917 - one parameter for each flag
 
     try:
         service_addr, name = arguments.address_and_subscription(service_addr, subscription or [])
+        first = arguments.first_message(start, topic, name)
         kind = arguments.subscription_type(sub_type)
     except DanubeError as error:
         raise _usage(error) from None
@@ -258,6 +290,8 @@ def consume_command(  # noqa: PLR0917 - one parameter for each flag
         idle_timeout_s=idle_timeout_s,
         acknowledge=not no_ack,
         output=output,
+        start=first,
+        exit_at_end=exit_at_end,
         quiet=quiet,
     )
     access = Access(
@@ -327,9 +361,8 @@ def _check_sources(lines_of: Path | None, message: str | None, whole_file: Path 
 
 
 def _consumer_name(kind: SubscriptionType) -> str:
-    """An Exclusive subscription knows its consumer by name when it comes back; others have one for each process."""
-    if kind is SubscriptionType.EXCLUSIVE:
-        return "danube-cli"
+    """A name for each process: a second exclusive consumer is refused, instead of taking the place of the first."""
+    del kind
     return f"danube-cli-{os.getpid()}-{secrets.token_hex(2)}"
 
 

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from danube.model.calls.stream import FetchStart
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.schema import SchemaType
 from danube.model.subscription import SubscriptionType
+from danube.model.text import parse_start
 
 if TYPE_CHECKING:
     from danube.client import ConsumerOptions, DanubeClient, ProducerOptions
@@ -44,16 +46,27 @@ def subscription_type(text: str) -> SubscriptionType:
     return kind
 
 
-def address_and_subscription(address: str, texts: list[str]) -> tuple[str, str]:
+def address_and_subscription(address: str, texts: list[str]) -> tuple[str, str | None]:
     """Tell a subscription from an address: `-s` is the one here and the other in danube-cli.
 
-    Raises InvalidRequestError without exactly one subscription.
+    Raises InvalidRequestError for more than one subscription.
     """
     addresses = [text for text in texts if "://" in text]
     names = [text for text in texts if "://" not in text]
-    if len(names) != 1:
+    if len(names) > 1:
         raise InvalidRequestError("name one subscription, such as: -s my-subscription")
-    return (addresses[-1] if addresses else address), names[0]
+    return (addresses[-1] if addresses else address), names[0] if names else None
+
+
+def first_message(start: str | None, topic: str, subscription: str | None) -> FetchStart:
+    """The message to begin with. Raises InvalidRequestError beside a subscription, which has a position of its own."""
+    if start is not None and subscription is not None:
+        raise InvalidRequestError(
+            f"--start is for reading without a subscription, and {subscription} has a position: create it with"
+            f" `danube-admin topics create-subscription {topic} -s {subscription} --start {start}`, or move it with"
+            " `danube-admin topics seek`"
+        )
+    return parse_start(start or "earliest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from danube.cli.arguments import Access
@@ -10,10 +11,13 @@ from danube.cli.output import say
 from danube.cli.render import NO_VALUE, OutputFormat, renderer
 from danube.client import Consumer, DanubeClient, Message, SubType
 from danube.model.errors import DanubeError, TopicNotFoundError
+from danube.model.calls.stream import FetchFrom, FetchStart
+from danube.model.errors import InvalidRequestError, TopicNotFoundError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits.faces import CLI_WRITE_MESSAGES_MAX
+from danube.model.limits.faces import CLI_AT_END_IDLE_S, CLI_WRITE_MESSAGES_MAX
 from danube.model.text import count_text
 from danube.runtime.blocking import BlockingRunner, BlockingThread
+from danube.runtime.console import is_terminal
 
 Write = Callable[[bytes], None]
 
@@ -23,7 +27,8 @@ class ConsumeRequest:
     """The messages to receive, and when to stop."""
 
     topic: str
-    subscription: str
+    subscription: str | None
+    """None reads stored messages without one."""
     consumer_name: str
     sub_type: SubType = SubType.SHARED
     count: int | None = None
@@ -32,6 +37,9 @@ class ConsumeRequest:
     """Stop when nothing came for this long."""
     acknowledge: bool = True
     output: OutputFormat = OutputFormat.TEXT
+    start: FetchStart = FetchFrom.EARLIEST
+    """Without a subscription: the first message."""
+    exit_at_end: bool = False
     quiet: bool = False
 
 
@@ -70,9 +78,13 @@ class Sink:
 
 async def consume(client: DanubeClient, access: Access, request: ConsumeRequest, sink: Sink) -> int:
     """Write messages until it is time to stop, and answer how many there were. Raises DanubeError."""
-    consumer = _consumer(client, access, request)
-    session = ConsumeSession(consumer, request, sink)
     try:
+        if request.subscription is None:
+            return await Reading(client, request, sink).run()
+        consumer = _consumer(client, access, request, request.subscription)
+        session = ConsumeSession(consumer, request, sink)
+        if request.exit_at_end:
+            session.ends = await ends_of(client, request.topic)
         async with consumer:
             await session.run()
     except TopicNotFoundError as error:
@@ -83,11 +95,12 @@ async def consume(client: DanubeClient, access: Access, request: ConsumeRequest,
     return session.count
 
 
-def _consumer(client: DanubeClient, access: Access, request: ConsumeRequest) -> Consumer:
+def _consumer(client: DanubeClient, access: Access, request: ConsumeRequest, subscription: str) -> Consumer:
     builder = client.new_consumer().with_topic(request.topic).with_consumer_name(request.consumer_name)
     builder.with_subscription(request.subscription).with_subscription_type(request.sub_type)
     if request.output is not OutputFormat.RAW:
         builder.with_schema()
+    builder.with_subscription(subscription).with_subscription_type(request.sub_type)
     return builder.with_options(access.consumer_options()).build()
 
 
@@ -99,6 +112,8 @@ class ConsumeSession:
         self._request = request
         self._sink = sink
         self._render = renderer(request.output)
+        self.ends: dict[str, int] | None = None
+        """Where topics ended at the start; those that were read so far are removed. None goes on."""
         self.count = 0
         """Messages written."""
 
@@ -107,6 +122,13 @@ class ConsumeSession:
         if self._request.count == 0:
             self._report(f"subscription {self._request.subscription} is there on {self._request.topic}")
             return
+        queue = await self._consumer.receive()
+        if is_terminal(sys.stderr):
+            kind = self._request.sub_type.name.lower().replace("_", "-")
+            self._report(
+                f"subscribed to {self._request.topic} as {self._request.subscription} ({kind}), waiting for messages;"
+                " Ctrl-C ends"
+            )
         try:
             while batch := await self._next_batch():
                 await self._sink.put(
@@ -145,7 +167,86 @@ class ConsumeSession:
             await self._consumer.ack_many(written, waits=False)
         self._sink.written.clear()
         self.count += len(written)
+        if room <= 0 or self.ends == {}:
+            return None
+        idle_s = self._request.idle_timeout_s
+        if self.ends is not None:
+            idle_s = min(idle_s or CLI_AT_END_IDLE_S, CLI_AT_END_IDLE_S)  # what is read already does not come
+        try:
+            async with asyncio.timeout(idle_s):
+                batch = [await queue.get()]
+        except TimeoutError:
+            return None
+        while len(batch) < room and not queue.empty():
+            batch.append(queue.get_nowait())
+        return batch
+
+    async def _settle(self) -> None:
+        """Count and acknowledge what the sink has written."""
+        written = self._sink.written
+        while written:
+            if self._request.acknowledge:
+                await self._consumer.ack_later(written[0])
+            message = written.popleft().received
+            if self.ends is not None and message.offset + 1 >= self.ends.get(message.topic, 0):
+                self.ends.pop(message.topic, None)
+            self.count += 1
 
     def _report(self, text: str) -> None:
         if not self._request.quiet:
             say(text)
+
+
+async def ends_of(client: DanubeClient, topic: str) -> dict[str, int]:
+    """Where a topic, or each of its partitions, ends now; empty ones are left out. Raises TopicNotFoundError."""
+    bounds = {name: await client.bounds(name) for name in await _behind(client, topic)}
+    return {name: each.end_offset for name, each in bounds.items() if each.end_offset > each.start_offset}
+
+
+async def _behind(client: DanubeClient, topic: str) -> tuple[str, ...]:
+    names = await client.partitions(topic)
+    if not names:
+        raise TopicNotFoundError(f"topic {topic} does not exist")
+    return names
+
+
+class Reading:
+    """Stored messages without a subscription: a topic's, or those of its partitions one after the other."""
+
+    def __init__(self, client: DanubeClient, request: ConsumeRequest, sink: Sink) -> None:
+        self._client = client
+        self._request = request
+        self._sink = sink
+        self._render = renderer(request.output)
+        self._count = 0
+
+    async def run(self) -> int:
+        """Read until the count or the end is reached, or Ctrl-C. Raises DanubeError."""
+        names = await _behind(self._client, self._request.topic)
+        follow = not self._request.exit_at_end
+        if follow and len(names) > 1:
+            raise InvalidRequestError(
+                f"{self._request.topic} has {len(names)} partitions: follow one of them (-t {names[0]}), read what is"
+                " stored with --exit-at-end, or name a subscription with -s"
+            )
+        try:
+            for name in names:
+                await self._read(name, follow=follow)
+        finally:
+            if not self._request.quiet:
+                say(f"read {count_text(self._count, 'message')} from {self._request.topic}")
+        return self._count
+
+    async def _read(self, name: str, *, follow: bool) -> None:
+        async with aclosing(self._client.fetch(name, start=self._request.start, follow=follow)) as messages:
+            while self._request.count is None or self._count < self._request.count:
+                try:
+                    async with asyncio.timeout(self._request.idle_timeout_s):
+                        message = await anext(messages, None)
+                except TimeoutError:
+                    return
+                if message is None:
+                    return
+                await self._sink.put([message], self._render(message.received))
+                self._sink.written.clear()
+                self._count += 1

@@ -4,17 +4,25 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from danube.cli.arguments import Access, SchemaSource
+from danube.cli.arguments import Access
+from danube.cli.json_lines import LineMessage, message_of_line
 from danube.cli.lines import lines
 from danube.cli.output import Progress, say, size_text
 from danube.cli.written_schema import PLAIN, WrittenSchema, prepare_schema
 from danube.cli.output import Progress, say
 from danube.client import DanubeClient, DispatchStrategy, Producer
-from danube.model.errors import MessageTooLargeError, PreconditionFailedError, SettingsError
+from danube.model.errors import (
+    BrokerUnreachableError,
+    DanubeError,
+    MessageTooLargeError,
+    PreconditionFailedError,
+    SettingsError,
+)
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
 from danube.model.text import count_text, size_text
@@ -22,6 +30,7 @@ from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 
 STDIN = Path("-")
+_ASK_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +51,11 @@ class ProduceRequest:
     strategy: DispatchStrategy = DispatchStrategy.RELIABLE
     producer_name: str = "danube-cli"
     attributes: dict[str, str] = field(default_factory=dict)
-    partitions: int = 0
+    partitions: int | None = None
+    """Of a new topic; None takes those that the topic has."""
+    key: str | None = None
+    is_json: bool = False
+    """Each line is a JSON object with payload, attributes and key."""
     unordered: bool = False
     """Send the next messages before the broker has the last, where it takes no batches: those keep the order anyway."""
     schema: SchemaSource | None = None
@@ -63,6 +76,11 @@ async def produce(client: DanubeClient, access: Access, request: ProduceRequest,
         written = await prepare_schema(client, request.topic, request.schema, thread) if request.schema else PLAIN
         async with _producer(client, access, request, written) as producer:
             await _send(producer, request, thread, written)
+        if request.partitions is None:
+            found = await _topics_behind(client, access, request.topic)
+            request = replace(request, partitions=0 if request.topic in found else len(found))
+        async with _producer(client, access, request) as producer:
+            await _send(producer, request, thread)
     except PreconditionFailedError as error:
         other = "--non-reliable" if request.strategy is DispatchStrategy.RELIABLE else "--reliable"
         raise PreconditionFailedError(f"{error}; where the topic delivers the other way, use {other}") from error
@@ -75,6 +93,32 @@ async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRun
     in_flight_max = CLIENT_SENDS_IN_FLIGHT_MAX if request.unordered and not request.interval_s else 1
     try:
         async with aclosing(_payloads(request, thread, tally, written)) as payloads:
+async def _topics_behind(client: DanubeClient, access: Access, topic: str) -> tuple[str, ...]:
+    """The topic itself, its partitions, or nothing. Raises BrokerUnreachableError once the time to connect is over."""
+    clock = SystemClock()
+    until_s = clock.monotonic_s() + access.connect_timeout_s
+    while True:
+        try:
+            return await client.partitions(topic)
+        except DanubeError as error:
+            if not error.retryable:
+                raise
+            if clock.monotonic_s() >= until_s:
+                raise BrokerUnreachableError(
+                    f"no broker answers at {access.service_addr} ({error}): check that it runs there and that the"
+                    " address is right"
+                ) from error
+        await clock.sleep_until(clock.monotonic_s() + _ASK_AGAIN_S)
+
+
+async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner) -> None:
+    tally = Tally(request, SystemClock())
+    in_flight_max = CLIENT_SENDS_IN_FLIGHT_MAX if request.unordered and not request.interval_s else 1
+    try:
+        async with aclosing(_payloads(request, thread, tally)) as payloads:
+            if request.is_json or request.key is not None:
+                await _send_each(producer, request, payloads, tally)
+                return
             await producer.send_many(payloads, request.attributes, in_flight_max=in_flight_max, on_sent=tally.confirm)
     finally:
         tally.report()
@@ -87,6 +131,26 @@ def _producer(client: DanubeClient, access: Access, request: ProduceRequest, wri
         builder.with_schema_version(written.subject, written.version)
     elif written.subject:
         builder.with_schema_subject(written.subject)
+async def _send_each(
+    producer: Producer, request: ProduceRequest, payloads: AsyncGenerator[bytes, None], tally: "Tally"
+) -> None:
+    """Messages with keys or attributes of their own, one after the other."""
+    sent = 0
+    async for payload in payloads:
+        message = message_of_line(payload) if request.is_json else LineMessage(payload)
+        attributes = {**request.attributes, **message.attributes}
+        key = message.key if message.key is not None else request.key
+        if key is None:
+            await producer.send(message.payload, attributes)
+        else:
+            await producer.send_with_key(message.payload, attributes, key)
+        sent += 1
+        tally.confirm(sent)
+
+
+def _producer(client: DanubeClient, access: Access, request: ProduceRequest) -> Producer:
+    builder = client.new_producer().with_topic(request.topic).with_name(request.producer_name)
+    builder.with_dispatch_strategy(request.strategy).with_partitions(request.partitions or 0)
     return builder.with_options(access.producer_options()).build()
 
 

@@ -32,6 +32,15 @@ from danube.model.plans.plan import Effect
 from danube.runtime import console
 
 WATCHED = "watch"
+_GROUPS = {
+    "brokers": "Inspect brokers, drain and activate them.",
+    "cluster": "Check the cluster and change the members of its Raft group.",
+    "namespaces": "Inspect and change namespaces and their policies.",
+    "topics": "Inspect and change topics, subscriptions and their policies; read messages.",
+    "analytics": "Show consumer lag and run Spark jobs.",
+    "plans": "Inspect, approve and reject plans.",
+}
+"""Help of nouns; one that is missing lists its verbs."""
 _CONTEXT = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
@@ -98,7 +107,7 @@ def _group(text: str) -> typer.Typer:
 
 def _noun(app: typer.Typer, nouns: dict[str, typer.Typer], noun: str) -> typer.Typer:
     if noun not in nouns:
-        nouns[noun] = _group(verbs_text(each for each in REGISTRY if each.words[0] == noun))
+        nouns[noun] = _group(_GROUPS.get(noun) or verbs_text(each for each in REGISTRY if each.words[0] == noun))
         app.add_typer(nouns[noun], name=noun)
     return nouns[noun]
 

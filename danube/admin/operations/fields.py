@@ -138,9 +138,7 @@ SubscriptionText = Annotated[str, StringConstraints(min_length=1, max_length=300
 class PageParams(Params):
     """Parameters of a listing."""
 
-    limit: int | None = Field(
-        default=None, ge=1, le=LIST_ROWS_MAX, description="The most rows to answer; the face's own bound by default."
-    )
+    limit: int | None = Field(default=None, ge=1, le=LIST_ROWS_MAX, description="Maximum rows (default: all).")
     cursor: str | None = Field(
         default=None, max_length=2_000, description="`next_cursor` of the page before; the first page without it."
     )

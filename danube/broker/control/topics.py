@@ -133,8 +133,5 @@ def served_topic(topics: Topics, name: TopicName) -> AnyTopic:
     topics.refuse_remote(name)
     partitions = topics.matching(name)
     if partitions:
-        raise TopicNotFoundError(
-            f"{name} is no topic of its own, it has {len(partitions)} partitions: ask for one, from {partitions[0]} "
-            f"to {partitions[-1]}"
-        )
+        raise TopicNotFoundError(f"{name} is partitioned: name a partition, from {partitions[0]} to {partitions[-1]}")
     raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")

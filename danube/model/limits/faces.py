@@ -200,6 +200,8 @@ MCP_LIST_CACHE_MS = 60_000
 # Command line
 CLI_READ_BYTES = 64 * KIB
 """One read of a file or of standard input."""
+CLI_AT_END_IDLE_S = 3.0
+"""Silence after which `consume --exit-at-end` takes a subscription to have read everything."""
 CLI_WRITE_MESSAGES_MAX = 100
 """Written to standard output at once, and acknowledged after that."""
 CLI_CONNECT_TIMEOUT_S = 5.0

@@ -26,7 +26,7 @@ def durability_change(arguments: Mapping[str, Any]) -> PolicyChange:
             raise InvalidRequestError(f"durability {str(wanted)[:40]!r} cannot be: use {', '.join(Durability)}")
         return PolicyChange(given=Policies(durability=Durability(wanted).number))
     if not is_cleared:
-        raise InvalidRequestError("nothing is to change: give a durability, or clear")
+        raise InvalidRequestError("Nothing to change: pass a durability or --clear")
     return PolicyChange(unset=frozenset({DURABILITY_NAME}))
 
 
@@ -39,7 +39,7 @@ def retention_change(arguments: Mapping[str, Any]) -> PolicyChange:
     }
     is_cleared = _is_cleared(arguments)
     if not given and not is_cleared:
-        raise InvalidRequestError("nothing is to change: give a limit to set, or clear")
+        raise InvalidRequestError("Nothing to change: pass a limit or --clear")
     unset = frozenset(RETENTION_NAMES) - given.keys() if is_cleared else frozenset()
     return PolicyChange(given=Policies(**given), unset=unset)
 

@@ -185,7 +185,7 @@ async def test_durability_is_set_by_a_plan_and_shown_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({}, "nothing is to change"),
+        ({}, "Nothing to change"),
         ({"durability": "soon"}, "'fsync', 'interval' or 'os'"),
         ({"durability": 2}, "'fsync', 'interval' or 'os'"),
         ({"durability": "os", "clear": True}, "set and cleared at once"),
@@ -216,8 +216,8 @@ async def test_what_is_cleared_is_inherited_again_but_what_is_given_with_it() ->
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({}, "nothing is to change"),
-        ({"clear": False}, "nothing is to change"),
+        ({}, "Nothing to change"),
+        ({"clear": False}, "Nothing to change"),
         ({"time_s": -1}, "time_s"),
         ({"bytes": RETENTION_BYTES_MAX + 1}, "bytes"),
         ({"drops_unread": 2}, "drops_unread"),
@@ -244,7 +244,7 @@ async def test_one_limit_is_set_while_another_is_inherited_again() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({}, "nothing is to change"),
+        ({}, "Nothing to change"),
         ({"unset": ["retention"]}, "max_message_size"),
         ({"unset": ["retention_bytes"]}, "max_message_size"),
         ({"unset": ["durability"]}, "max_message_size"),

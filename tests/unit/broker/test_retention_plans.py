@@ -75,7 +75,7 @@ async def test_the_plan_says_what_goes_and_that_is_what_goes(filled: tuple[Cell,
     plan = await planned(cell, topic, bytes=KEPT_BYTES)
     assert plan.impact.changes == (
         "Set the retention of topic /default/orders.",
-        "/default/orders keeps everything now, and then at most 10,000 bytes, and what is unread.",
+        "/default/orders: retention: unlimited -> 9.8 KiB (unread kept).",
     )
     assert await keeper.let_go() == 0
     await cell.admin.apply(plan)

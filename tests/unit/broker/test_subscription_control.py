@@ -96,7 +96,7 @@ async def test_unsubscribing_what_is_not_there_is_not_found(cell: Cell, topic: T
 
 async def test_base_name_of_partitions_has_no_subscriptions_of_its_own(cell: Cell, topic: TopicName) -> None:
     await cell.admin.create_partitioned_topic(topic, 3)
-    with pytest.raises(TopicNotFoundError, match="it has 3 partitions: ask for one, from /default/orders-part-0"):
+    with pytest.raises(TopicNotFoundError, match="is partitioned: name a partition, from /default/orders-part-0"):
         await cell.admin.subscriptions(topic)
 
 

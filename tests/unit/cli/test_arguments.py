@@ -40,7 +40,7 @@ def test_the_originals_short_option_for_the_address_is_told_from_a_subscription(
     assert arguments.address_and_subscription("http://a:1", ["http://b:2", "s"]) == ("http://b:2", "s")
 
 
-@pytest.mark.parametrize("texts", [[], ["http://b:2"], ["s", "t"]])
-def test_without_exactly_one_subscription_nothing_is_done(texts: list[str]) -> None:
+def test_two_subscriptions_are_refused_and_none_reads_without_one() -> None:
+    assert arguments.address_and_subscription("http://a:1", ["http://b:2"]) == ("http://b:2", None)
     with pytest.raises(InvalidRequestError, match="-s my-subscription"):
-        arguments.address_and_subscription("http://a:1", texts)
+        arguments.address_and_subscription("http://a:1", ["s", "t"])

@@ -37,14 +37,14 @@ def test_help_has_examples_and_exit_codes(command: list[str]) -> None:
     ("arguments", "said"),
     [
         (["produce", "-t", "orders", "-m", "x", "--service-addr", NOBODY], "/namespace_name/topic_name"),
-        (["produce", "-m", "x", "--service-addr", "localhost"], "http://host:port"),
-        (["produce", "--count", "3"], "--message or --file"),
-        (["produce", "-", "-m", "x"], "exclude each other"),
-        (["produce", "no-such-file"], "there is no file no-such-file"),
-        (["produce", "--file", "no-such-file"], "there is no file no-such-file"),
-        (["produce", "-m", "x", "-a", "k"], "key=value"),
-        (["consume", "-t", "/default/t"], "-s my-subscription"),
-        (["consume", "-s", "s", "--sub-type", "queue"], "exclusive, shared, failover"),
+        (["produce", "-t", "/default/t", "-m", "x", "--service-addr", "localhost"], "http://host:port"),
+        (["produce", "-t", "/default/t", "--count", "3"], "--message or --file"),
+        (["produce", "-t", "/default/t", "-", "-m", "x"], "exclude each other"),
+        (["produce", "-t", "/default/t", "no-such-file"], "there is no file no-such-file"),
+        (["produce", "-t", "/default/t", "--file", "no-such-file"], "there is no file no-such-file"),
+        (["produce", "-t", "/default/t", "-m", "x", "-a", "k"], "key=value"),
+        (["consume", "-t", "/default/t", "-s", "a", "-s", "b"], "-s my-subscription"),
+        (["consume", "-t", "/default/t", "-s", "s", "--sub-type", "queue"], "exclusive, shared, failover"),
     ],
 )
 def test_wrong_usage_exits_2_with_the_next_step(arguments: list[str], said: str) -> None:
@@ -55,7 +55,9 @@ def test_wrong_usage_exits_2_with_the_next_step(arguments: list[str], said: str)
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["produce", "-m", "x"], ["consume", "-s", "s"]])
+@pytest.mark.parametrize(
+    "command", [["produce", "-t", "/default/t", "-m", "x"], ["consume", "-t", "/default/t", "-s", "s"]]
+)
 def test_a_broker_that_is_not_there_exits_5_and_is_named(command: list[str]) -> None:
     code, out, error = invoke(*command, "--connect-timeout-s", "0.3", environment={"DANUBE_SERVICE_ADDR": NOBODY})
     assert (code, out) == (5, "")
@@ -67,10 +69,23 @@ def test_a_broker_that_is_not_there_exits_5_and_is_named(command: list[str]) -> 
     "arguments",
     [
         ["produce", "-s", NOBODY, "-t", "/default/t", "-m", "x", "-c", "2", "-i", "500", "-y", "-n", "me", "-p", "2"],
-        ["produce", "--service-addr", NOBODY, "--message", "x", "--count", "2", "--interval", "500", "--reliable"],
-        ["produce", "-s", NOBODY, "-m", "x", "-a", "k:v,l:w", "--partitions", "2"],
+        [
+            "produce",
+            "-t",
+            "/default/t",
+            "--service-addr",
+            NOBODY,
+            "--message",
+            "x",
+            "--count",
+            "2",
+            "--interval",
+            "500",
+            "--reliable",
+        ],
+        ["produce", "-s", NOBODY, "-t", "/default/t", "-m", "x", "-a", "k:v,l:w", "--partitions", "2"],
         ["consume", "-s", NOBODY, "-t", "/default/t", "-n", "me", "-m", "sub", "--sub-type", "fail-over"],
-        ["consume", "--service-addr", NOBODY, "--consumer", "me", "--subscription", "sub"],
+        ["consume", "-t", "/default/t", "--service-addr", NOBODY, "--consumer", "me", "--subscription", "sub"],
     ],
 )
 def test_the_words_of_the_originals_command_are_understood(arguments: list[str]) -> None:
@@ -87,7 +102,8 @@ def test_help_is_quick_and_loads_no_grpc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (2048, "2.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**40, "3.0 TiB")]
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1,023 B"), (2048, "2.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**40, "3.0 TiB")],
 )
 def test_sizes_for_people(count: int, text: str) -> None:
     assert size_text(count) == text

@@ -103,3 +103,19 @@ async def test_a_topic_that_delivers_the_other_way_names_the_option(
     broker.failures["CreateProducer"].append(DispatchStrategyMismatchError("strategies differ"))
     with pytest.raises(PreconditionFailedError, match=f"use {other}$"):
         await produce(client, access, ProduceRequest(topic=TOPIC, message=b"x", strategy=strategy), InlineRunner())
+
+
+async def test_a_key_goes_to_one_partition_of_a_topic_that_is_there_and_lines_may_have_their_own(
+    client: DanubeClient, broker: FakeBroker, access: Access, thread: BlockingThread, tmp_path: Path
+) -> None:
+    first = ProduceRequest(topic=TOPIC, message=b"first", partitions=2)
+    await produce(client, access, first, thread)
+    lines = b'{"payload": "a"}\n{"payload": "b"}\n{"payload": "c", "routing_key": "own", "attributes": {"n": "1"}}\n'
+    (tmp_path / "in").write_bytes(lines)
+    request = ProduceRequest(topic=TOPIC, lines_of=tmp_path / "in", key="k", is_json=True)
+    await produce(client, access, request, thread)
+    stored = [decode.received_message(each) for part in range(2) for each in broker.topics[f"{TOPIC}-part-{part}"]]
+    of_key = {each.payload: (each.routing_key, dict(each.attributes)) for each in stored}
+    assert of_key[b"a"] == of_key[b"b"] == ("k", {})
+    assert of_key[b"c"] == ("own", {"n": "1"})
+    assert any({b"a", b"b"} <= set(broker.payloads(f"{TOPIC}-part-{part}")) for part in range(2))

@@ -27,8 +27,8 @@ def test_a_number_that_only_a_later_version_knows_is_not_guessed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({}, "nothing is to change"),
-        ({"clear": False, "durability": None}, "nothing is to change"),
+        ({}, "Nothing to change"),
+        ({"clear": False, "durability": None}, "Nothing to change"),
         ({"clear": 1}, "clear '1' cannot be"),
         ({"durability": 0}, "durability '0' cannot be: use fsync, interval, os"),
         ({"durability": True}, "durability 'True' cannot be"),

@@ -32,8 +32,8 @@ def test_every_limit_of_retention_has_its_argument() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({}, "nothing is to change"),
-        ({"clear": False, "time_s": None}, "nothing is to change"),
+        ({}, "Nothing to change"),
+        ({"clear": False, "time_s": None}, "Nothing to change"),
         ({"clear": 1}, "clear '1' cannot be"),
         ({"time_s": True}, "time_s 'True' cannot be: use a whole number"),
         ({"time_s": 1.5}, "time_s"),

@@ -118,7 +118,7 @@ def set_command(
 ) -> None:
     """Create a context, or change what is given of one; the first one is used from then on."""
     typed = locals()
-    from danube.admin.profiles import Context, set_context  # noqa: PLC0415 - as above
+    from danube.admin.profiles import Context, list_contexts, set_context  # noqa: PLC0415 - as above
 
     given = {**typed, "yes": always_yes}
     changes = {field: value for field, value in given.items() if field in Context.model_fields and value is not None}
@@ -127,7 +127,8 @@ def set_command(
             raise InvalidRequestError(f"a context has no {field}: it has {', '.join(Context.model_fields)}")
         changes[field.replace("-", "_")] = None
     set_context(_file(context), name, changes)
-    _say(context, f"context {name} is kept; see `{PROGRAM} contexts show {name}`")
+    is_current = any(is_used for known, _, is_used in list_contexts(_file(context)) if known == name)
+    _say(context, f"Saved context {name}{' (now current)' if is_current else ''}")
 
 
 def _file(context: typer.Context) -> Path:

@@ -325,7 +325,7 @@ RUN_ANALYTICS = Operation(
 GET_ANALYTICS_RESULT = Operation(
     name="get_analytics_result",
     words=("analytics", "result"),
-    summary="Show what a run of an analytics job found, or where the run stands.",
+    summary="Show the result or the progress of an analytics run.",
     description=(
         "Without run_id it shows the newest finished result of the job, and which runs there are. A result is shown"
         " only when its run has finished. analyze_consumer_lag with source spark filters and pages."

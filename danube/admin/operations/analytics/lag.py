@@ -177,7 +177,7 @@ class LagReport(Result):
         }
 
     def remarks(self) -> tuple[str, ...]:
-        """How to see the rest of the page."""
+        """The way to the rest of the groups."""
         shown = len(self.groups)
         if not self.next_cursor:
             return ()
@@ -314,7 +314,7 @@ def _row(kind: type[R], of: GroupLag | LagVerdict, **own: str) -> R:
 ANALYZE_CONSUMER_LAG = Operation(
     name="analyze_consumer_lag",
     words=("analytics", "lag"),
-    summary="Show which subscriptions are behind, why, and when they will have caught up.",
+    summary="Show consumer lag by group: status, cause and time to catch up.",
     description=(
         "Groups come worst first; a group is one subscription over all partitions of its topic. It says whether it was"
         " answered live or from a Spark run. Cause blocked: call retry_blocked, or skip_messages. STOP: start a"

@@ -85,7 +85,7 @@ LIST_BROKERS = Operation(
 UNLOAD_BROKER = Operation(
     name="unload_broker",
     words=("brokers", "unload"),
-    summary="Have topics of a broker move to others, as before it is stopped.",
+    summary="Drain a broker: move its topics to others, such as before it is stopped.",
     description="It gets no new ones until activate_broker. list_brokers shows it `draining`, then `drained`;"
     " cluster_status shows the moves under way.",
     effect=Effect.MOVE,
@@ -100,7 +100,7 @@ UNLOAD_BROKER = Operation(
 ACTIVATE_BROKER = Operation(
     name="activate_broker",
     words=("brokers", "activate"),
-    summary="Have a drained broker get topics again.",
+    summary="Activate a drained broker: it is assigned topics again.",
     description="Topics that left it stay where they are; unload_topic moves one back.",
     effect=Effect.MOVE,
     params=BrokerParams,

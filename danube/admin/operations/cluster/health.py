@@ -201,7 +201,7 @@ def _check(name: str, status: CheckStatus, detail: str) -> Check:
 HEALTH_CHECK = Operation(
     name="health_check",
     words=("cluster", "health"),
-    summary="Check brokers, leader, topics, journal, disk, blocked subscriptions and metadata, and give a verdict.",
+    summary="Check brokers, leader, topics, journal, disk, blocked subscriptions and metadata.",
     description="Start here when something seems wrong. For consumers that fall behind, call analyze_consumer_lag.",
     effect=Effect.READ,
     params=Params,

@@ -95,7 +95,7 @@ def _row(connection: Connection) -> ConnectionRow:
 LIST_CONNECTIONS = Operation(
     name="list_connections",
     words=("topics", "connections"),
-    summary="List the producers and consumers that are connected to a topic.",
+    summary="List the connected producers and consumers of a topic.",
     effect=Effect.READ,
     params=TopicParams,
     result=ConnectionList,

@@ -88,7 +88,7 @@ class LimitParams(ChangeParams):
     def change(self) -> PolicyChange:
         given = Policies(**{name.value: getattr(self, name.value) for name in PolicyName})
         if not self.unset and not given.given():
-            raise InvalidRequestError("nothing is to change: give a limit to set, or name one in unset")
+            raise InvalidRequestError("Nothing to change: pass a limit, or name one in --unset")
         return PolicyChange(given=given, unset=frozenset(each.value for each in self.unset))
 
 

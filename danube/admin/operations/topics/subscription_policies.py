@@ -155,7 +155,7 @@ async def _set_dispatch(call: Call, params: SetDispatchParams) -> DispatchResult
 GET_FAILURE_POLICY = Operation(
     name="get_subscription_failure_policy",
     words=("topics", "get-failure-policy"),
-    summary="Show what a subscription does with messages that fail.",
+    summary="Show the failure policy of a subscription.",
     description="Where nothing is set, the defaults of the broker hold.",
     effect=Effect.READ,
     params=SubscriptionParams,
@@ -169,7 +169,7 @@ GET_FAILURE_POLICY = Operation(
 SET_FAILURE_POLICY = Operation(
     name="set_subscription_failure_policy",
     words=("topics", "set-failure-policy"),
-    summary="Set what a subscription does with messages that fail.",
+    summary="Set the failure policy of a subscription.",
     description="The whole policy is replaced. `drop` loses messages for good. Only for reliable topics. A subscription"
     " that does not exist yet begins with it.",
     effect=Effect.WRITE,
@@ -201,7 +201,7 @@ SET_FAILURE_POLICY = Operation(
 GET_DISPATCH_CONFIG = Operation(
     name="get_subscription_dispatch_config",
     words=("topics", "get-dispatch-config"),
-    summary="Show how many messages a consumer of a subscription may hold.",
+    summary="Show the dispatch window: messages in flight per consumer of a subscription.",
     description="Where nothing is set, the default of the broker holds.",
     effect=Effect.READ,
     params=SubscriptionParams,
@@ -215,7 +215,7 @@ GET_DISPATCH_CONFIG = Operation(
 SET_DISPATCH_CONFIG = Operation(
     name="set_subscription_dispatch_config",
     words=("topics", "set-dispatch-config"),
-    summary="Set how many messages a consumer of a subscription may hold.",
+    summary="Set the dispatch window: messages in flight per consumer of a subscription.",
     description="More let a fast consumer work without pauses; fewer spread work among several. A subscription that"
     " does not exist yet begins with it.",
     effect=Effect.WRITE,

@@ -73,7 +73,7 @@ LIST_SUBSCRIPTIONS = Operation(
 UNSUBSCRIBE = Operation(
     name="unsubscribe",
     words=("topics", "unsubscribe"),
-    summary="Delete a subscription and its place in the topic.",
+    summary="Delete a subscription and its position in the topic.",
     description="One with connected consumers is refused: stop them first. The topic keeps its messages. Of one that"
     " does not exist yet, its policies are deleted.",
     effect=Effect.DESTROY,

@@ -19,7 +19,7 @@ _LIMIT: dict[str, Any] = {
     "minimum": 1,
     "maximum": WEB_ROWS_MAX,
     "default": WEB_ROWS_DEFAULT,
-    "description": "The most rows to answer.",
+    "description": "Maximum rows.",
 }
 
 

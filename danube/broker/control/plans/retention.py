@@ -15,7 +15,7 @@ from danube.model.limits.broker import PLAN_NAMES_MAX, PLAN_READERS_MAX
 from danube.model.plans.plan import Arguments, Impact, fingerprint_of
 from danube.model.plans.policy_changes import RETENTION_ARGUMENTS, retention_change
 from danube.model.policies import RETENTION_NAMES, Limits, Policies, PolicyChange
-from danube.model.text import count_text, start_text
+from danube.model.text import count_text, size_text, span_text, start_text
 from danube.storage.retention.rules import TrimPreview
 from danube.storage.store import Storage
 
@@ -81,7 +81,7 @@ class RetentionControl(PlannedPolicy[RetentionEffect]):
         deletes = any(each.after.retention_time_s or each.after.retention_bytes for each in effects)
         readers = [f"{each.topic.name} {name}" for each in losing for name in each.unread]
         lines = [
-            f"{each.topic.name} keeps {_kept(each.before)} now, and then {_kept(each.after)}."
+            f"{each.topic.name}: retention: {_kept(each.before)} -> {_kept(each.after)}."
             for each in ordered[:PLAN_NAMES_MAX]
         ]
         return Impact(
@@ -111,13 +111,13 @@ def _unread(topic: AnyTopic, end_offset: int) -> dict[str, int]:
 def _kept(limits: Limits) -> str:
     parts = []
     if limits.retention_time_s:
-        parts.append(f"{limits.retention_time_s:,} s of messages")
+        parts.append(span_text(limits.retention_time_s))
     if limits.retention_bytes:
-        parts.append(count_text(limits.retention_bytes, "byte"))
+        parts.append(size_text(limits.retention_bytes))
     if not parts:
-        return "everything"
-    least = "whether it is read or not" if limits.retention_drops_unread else "and what is unread"
-    return f"at most {' and '.join(parts)}, {least}"
+        return "unlimited"
+    unread = "dropped" if limits.retention_drops_unread else "kept"
+    return f"{' and '.join(parts)} (unread {unread})"
 
 
 def _losses(losing: Sequence[RetentionEffect]) -> list[str]:

@@ -141,7 +141,7 @@ def test_other_names_for_scripts_are_not_in_the_help(admin: Admin) -> None:
         (["topics", "list", "--context", "nowhere"], "there is no context 'nowhere'"),
         (["topics", "list", "--watch=0.1"], "'--watch'"),
         (["topics", "set-policies", "/default/x", "--unset", "retention"], ": --unset: Input should be"),
-        (["topics", "set-policies", "/default/x"], ": nothing is to change"),
+        (["topics", "set-policies", "/default/x"], ": Nothing to change"),
         (["topics", "seek", "/default/x", "-s", "a", "--to", "soon"], ": --to: 'soon' is no start"),
     ],
 )
