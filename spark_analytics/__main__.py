@@ -27,6 +27,7 @@ from danube.runtime.paths import expanded
 from spark_analytics.flags import (
     AsOf,
     CaCert,
+    Debug,
     Every,
     Master,
     Namespace,
@@ -172,7 +173,9 @@ def _add(job: AnalyticsJob, words: _Words) -> None:
         token: Token = None,
         progress: Progress = None,
         quiet: Quiet = False,
+        debug: Debug = False,
     ) -> None:
+        del debug
         clock = SystemClock()
 
         def work() -> ExitCode:
@@ -240,8 +243,10 @@ def ingest_command(  # noqa: PLR0917 - one parameter for each flag
     token: Token = None,
     progress: Progress = None,
     quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Store telemetry in a table, each record once, over kills and restarts."""
+    del debug
     clock = SystemClock()
 
     def work() -> ExitCode:

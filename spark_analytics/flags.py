@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from danube.model.limits.faces import ANALYTICS_RUN_S_MAX
+from danube.runtime.console import DEBUG
 from danube.runtime.paths import expanded
 from spark_analytics.render import ResultFormat
 
@@ -55,3 +56,5 @@ Progress = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="Say each step.", show_default="on a terminal")
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+Debug = Annotated[bool, typer.Option(DEBUG, help="Show where an error came from.")]
+"""Read where errors are shown."""

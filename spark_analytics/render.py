@@ -9,6 +9,7 @@ from typing import Any
 from danube.model.lag.rows import GROUPS
 from danube.model.lag.verdict import EtaReason
 from danube.model.records.analytics import AnalyticsJob, Row
+from danube.model.text import span_text
 from danube.runtime.console import escaped
 from spark_analytics.jobs.run import JobResult
 
@@ -54,17 +55,6 @@ def render(result: JobResult, form: ResultFormat) -> str:
 
 def _own_columns(rows: Sequence[Row]) -> Mapping[str, str]:
     return {name.upper().replace("_", " "): name for name in list(rows[0])[:_COLUMNS_SHOWN]}
-
-
-def span_text(seconds: float) -> str:
-    """Seconds for people."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} m {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} m" if hours < 48 else f"{hours / 24:.1f} d"
 
 
 def _lines(result: JobResult) -> Iterator[dict[str, Any]]:

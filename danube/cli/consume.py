@@ -1,5 +1,6 @@
 """`danube consume`: write the messages of a subscription to standard output, and acknowledge what was written."""
 
+import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -122,7 +123,6 @@ class ConsumeSession:
         if self._request.count == 0:
             self._report(f"subscription {self._request.subscription} is there on {self._request.topic}")
             return
-        queue = await self._consumer.receive()
         if is_terminal(sys.stderr):
             kind = self._request.sub_type.name.lower().replace("_", "-")
             self._report(
@@ -154,9 +154,12 @@ class ConsumeSession:
         room = CLI_WRITE_MESSAGES_MAX
         if self._request.count is not None:
             room = min(room, self._request.count - self.count)
-        if room <= 0:
+        if room <= 0 or self.ends == {}:
             return []
-        return await self._consumer.receive_many(room, timeout_s=self._request.idle_timeout_s)
+        idle_s = self._request.idle_timeout_s
+        if self.ends is not None:
+            idle_s = min(idle_s or CLI_AT_END_IDLE_S, CLI_AT_END_IDLE_S)  # what is read already does not come
+        return await self._consumer.receive_many(room, timeout_s=idle_s)
 
     async def _settle(self) -> None:
         """Count and acknowledge what the sink has written."""
@@ -167,30 +170,10 @@ class ConsumeSession:
             await self._consumer.ack_many(written, waits=False)
         self._sink.written.clear()
         self.count += len(written)
-        if room <= 0 or self.ends == {}:
-            return None
-        idle_s = self._request.idle_timeout_s
-        if self.ends is not None:
-            idle_s = min(idle_s or CLI_AT_END_IDLE_S, CLI_AT_END_IDLE_S)  # what is read already does not come
-        try:
-            async with asyncio.timeout(idle_s):
-                batch = [await queue.get()]
-        except TimeoutError:
-            return None
-        while len(batch) < room and not queue.empty():
-            batch.append(queue.get_nowait())
-        return batch
-
-    async def _settle(self) -> None:
-        """Count and acknowledge what the sink has written."""
-        written = self._sink.written
-        while written:
-            if self._request.acknowledge:
-                await self._consumer.ack_later(written[0])
-            message = written.popleft().received
-            if self.ends is not None and message.offset + 1 >= self.ends.get(message.topic, 0):
-                self.ends.pop(message.topic, None)
-            self.count += 1
+        ends = self.ends or {}
+        for message in (each.received for each in written):
+            if message.offset + 1 >= ends.get(message.topic, message.offset + 2):
+                ends.pop(message.topic)
 
     def _report(self, text: str) -> None:
         if not self._request.quiet:

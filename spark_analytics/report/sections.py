@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from danube.model.records.analytics import AnalyticsJob, Row
+from danube.model.text import span_text
 from spark_analytics.jobs.run import JobResult
-from spark_analytics.render import span_text
 from spark_analytics.report.svg import Line, amount, bar_plot, line_plot
 
 Verdict = tuple[str, str]

@@ -14,9 +14,6 @@ from danube.model.text import span_text
 from spark_analytics.__main__ import app
 from spark_analytics.jobs import run
 from spark_analytics.jobs.run import JobResult
-from spark_analytics.render import ResultFormat, render, span_text
-from spark_analytics.jobs import lag_run
-from spark_analytics.jobs.lag_run import LagResult
 from spark_analytics.render import ResultFormat, render
 from spark_analytics.words import moment_ms, seconds_of
 from tests.golden.analytics.make import records
@@ -78,7 +75,7 @@ def test_json_lines_have_every_row_with_its_table() -> None:
 
 def test_seconds_for_people() -> None:
     texts = [span_text(seconds) for seconds in (0.25, 59.9, 61.0, 3_599.0, 3_660.0, 864_000.0)]
-    assert texts == ["0.2 s", "59.9 s", "1 m 01 s", "59 m 59 s", "1 h 01 m", "10.0 d"]
+    assert texts == ["0.2 s", "59.9 s", "1 m 01 s", "59 m 59 s", "1 h 01 m", "10 d"]
 
 
 def test_help_and_version() -> None:
