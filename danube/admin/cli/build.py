@@ -33,7 +33,7 @@ from danube.runtime import console
 
 WATCHED = "watch"
 _GROUPS = {
-    "brokers": "Inspect brokers, drain and activate them.",
+    "brokers": "Inspect brokers, their balance, drain and activate them.",
     "cluster": "Check the cluster and change the members of its Raft group.",
     "namespaces": "Inspect and change namespaces and their policies.",
     "topics": "Inspect and change topics, subscriptions and their policies; read messages.",

@@ -10,8 +10,6 @@ from danube.admin.operations.cluster.balance_views import (
     followed_text,
     plan_of,
 )
-from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Result
-from danube.admin.operations.cluster.balance_views import RebalancePlanView, plan_of
 from danube.admin.operations.fields import DETAIL, VOLATILE, WIDE, Millis, Result
 from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanStatus
 
