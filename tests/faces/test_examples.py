@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ASSISTANTS = {"mcp_stdio", "mcp_http"}
 CASES = [(operation, example) for operation in REGISTRY for example in operation.examples]
-CHANGING = {"audit", "analyze_consumer_lag", "list_connections"}
+CHANGING = {"audit", "analyze_consumer_lag", "get_recommendations", "list_connections"}
 """Their answers depend on earlier calls, and on how long ago the broker was started."""
 READING = [
     (operation, example)

@@ -1,6 +1,6 @@
 """The operations of administrators, each declared once; here in menu order."""
 
-from danube.admin.operations.analytics import analytics, lag
+from danube.admin.operations.analytics import analytics, lag, recommendations
 from danube.admin.operations.cluster import balance, brokers, health, members, namespaces, plans_and_audit
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.schemas import changes, subjects
@@ -32,6 +32,7 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *changes.OPERATIONS,
     *topic_schemas.OPERATIONS,
     *health.OPERATIONS,
+    *recommendations.OPERATIONS,
     *lag.OPERATIONS,
     *analytics.OPERATIONS,
     *plans_and_audit.OPERATIONS,

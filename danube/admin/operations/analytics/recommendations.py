@@ -1,0 +1,155 @@
+"""get_recommendations: troubles of the cluster, worst first, each with the next call."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagGroupRow
+from danube.admin.operations.cluster.health import HEALTH_CHECK, Check, CheckStatus
+from danube.admin.operations.fields import DETAIL, VOLATILE, WIDE, Params, Result
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.lag.verdict import LagCause, LagStatus
+from danube.model.limits.faces import LAG_GROUPS_MAX
+from danube.model.plans.plan import Effect
+
+RETENTION_RISK = 0.8
+"""Share of what a topic keeps that is unread, from which retention may delete unread messages soon."""
+
+
+class Confidence(StrEnum):
+    """Confidence in a recommendation, from low to high."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Recommendation(Result):
+    """One trouble, and what to do about it."""
+
+    severity: CheckStatus = Field(description="`critical` or `warning`.")
+    subject: str = Field(description="The check, or topic and subscription, that it is about.")
+    since_ms: Annotated[int | None, VOLATILE] = Field(description="Since when; null where that is not known.")
+    confidence: Annotated[Confidence, VOLATILE] = Field(description="`low`, `medium` or `high`.")
+    meaning: str = Field(description="The consequence, if nothing is done.")
+    next_tool: str = Field(title="Next", description="The operation to call next.")
+    next_arguments: Annotated[dict[str, Any], WIDE] = Field(description="Its arguments.")
+    seen: Annotated[str, VOLATILE, DETAIL] = Field(description="Evidence: what was found, with its numbers.")
+
+
+class Recommendations(Result):
+    """Troubles, the worst first."""
+
+    total: int = Field(title="Troubles", description="How many there are; 0 where nothing is wrong.")
+    not_judged: list[str] = Field(description="What could not be judged, and why.")
+    recommendations: list[Recommendation] = Field(description="Each with the next call.")
+
+
+_OF_CHECK = {
+    "brokers": ("Topics of brokers that are away are not served.", "list_brokers"),
+    "leader": ("Topics are not assigned until a leader is elected.", "cluster_status"),
+    "agreement": ("Without a majority of voters no metadata changes.", "cluster_status"),
+    "topics without owner": ("Clients of these topics wait.", "cluster_status"),
+    "subscriptions": ("Messages behind the blocked ones are not delivered.", "analyze_consumer_lag"),
+    "storage": ("Publishing stops when the disk is full.", "list_topics"),
+}
+_OF_CAUSE = {
+    LagCause.BLOCKED: ("Messages that failed too often hold up those behind them.", "retry_blocked"),
+    LagCause.NOBODY_READS: ("No consumer is connected: lag grows until one is started.", "describe_topic"),
+    LagCause.POISON: ("Messages come back again and again: consumers fail on them.", "get_subscription_failure_policy"),
+    LagCause.BACK_OFF: ("Messages wait before they are sent again.", "get_subscription_failure_policy"),
+    LagCause.STUCK: ("Consumers hold messages and acknowledge none.", "list_connections"),
+    LagCause.NOT_SENT: ("Consumers are connected and get nothing.", "list_connections"),
+    LagCause.TOO_SLOW: ("More arrives than is consumed: add consumers or partitions.", "describe_topic"),
+    LagCause.REWOUND: ("The position went back: messages are delivered again.", "describe_topic"),
+}
+_OF_ANY = ("Its lag does not fall.", "describe_topic")
+_OF_TOPIC = frozenset({"describe_topic", "list_connections", "get_topic_policies"})
+_BAD = frozenset({LagStatus.STOP, LagStatus.STALL})
+_SURE = {"measured": Confidence.HIGH, "interpolated": Confidence.MEDIUM}
+
+
+def of_checks(checks: Sequence[Check]) -> list[Recommendation]:
+    """Recommendations out of checks that are not ok."""
+    found = []
+    for check in checks:
+        if check.status in {CheckStatus.WARNING, CheckStatus.CRITICAL}:
+            meaning, tool = _OF_CHECK.get(check.name, ("The cluster does not work as it should.", "health_check"))
+            found.append(
+                Recommendation(
+                    severity=check.status,
+                    subject=check.name,
+                    since_ms=None,
+                    confidence=Confidence.HIGH,
+                    meaning=meaning,
+                    next_tool=tool,
+                    next_arguments={},
+                    seen=check.detail,
+                )
+            )
+    return found
+
+
+def of_groups(groups: Sequence[LagGroupRow], as_of_ms: int) -> list[Recommendation]:
+    """Recommendations out of consumer groups: those that are behind, and those that retention may overtake."""
+    found = []
+    for one in groups:
+        if one.status in {LagStatus.WARN, LagStatus.REWIND, *_BAD}:
+            meaning, tool = _OF_CAUSE.get(LagCause(one.cause), _OF_ANY) if one.cause else _OF_ANY
+            severity = CheckStatus.CRITICAL if one.status in _BAD else CheckStatus.WARNING
+            found.append(_of_group(one, as_of_ms, severity, meaning, tool))
+        if one.retention_ratio is not None and one.retention_ratio >= RETENTION_RISK:
+            is_lost = one.retention_ratio > 1
+            meaning = "Retention deleted unread messages." if is_lost else "Retention may delete unread messages soon."
+            severity = CheckStatus.CRITICAL if is_lost else CheckStatus.WARNING
+            found.append(_of_group(one, as_of_ms, severity, meaning, "get_topic_policies"))
+    return found
+
+
+def _of_group(one: LagGroupRow, as_of_ms: int, severity: CheckStatus, meaning: str, tool: str) -> Recommendation:
+    topic = one.worst_partition or one.topic
+    arguments = {"topic": topic} if tool in _OF_TOPIC else {"topic": topic, "subscription": one.subscription}
+    lag = f"{one.lag_messages:,} unread; " if one.lag_messages is not None else ""
+    return Recommendation(
+        severity=severity,
+        subject=f"{one.topic} {one.subscription}",
+        since_ms=as_of_ms - round(one.lag_s * 1_000) if one.lag_s is not None else None,
+        confidence=_SURE.get(one.lag_method, Confidence.LOW),
+        meaning=meaning,
+        next_tool=tool,
+        next_arguments=arguments,
+        seen=f"{one.status}: {lag}{one.evidence}",
+    )
+
+
+async def _recommend(call: Call, params: Params) -> Recommendations:
+    if HEALTH_CHECK.run is None or ANALYZE_CONSUMER_LAG.run is None:
+        raise TypeError("both operations have a run")
+    health = await HEALTH_CHECK.run(call, params)
+    found = of_checks(health.checks)
+    not_judged = [f"{each.name}: {each.detail}" for each in health.checks if each.status is CheckStatus.UNKNOWN]
+    try:
+        lag = await ANALYZE_CONSUMER_LAG.run(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
+        found += of_groups(lag.groups, lag.as_of_ms)
+    except (UnsupportedError, NotFoundError) as error:
+        not_judged.append(f"consumer lag: {error}")
+    worst_first = sorted(found, key=lambda each: each.severity is not CheckStatus.CRITICAL)
+    return Recommendations(total=len(found), not_judged=not_judged, recommendations=worst_first)
+
+
+GET_RECOMMENDATIONS = Operation(
+    name="get_recommendations",
+    words=("cluster", "recommendations"),
+    summary="List troubles of brokers, Raft, disk, subscriptions, lag and retention, each with the next call.",
+    description="Evidence, age and confidence stand beside each. Nothing is changed.",
+    effect=Effect.READ,
+    params=Params,
+    result=Recommendations,
+    run=_recommend,
+    examples=(Example("What should be done?"),),
+)
+
+OPERATIONS = (GET_RECOMMENDATIONS,)
