@@ -11,9 +11,8 @@ from danube.cli.arguments import Access
 from danube.cli.output import say
 from danube.cli.render import NO_VALUE, OutputFormat, renderer
 from danube.client import Consumer, DanubeClient, Message, SubType
-from danube.model.errors import DanubeError, TopicNotFoundError
 from danube.model.calls.stream import FetchFrom, FetchStart
-from danube.model.errors import InvalidRequestError, TopicNotFoundError
+from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_AT_END_IDLE_S, CLI_WRITE_MESSAGES_MAX
 from danube.model.text import count_text
@@ -98,10 +97,9 @@ async def consume(client: DanubeClient, access: Access, request: ConsumeRequest,
 
 def _consumer(client: DanubeClient, access: Access, request: ConsumeRequest, subscription: str) -> Consumer:
     builder = client.new_consumer().with_topic(request.topic).with_consumer_name(request.consumer_name)
-    builder.with_subscription(request.subscription).with_subscription_type(request.sub_type)
+    builder.with_subscription(subscription).with_subscription_type(request.sub_type)
     if request.output is not OutputFormat.RAW:
         builder.with_schema()
-    builder.with_subscription(subscription).with_subscription_type(request.sub_type)
     return builder.with_options(access.consumer_options()).build()
 
 

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from danube.cli.arguments import Access, SchemaSource
-from danube.cli.arguments import Access
 from danube.cli.json_lines import LineMessage, message_of_line
 from danube.cli.lines import lines
-from danube.cli.output import Progress, say, size_text
-from danube.cli.written_schema import PLAIN, WrittenSchema, prepare_schema
 from danube.cli.output import Progress, say
+from danube.cli.written_schema import PLAIN, WrittenSchema, prepare_schema
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import (
     BrokerUnreachableError,
@@ -73,14 +71,12 @@ async def run_produce(access: Access, request: ProduceRequest) -> ExitCode:
 async def produce(client: DanubeClient, access: Access, request: ProduceRequest, thread: BlockingRunner) -> None:
     """Send everything and say how much that was, also when it ends early. Raises DanubeError."""
     try:
-        written = await prepare_schema(client, request.topic, request.schema, thread) if request.schema else PLAIN
-        async with _producer(client, access, request, written) as producer:
-            await _send(producer, request, thread, written)
         if request.partitions is None:
             found = await _topics_behind(client, access, request.topic)
             request = replace(request, partitions=0 if request.topic in found else len(found))
-        async with _producer(client, access, request) as producer:
-            await _send(producer, request, thread)
+        written = await prepare_schema(client, request.topic, request.schema, thread) if request.schema else PLAIN
+        async with _producer(client, access, request, written) as producer:
+            await _send(producer, request, thread, written)
     except PreconditionFailedError as error:
         other = "--non-reliable" if request.strategy is DispatchStrategy.RELIABLE else "--reliable"
         raise PreconditionFailedError(f"{error}; where the topic delivers the other way, use {other}") from error
@@ -88,11 +84,6 @@ async def produce(client: DanubeClient, access: Access, request: ProduceRequest,
         raise SettingsError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
 
 
-async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner, written: WrittenSchema) -> None:
-    tally = Tally(request, SystemClock())
-    in_flight_max = CLIENT_SENDS_IN_FLIGHT_MAX if request.unordered and not request.interval_s else 1
-    try:
-        async with aclosing(_payloads(request, thread, tally, written)) as payloads:
 async def _topics_behind(client: DanubeClient, access: Access, topic: str) -> tuple[str, ...]:
     """The topic itself, its partitions, or nothing. Raises BrokerUnreachableError once the time to connect is over."""
     clock = SystemClock()
@@ -111,46 +102,48 @@ async def _topics_behind(client: DanubeClient, access: Access, topic: str) -> tu
         await clock.sleep_until(clock.monotonic_s() + _ASK_AGAIN_S)
 
 
-async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner) -> None:
+async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner, written: WrittenSchema) -> None:
     tally = Tally(request, SystemClock())
     in_flight_max = CLIENT_SENDS_IN_FLIGHT_MAX if request.unordered and not request.interval_s else 1
     try:
-        async with aclosing(_payloads(request, thread, tally)) as payloads:
+        async with aclosing(_payloads(request, thread, tally, written)) as payloads:
             if request.is_json or request.key is not None:
-                await _send_each(producer, request, payloads, tally)
+                await _send_each(producer, request, payloads, tally, written)
                 return
             await producer.send_many(payloads, request.attributes, in_flight_max=in_flight_max, on_sent=tally.confirm)
     finally:
         tally.report()
 
 
-def _producer(client: DanubeClient, access: Access, request: ProduceRequest, written: WrittenSchema) -> Producer:
-    builder = client.new_producer().with_topic(request.topic).with_name(request.producer_name)
-    builder.with_dispatch_strategy(request.strategy).with_partitions(request.partitions)
-    if written.subject and written.version:
-        builder.with_schema_version(written.subject, written.version)
-    elif written.subject:
-        builder.with_schema_subject(written.subject)
 async def _send_each(
-    producer: Producer, request: ProduceRequest, payloads: AsyncGenerator[bytes, None], tally: "Tally"
+    producer: Producer,
+    request: ProduceRequest,
+    payloads: AsyncGenerator[bytes, None],
+    tally: "Tally",
+    written: WrittenSchema,
 ) -> None:
     """Messages with keys or attributes of their own, one after the other."""
     sent = 0
-    async for payload in payloads:
-        message = message_of_line(payload) if request.is_json else LineMessage(payload)
+    async for given in payloads:
+        message = message_of_line(given) if request.is_json else LineMessage(given)
+        payload = written.encode(message.payload) if request.is_json else given
         attributes = {**request.attributes, **message.attributes}
         key = message.key if message.key is not None else request.key
         if key is None:
-            await producer.send(message.payload, attributes)
+            await producer.send(payload, attributes)
         else:
-            await producer.send_with_key(message.payload, attributes, key)
+            await producer.send_with_key(payload, attributes, key)
         sent += 1
         tally.confirm(sent)
 
 
-def _producer(client: DanubeClient, access: Access, request: ProduceRequest) -> Producer:
+def _producer(client: DanubeClient, access: Access, request: ProduceRequest, written: WrittenSchema) -> Producer:
     builder = client.new_producer().with_topic(request.topic).with_name(request.producer_name)
     builder.with_dispatch_strategy(request.strategy).with_partitions(request.partitions or 0)
+    if written.subject and written.version:
+        builder.with_schema_version(written.subject, written.version)
+    elif written.subject:
+        builder.with_schema_subject(written.subject)
     return builder.with_options(access.producer_options()).build()
 
 
@@ -162,7 +155,7 @@ async def _payloads(
     due_s = clock.monotonic_s()
     async with aclosing(_source(request, thread)) as source:
         async for given in source:
-            payload = written.encode(given)
+            payload = given if request.is_json else written.encode(given)  # the payload within a line comes later
             if request.interval_s:
                 await clock.sleep_until(due_s)
                 due_s = clock.monotonic_s() + request.interval_s

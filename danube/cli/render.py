@@ -50,8 +50,6 @@ def text_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
 
 
 def json_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
-    """One object; ids are strings, because many readers of JSON round large numbers."""
-def json_line(message: ReceivedMessage) -> bytes:
     """One object; ids are strings, because many readers of JSON round large numbers. So is a time past 2^53."""
     payload, encoding = _payload_text(message.payload)
     row: dict[str, object] = {
