@@ -228,6 +228,6 @@ class Reading:
                     return
                 if message is None:
                     return
-                await self._sink.put([message], self._render(message.received))
+                await self._sink.put([message], self._render(message.received, NO_VALUE))
                 self._sink.written.clear()
                 self._count += 1

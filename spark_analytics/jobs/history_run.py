@@ -12,12 +12,11 @@ from danube.model.lag.alerts import AlertPolicy
 from danube.model.lag.history import Times
 from danube.model.lag.verdict import LagPolicy
 from danube.model.records.analytics import Row
-from danube.model.text import count_text
+from danube.model.text import count_text, span_text
 from spark_analytics.jobs.history import lag_incidents, tone_of
 from spark_analytics.jobs.lag import lag_partitions
 from spark_analytics.jobs.run import Computed, JobRequest, Moment, step_ms_of
 from spark_analytics.progress import Steps
-from spark_analytics.render import span_text
 
 _MOMENTS = 500
 _SHOWN = 6
