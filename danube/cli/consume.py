@@ -112,7 +112,7 @@ class ConsumeSession:
         self._sink = sink
         self._render = renderer(request.output)
         self.ends: dict[str, int] | None = None
-        """Where topics ended at the start; those that were read so far are removed. None goes on."""
+        """End offsets of topics at the start; those that were read so far are removed. None goes on."""
         self.count = 0
         """Messages written."""
 
@@ -179,7 +179,7 @@ class ConsumeSession:
 
 
 async def ends_of(client: DanubeClient, topic: str) -> dict[str, int]:
-    """Where a topic, or each of its partitions, ends now; empty ones are left out. Raises TopicNotFoundError."""
+    """End offsets of a topic, or of each of its partitions; empty ones are left out. Raises TopicNotFoundError."""
     bounds = {name: await client.bounds(name) for name in await _behind(client, topic)}
     return {name: each.end_offset for name, each in bounds.items() if each.end_offset > each.start_offset}
 
