@@ -71,7 +71,7 @@ class Consumers:
         """As `load`, for a topic that was opened again; consumers that subscribed meanwhile are known already."""
         for name in list(topic.subscriptions):
             for record in await self._records.consumers(topic.record.name, name):
-                if not topic.is_closed and record.consumer_id not in self._members:
+                if not topic.is_closed:
                     self._restore(topic, record)
 
     async def subscribe(self, request: Subscribe, start: FetchStart = FetchFrom.LATEST) -> int:
@@ -181,7 +181,7 @@ class Consumers:
 
     def _restore(self, topic: AnyTopic, record: ConsumerRecord) -> None:
         subscription = topic.subscriptions.get(record.subscription)
-        if subscription is not None:
+        if subscription is not None and record.name not in subscription.consumers:  # not one that is just joining
             self._members[record.consumer_id] = Membership(topic, subscription, subscription.restore(record))
 
     async def _delete(

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from danube.broker.topics import topic as topic_module
 from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import Records
 from danube.model.calls.client import ClientKind, HealthStatus
 from danube.model.calls.stream import Fetch
 from danube.model.errors import (
@@ -21,6 +23,7 @@ from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.stream import StreamPeer, payload_batch
 
 
@@ -250,3 +253,39 @@ def cell_topic(cell: Cell, name: TopicName) -> ReliableTopic:
     found = cell.broker.moves._topics.find(str(name))
     assert isinstance(found, ReliableTopic)
     return found
+
+
+async def test_a_consumer_that_subscribes_while_its_topic_is_opened_again_follows_the_next_move(
+    cell: Cell, topic: TopicName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cell.client.create_producer(topic)
+    await cell.client.subscribe(topic)
+    listing, putting, opened = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    consumers, put_consumer = Records.consumers, Records.put_consumer
+
+    async def list_meanwhile(records: Records, *of: Any) -> Any:
+        found = await consumers(records, *of)
+        listing.set()
+        await putting.wait()
+        return found
+
+    async def put_after(records: Records, *of: Any) -> None:
+        putting.set()
+        await opened.wait()
+        await put_consumer(records, *of)
+
+    await cell.broker.moves.unload(topic)
+    with monkeypatch.context() as patched:
+        patched.setattr(Records, "consumers", list_meanwhile)
+        patched.setattr(Records, "put_consumer", put_after)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as both:
+            opening = both.create_task(cell.broker.moves.open_again(topic))
+            await listing.wait()
+            subscribing = both.create_task(cell.client.subscribe(topic))
+            await opening
+            opened.set()
+    inbox = await cell.client.receive(subscribing.result())
+    await cell.broker.moves.unload(topic)
+    await cell.broker.moves.open_again(topic)
+    assert await cell.client.health(ClientKind.CONSUMER, subscribing.result()) is HealthStatus.CLOSE
+    inbox.close()
