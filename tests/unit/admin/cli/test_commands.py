@@ -1,5 +1,6 @@
 """The commands that are generated, as they are typed."""
 
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,7 +26,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("operation", "example"), EXAMPLES)
 def test_every_example_is_a_command_that_works(operation: AnyOperation, example: Example, admin: Admin) -> None:
-    _, *words = command_line(operation, example).split()
+    _, *words = shlex.split(command_line(operation, example))
     code = admin(*words).code
     expected = 6 if operation.needs_person else 3 if operation.is_planned else 0
     assert code == expected
