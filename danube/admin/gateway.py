@@ -53,6 +53,16 @@ from danube.model.calls.schemas import (
     SubjectSummary,
     VersionDescription,
 )
+from danube.model.calls.security import (
+    AccessExplained,
+    ApiKeyCreated,
+    ApiKeyInfo,
+    BindingKey,
+    BindingsOf,
+    CreateApiKey,
+    ExplainAccess,
+    RevokeTokens,
+)
 from danube.model.calls.topic_states import TopicStatesList
 from danube.model.plans.plan import Decision, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
@@ -66,6 +76,8 @@ from danube.model.policies import (
 )
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
 from danube.model.schema import TopicSchema, TopicSchemaConfig
+from danube.model.security.credentials import Revocation
+from danube.model.security.grants import Binding, Role
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 
@@ -326,3 +338,52 @@ class AdminGateway(Protocol):
 
         None when there is no such topic. Raises UnsupportedError for the original's brokers.
         """
+
+    # Security
+
+    async def create_role(self, role: Role) -> None:
+        """Keep a role, in place of one of the same name. Raises PreconditionFailedError for a built-in one."""
+
+    async def role(self, name: str) -> Role:
+        """One role. Raises NotFoundError."""
+
+    async def roles(self) -> Sequence[Role]:
+        """All roles."""
+
+    async def delete_role(self, name: str) -> None:
+        """Remove a role. Raises NotFoundError, PreconditionFailedError."""
+
+    async def create_binding(self, binding: Binding) -> None:
+        """Keep a binding, in place of one of its id there. Raises NotFoundError for a role that is not there."""
+
+    async def binding(self, key: BindingKey) -> Binding:
+        """One binding. Raises NotFoundError."""
+
+    async def bindings(self, wanted: BindingsOf) -> Sequence[Binding]:
+        """The bindings of one scope and resource."""
+
+    async def all_bindings(self) -> Sequence[Binding]:
+        """The bindings of all scopes."""
+
+    async def delete_binding(self, key: BindingKey) -> None:
+        """Remove a binding. Raises NotFoundError, PreconditionFailedError for that of the last administrator."""
+
+    async def explain_access(self, wanted: ExplainAccess) -> AccessExplained:
+        """Tell whether a principal may do something. Raises UnsupportedError for the original's brokers, as all that
+        follows here.
+        """
+
+    async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
+        """Void tokens before they expire."""
+
+    async def revocations(self) -> Sequence[Revocation]:
+        """All revocations."""
+
+    async def create_api_key(self, wanted: CreateApiKey) -> ApiKeyCreated:
+        """Make an API key; it is answered this once."""
+
+    async def api_keys(self) -> Sequence[ApiKeyInfo]:
+        """API keys, without anything secret."""
+
+    async def delete_api_key(self, key_id: str) -> None:
+        """Remove an API key. Raises NotFoundError."""

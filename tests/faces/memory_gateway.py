@@ -36,6 +36,7 @@ from danube.model.plans.plan import (
     applied,
     check_applicable,
     decided,
+    fingerprint_of,
     new_plan,
 )
 from danube.model.policies import (
@@ -61,7 +62,7 @@ from danube.model.records.audit import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
-from tests.faces import memory_balance
+from tests.faces import memory_balance, memory_security
 from tests.faces.memory_cluster import (
     AS_SET_UP,
     ROOMY,
@@ -102,7 +103,7 @@ _OURS_ALONE = frozenset(
         "topic_policies",
         "topic_states",
         "transfer_leadership",
-        *memory_balance.OURS_ALONE,
+        *(memory_balance.OURS_ALONE | memory_security.OURS_ALONE),
     }
 )
 """Calls that the original does not answer."""
@@ -134,7 +135,7 @@ def _watched(kind: G) -> G:
 
 
 @_watched
-class MemoryGateway(memory_balance.BalanceCalls, MemorySchemas):
+class MemoryGateway(memory_balance.BalanceCalls, memory_security.SecurityCalls, MemorySchemas):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
     `failures` maps the name of a method, or ANY_CALL, to the error that it raises. `held` is an event that every call
@@ -144,6 +145,7 @@ class MemoryGateway(memory_balance.BalanceCalls, MemorySchemas):
 
     def __init__(self, clock: Clock | None = None, *, endpoint: str = DEFAULT_ENDPOINT) -> None:
         MemorySchemas.__init__(self, clock)
+        self.security = memory_security.MemorySecurity()
         self.raft: admin.RaftStatus | None = None
         self.away: set[str] = set()
         """Members of it that are not connected."""
@@ -164,7 +166,7 @@ class MemoryGateway(memory_balance.BalanceCalls, MemorySchemas):
 
     def digest(self) -> str:
         """A digest of everything but plans and audit log."""
-        return self.cluster.digest()
+        return fingerprint_of([self.cluster.digest(), repr(self.security)])
 
     def serve_hostile_names(self) -> None:
         """Let names attack whoever shows them: of a namespace, a topic, a subscription, a broker, clients, payloads."""

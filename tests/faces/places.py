@@ -27,6 +27,7 @@ from danube.runtime.rng import SystemRng
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
+from tests.faces.memory_security import SEEDED_KEY
 from tests.faces.seeded import BROKER_ID, PLAN_ID, SEEDED_REQUEST, seed
 from tests.unit.broker.memory_membership import MemoryMembership
 from tests.unit.broker.network import until
@@ -42,6 +43,8 @@ class Place:
     gateway: AdminGateway
     waiting_plan: str
     """The plan that the seed leaves waiting, under the id that this broker gave it."""
+    key_id: str
+    """Of the seeded API key."""
     broker_id: str
     """Of the broker, which the seed calls broker 1."""
 
@@ -57,7 +60,11 @@ class Place:
 
     def arguments(self, example: Example) -> dict[str, Any]:
         """Arguments of an example, with the ids that this place has."""
-        given = {name: self.waiting_plan if value == PLAN_ID else value for name, value in example.arguments.items()}
+        own = {PLAN_ID: self.waiting_plan, SEEDED_KEY: self.key_id}
+        given = {
+            name: own.get(value, value) if isinstance(value, str) else value
+            for name, value in example.arguments.items()
+        }
         return {**given, "broker_id": self.broker_id} if given.get("broker_id") == BROKER_ID else given
 
     async def digest(self) -> str:
@@ -108,14 +115,15 @@ async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIter
         for channel in channels:
             running.push_async_callback(channel.close)
         admin = AdminPeer(channels[1])
-        running.callback((await seed(Peer(channels[0]), admin)).close)
+        seeded = await seed(Peer(channels[0]), admin)
+        running.callback(seeded.close)
         gateway = await running.enter_async_context(open_gateway(Target(endpoint=endpoint, timeout_s=PATIENCE_S)))
         if is_cluster:
             await _broker(data_dir.with_name(f"{data_dir.name}-beside"), replace(world, rng=SystemRng(2)), running)
             await until(partial(_are_active, 2, admin))
         plan = await gateway.create_plan(replace(SEEDED_REQUEST, arguments=dict(SEEDED_REQUEST.arguments)))
         broker_id = (await admin.describe_broker()).info.broker_id
-        yield Place(endpoint, gateway, plan.plan_id, broker_id)
+        yield Place(endpoint, gateway, plan.plan_id, seeded.key_id, broker_id)
 
 
 async def _broker(data_dir: Path, world: Environment, running: AsyncExitStack) -> Broker:

@@ -2,9 +2,9 @@
 
 Namespaces default, staging (empty) and system; of topics `/default/orders` (reliable, with the subscriptions `billing`,
 whose consumer has 3 messages left to acknowledge, and `audit`, which has no connected consumer), `/default/events`
-(3 partitions, reliable) and `/default/ticks` (not reliable). In memory a plan `plan-seeded` waits for approval; a real
-broker gives its plans ids of its own. The schema
-registry has two versions of `orders-value`, and `/default/ticks` follows it.
+(3 partitions, reliable) and `/default/ticks` (not reliable). The registry has two versions of `orders-value`, and
+`/default/ticks` follows it. The role `auditor`, the binding `auditors` of user:anna and an API key of the service
+`shop`. In memory a plan `plan-seeded` waits for approval; a real broker gives its plans and keys ids of its own.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,11 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Inbox, Peer
+from danube.wire.security import messages as security
 from tests.faces.memory_cluster import MemorySubscription, impact_on
 from tests.faces.memory_gateway import MemoryGateway
 from tests.faces.memory_schemas import SEEDED_VERSIONS, SUBJECT
+from tests.faces.memory_security import SEEDED_BINDING, SEEDED_KEY_OF, SEEDED_ROLE
 
 ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")
@@ -63,6 +65,7 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
         cluster.add_topic(EVENTS.partition(index), DispatchStrategy.RELIABLE, created_ms=now_ms)
     cluster.add_topic(TICKS, DispatchStrategy.NON_RELIABLE, created_ms=now_ms)
     gateway.seed_schemas(TICKS)
+    gateway.security.seed()
     impact = impact_on(cluster, SEEDED_REQUEST.operation, SEEDED_REQUEST.arguments)
     gateway.stored_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
     return gateway
@@ -73,6 +76,7 @@ class Seed:
     """The open streams of a seeded broker."""
 
     inbox: Inbox  # of the consumer of `billing`
+    key_id: str  # of the API key
 
     def close(self) -> None:
         """Disconnect that consumer."""
@@ -97,7 +101,16 @@ async def seed(client: Peer, admin: AdminPeer) -> Seed:
         await client.acknowledge(ORDERS, message.offset, BILLING)
     await audit.take(MESSAGES)
     audit.close()
-    return Seed(billing)
+    return Seed(billing, await _secured(admin))
+
+
+async def _secured(admin: AdminPeer) -> str:
+    """The id of the API key that was made."""
+    grants, proofs = "/danube_admin.SecurityAdmin", "/danube.control.Security"
+    await admin.ask(f"{grants}/CreateRole", security.CREATE_ROLE, SEEDED_ROLE, security.ROLE_CREATED)
+    await admin.ask(f"{grants}/CreateBinding", security.CREATE_BINDING, SEEDED_BINDING, security.BINDING_CREATED)
+    path, answer = f"{proofs}/CreateApiKey", security.API_KEY_CREATED
+    return (await admin.ask(path, security.CREATE_API_KEY, SEEDED_KEY_OF, answer)).id
 
 
 _BROKER = BrokerInfo(

@@ -12,7 +12,7 @@ import typer
 
 from danube.admin.cli import plan_flow
 from danube.admin.cli.call import Shell, show, stdout_screen, watch
-from danube.admin.cli.commands import contexts
+from danube.admin.cli.commands import contexts, tokens
 from danube.admin.cli.commands.explain import explanation, overview
 from danube.admin.cli.commands.original import ALIASES, Alias
 from danube.admin.cli.completion import completer
@@ -39,6 +39,7 @@ _GROUPS = {
     "topics": "Inspect and change topics, subscriptions and their policies; read messages.",
     "analytics": "Show consumer lag and run Spark jobs.",
     "plans": "Inspect, approve and reject plans.",
+    "security": "Inspect and change roles, bindings, tokens and keys; explain rights.",
 }
 """Help of nouns; one that is missing lists its verbs."""
 _CONTEXT = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -48,16 +49,16 @@ def build_app(connect: Connect) -> typer.Typer:
     """The whole command line but for the other faces' own commands."""
     app = _group("Administer a Danube cluster: look at it, change it, and see who did what.")
     add_root(app)
-    nouns: dict[str, typer.Typer] = {}
+    nouns: dict[tuple[str, ...], typer.Typer] = {(): app}
     for operation in REGISTRY:
         *noun, verb = operation.words
-        parent = _noun(app, nouns, noun[0]) if noun else app
-        _add(parent, verb, _operation_command(operation, connect), operation)
+        _add(_noun(nouns, tuple(noun)), verb, _operation_command(operation, connect), operation)
     for alias in ALIASES:
-        noun_word, verb = alias.words
+        *noun, verb = alias.words
         command = _alias_command(alias, connect)
-        parent = _noun(app, nouns, noun_word)
+        parent = _noun(nouns, tuple(noun))
         parent.command(verb, cls=AdminCommand, help=alias.summary, epilog=EXIT_CODES, hidden=alias.is_hidden)(command)
+    tokens.add_commands(_noun(nouns, tokens.NOUN))
     app.add_typer(contexts.app, name="contexts")
     app.command("explain", cls=AdminCommand, epilog=EXIT_CODES)(explain_command)
     app.command("spec", cls=AdminCommand, epilog=EXIT_CODES)(spec_command)
@@ -105,10 +106,12 @@ def _group(text: str) -> typer.Typer:
     )
 
 
-def _noun(app: typer.Typer, nouns: dict[str, typer.Typer], noun: str) -> typer.Typer:
+def _noun(nouns: dict[tuple[str, ...], typer.Typer], noun: tuple[str, ...]) -> typer.Typer:
+    """The group of a noun, or of a noun within another."""
     if noun not in nouns:
-        nouns[noun] = _group(_GROUPS.get(noun) or verbs_text(each for each in REGISTRY if each.words[0] == noun))
-        app.add_typer(nouns[noun], name=noun)
+        within = [each.words[len(noun)] for each in REGISTRY if each.words[: len(noun)] == noun]
+        nouns[noun] = _group(_GROUPS.get(" ".join(noun)) or verbs_text(within))
+        _noun(nouns, noun[:-1]).add_typer(nouns[noun], name=noun[-1])
     return nouns[noun]
 
 

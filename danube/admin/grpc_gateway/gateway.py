@@ -12,6 +12,7 @@ from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCa
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
 from danube.admin.grpc_gateway.schemas import SchemaCalls
+from danube.admin.grpc_gateway.security import SecurityCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
@@ -103,7 +104,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         yield GrpcGateway(pool, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
 
 
-class GrpcGateway(BalanceCalls):
+class GrpcGateway(BalanceCalls, SecurityCalls):
     """One cluster, through the admin port of one of its brokers."""
 
     def __init__(self, pool: ConnectionPool, state: LocalState) -> None:

@@ -5,6 +5,7 @@ from danube.admin.operations.cluster import balance, brokers, health, members, n
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.schemas import changes, subjects
 from danube.admin.operations.schemas import topics as topic_schemas
+from danube.admin.operations.security import grants, proofs
 from danube.admin.operations.topics import (
     connections,
     planned_policies,
@@ -36,6 +37,8 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *lag.OPERATIONS,
     *analytics.OPERATIONS,
     *plans_and_audit.OPERATIONS,
+    *grants.OPERATIONS,
+    *proofs.OPERATIONS,
 )
 """Every operation; names and words are unique."""
 

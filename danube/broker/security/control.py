@@ -20,6 +20,7 @@ from danube.model.calls.security import (
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
+    NotPermittedError,
     PreconditionFailedError,
     UnauthenticatedError,
 )
@@ -63,6 +64,7 @@ class SecurityControl:
 
         A role that would take administration away from everybody is refused.
         """
+        _check_may_change()
         _check_not_built_in(role.name)
         role = replace(role, system=False)
         self._check_administered(roles=[*self._roles_but(role.name), role])
@@ -82,6 +84,7 @@ class SecurityControl:
 
     async def delete_role(self, name: str) -> bool:
         """Remove a role. Raises NotFoundError, and PreconditionFailedError for a built-in one or the last of use."""
+        _check_may_change()
         _check_not_built_in(name)
         self.role(name)
         self._check_administered(roles=self._roles_but(name))
@@ -90,6 +93,7 @@ class SecurityControl:
 
     async def create_binding(self, binding: Binding) -> bool:
         """Keep a binding, in place of one of its id within its scope. Raises InvalidRequestError, NotFoundError."""
+        _check_may_change()
         binding = check_binding(binding)
         if binding.principal_type is PrincipalKind.BROKER:
             raise InvalidRequestError("brokers need no binding: they act as the cluster itself")
@@ -124,6 +128,7 @@ class SecurityControl:
 
     async def delete_binding(self, key: BindingKey) -> bool:
         """Remove a binding. Raises NotFoundError, and PreconditionFailedError for that of the last administrator."""
+        _check_may_change()
         binding = self.binding(key)
         self._check_administered(bindings=[other for other in self._directory.bindings if other != binding])
         await self._records.delete_binding(binding)
@@ -141,6 +146,7 @@ class SecurityControl:
 
     async def revoke(self, wanted: RevokeTokens) -> Revocation:
         """Void tokens; their streams are cut, here at once and on the other brokers within moments."""
+        _check_may_change()
         if bool(wanted.token_id) is bool(wanted.subject):
             raise InvalidRequestError("name one token by its id, or a subject: either of them")
         revocation = Revocation(
@@ -161,6 +167,7 @@ class SecurityControl:
 
     async def create_api_key(self, wanted: CreateApiKey) -> ApiKeyCreated:
         """Make a key. It is answered once, and kept as a digest."""
+        _check_may_change()
         if wanted.principal_type is PrincipalKind.BROKER:
             raise InvalidRequestError("a broker has no API key: it proves itself by its certificate")
         key_id, key, digest = new_key(self._rng.new_id(), secrets.token_bytes(32))
@@ -194,6 +201,7 @@ class SecurityControl:
 
     async def delete_api_key(self, key_id: str) -> None:
         """Remove a key: it is exchanged for no further token. Raises NotFoundError."""
+        _check_may_change()
         await self._records.delete_api_key(key_id)
         await self._changed()
 
@@ -241,6 +249,13 @@ class SecurityControl:
     async def _changed(self) -> bool:
         await self._directory.refresh()
         return True
+
+
+def _check_may_change() -> None:
+    """Raise NotPermittedError for a token of a smaller scope, which could give itself a larger one."""
+    principal = current_principal()
+    if principal is not None and principal.scope is not TokenScope.ADMIN:
+        raise NotPermittedError(f"a token of scope {principal.scope} changes no roles, bindings, keys or revocations")
 
 
 def _check_not_built_in(name: str) -> None:

@@ -36,3 +36,8 @@ SECURITY_SWEEP_S = 1.0
 """Seconds between two looks for streams whose token has expired."""
 API_KEY_TOKEN_S = 3_600
 """Seconds for which a token that an API key was exchanged for counts."""
+ROLE_PERMISSIONS_MAX = 32
+"""Permissions of one role, and roles of one binding."""
+API_KEY_DAYS_MAX = 3_650
+SECRET_FILE_BYTES_MAX = 64 * 1024
+"""Of a file that holds secrets or a token."""

@@ -66,9 +66,9 @@ def command_line(operation: AnyOperation, example: Example) -> str:
     return shlex.join(words)
 
 
-def verbs_text(operations: Iterable[AnyOperation]) -> str:
-    """Verbs of a noun: the help of its group."""
-    verbs = list(dict.fromkeys(operation.words[1] for operation in operations if len(operation.words) > 1))
+def verbs_text(words: Iterable[str]) -> str:
+    """Verbs of a noun, or the nouns within it: the help of its group."""
+    verbs = list(dict.fromkeys(words))
     if len(verbs) > _VERBS_SHOWN:
         verbs = [*verbs[: _VERBS_SHOWN - 1], f"{len(verbs) - _VERBS_SHOWN + 1} more"]
     *most, last = verbs

@@ -26,9 +26,7 @@ def test_the_first_page_is_as_it_was(admin: Admin) -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_help_of_a_group_and_its_commands_is_as_it_was(group: str, admin: Admin) -> None:
-    pages = [admin(group, "--help").out]
-    pages += [admin(group, verb, "--help").out for verb in verbs_of(pages[0])]
-    check(f"cli/{group}.txt", "\n----\n\n".join(pages))
+    check(f"cli/{group}.txt", "\n----\n\n".join(pages_of(admin, group)))
 
 
 @pytest.mark.parametrize("command", SINGLE)
@@ -45,6 +43,12 @@ def test_the_spec_is_as_it_was(admin: Admin) -> None:
 def test_no_help_is_kept_of_what_is_gone() -> None:
     kept = {file.stem for file in (SNAPSHOTS / "cli").glob("*.txt")}
     assert kept == {*GROUPS, *SINGLE, "danube-admin"}
+
+
+def pages_of(admin: Admin, *words: str) -> list[str]:
+    """The help of a command, and of those within it."""
+    page = admin(*words, "--help").out
+    return [page, *(found for verb in verbs_of(page) for found in pages_of(admin, *words, verb))]
 
 
 def verbs_of(page: str) -> list[str]:

@@ -219,3 +219,20 @@ async def _direct_deletions(root: Proven) -> list[AuditEntry]:
     wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
     page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
     return [record.entry for record in page.records if record.entry.operation == "DeleteTopic"]
+
+
+@pytest.mark.parametrize("scope", [TokenScope.OBSERVER, TokenScope.OPERATOR])
+async def test_a_token_of_a_smaller_scope_cannot_give_itself_a_larger_one(
+    scope: TokenScope, root: Proven, secure: SecureCell
+) -> None:
+    assistant = secure.channel(secure.token(ROOT, scope))
+    key = CreateApiKey(principal_type=PrincipalKind.USER, principal_name=ROOT, scope=TokenScope.ADMIN)
+    for path, request in {
+        f"{OURS}/CreateApiKey": messages.CREATE_API_KEY.encode(key),
+        f"{OURS}/RevokeTokens": messages.REVOKE.encode(RevokeTokens(subject="ada")),
+        f"{SECURITY}/CreateRole": messages.CREATE_ROLE.encode(role("mine", Permission.APPROVE)),
+        f"{SECURITY}/CreateBinding": messages.CREATE_BINDING.encode(binding("ada", "admin")),
+    }.items():
+        with pytest.raises(NotPermittedError, match=f"a token of scope {scope}"):
+            await assistant.call(path, request)
+    assert messages.BINDINGS.decode(await root.call(f"{SECURITY}/ListAllBindings")) == ()

@@ -1,0 +1,158 @@
+"""Roles, bindings, revocations and API keys in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from danube.model.calls.security import (
+    AccessExplained,
+    ApiKeyCreated,
+    ApiKeyInfo,
+    BindingKey,
+    BindingsOf,
+    CreateApiKey,
+    ExplainAccess,
+    RevokeTokens,
+)
+from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError
+from danube.model.plans.plan import Effect
+from danube.model.security.credentials import Revocation
+from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
+from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
+from danube.runtime.clock import Clock
+from danube.security.decision import CLUSTER, Rules, topic_target
+
+OURS_ALONE = {"api_keys", "create_api_key", "delete_api_key", "explain_access", "revocations", "revoke_tokens"}
+"""Calls that the original does not answer."""
+
+SEEDED_ROLE = Role(name="auditor", permissions=(Permission.VIEW,))
+SEEDED_BINDING = Binding(
+    id="auditors",
+    principal_type=PrincipalKind.USER,
+    principal_name="anna",
+    role_names=("observer",),
+    scope=BindingScope.CLUSTER,
+)
+SEEDED_KEY = "key-seeded"
+"""Id of the seeded key in memory; a broker gives it one of its own."""
+SEEDED_KEY_OF = CreateApiKey(
+    principal_type=PrincipalKind.SERVICE_ACCOUNT, principal_name="shop", scope=TokenScope.OPERATOR
+)
+
+
+@dataclass(slots=True)
+class MemorySecurity:
+    """Records of security."""
+
+    roles: dict[str, Role] = field(default_factory=lambda: {role.name: role for role in SYSTEM_ROLES})
+    bindings: dict[BindingKey, Binding] = field(default_factory=dict)
+    revocations: list[Revocation] = field(default_factory=list)
+    keys: dict[str, ApiKeyInfo] = field(default_factory=dict)
+
+    def seed(self) -> None:
+        """One of each that can be taken away."""
+        self.roles[SEEDED_ROLE.name] = SEEDED_ROLE
+        self.bindings[_key(SEEDED_BINDING)] = SEEDED_BINDING
+        self.keys[SEEDED_KEY] = _info(SEEDED_KEY, SEEDED_KEY_OF, 0)
+
+
+class SecurityCalls:
+    """The gateway's calls about security."""
+
+    security: MemorySecurity
+    clock: Clock
+
+    async def create_role(self, role: Role) -> None:
+        _check_own(self.security.roles.get(role.name))
+        self.security.roles[role.name] = role
+
+    async def role(self, name: str) -> Role:
+        if name not in self.security.roles:
+            raise NotFoundError(f"there is no role {name[:80]}")
+        return self.security.roles[name]
+
+    async def roles(self) -> Sequence[Role]:
+        return list(self.security.roles.values())
+
+    async def delete_role(self, name: str) -> None:
+        _check_own(await self.role(name))
+        del self.security.roles[name]
+
+    async def create_binding(self, binding: Binding) -> None:
+        for name in binding.role_names:
+            await self.role(name)
+        self.security.bindings[_key(binding)] = binding
+
+    async def binding(self, key: BindingKey) -> Binding:
+        if key not in self.security.bindings:
+            raise NotFoundError(f"there is no binding {key.binding_id[:80]}")
+        return self.security.bindings[key]
+
+    async def bindings(self, wanted: BindingsOf) -> Sequence[Binding]:
+        of = (wanted.scope, wanted.resource_name)
+        return [one for one in self.security.bindings.values() if (one.scope, one.resource_name) == of]
+
+    async def all_bindings(self) -> Sequence[Binding]:
+        return list(self.security.bindings.values())
+
+    async def delete_binding(self, key: BindingKey) -> None:
+        await self.binding(key)
+        del self.security.bindings[key]
+
+    async def explain_access(self, wanted: ExplainAccess) -> AccessExplained:
+        if not wanted.principal_name:
+            raise InvalidRequestError("name a principal: nobody is authenticated while auth.mode is none")
+        principal = Principal(id=PrincipalName(PrincipalKind(wanted.principal_type), wanted.principal_name))
+        rules = Rules.of(self.security.roles.values(), self.security.bindings.values())
+        target = topic_target(wanted.resource) if wanted.resource else CLUSTER
+        decision = rules.decide(principal, wanted.permission, Effect.WRITE, target)
+        found = decision.binding or decision.nearest
+        return AccessExplained(allowed=decision.allowed, reason=decision.reason, binding_id=found.id if found else "")
+
+    async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
+        if bool(wanted.token_id) is bool(wanted.subject):
+            raise InvalidRequestError("name one token by its id, or a subject: either of them")
+        revocation = Revocation(
+            id=f"rev-{len(self.security.revocations)}",
+            token_id=wanted.token_id,
+            subject=wanted.subject,
+            issued_before_ms=wanted.issued_before_ms,
+            reason=wanted.reason,
+            revoked_ms=self.clock.now_ms(),
+        )
+        self.security.revocations.append(revocation)
+        return revocation
+
+    async def revocations(self) -> Sequence[Revocation]:
+        return self.security.revocations
+
+    async def create_api_key(self, wanted: CreateApiKey) -> ApiKeyCreated:
+        key_id = f"key-{len(self.security.keys)}"
+        self.security.keys[key_id] = _info(key_id, wanted, self.clock.now_ms())
+        return ApiKeyCreated(id=key_id, key=f"dk_{key_id}_shown-once")
+
+    async def api_keys(self) -> Sequence[ApiKeyInfo]:
+        return list(self.security.keys.values())
+
+    async def delete_api_key(self, key_id: str) -> None:
+        if self.security.keys.pop(key_id, None) is None:
+            raise NotFoundError(f"there is no API key {key_id[:80]}")
+
+
+def _check_own(role: Role | None) -> None:
+    if role is not None and role.system:
+        raise PreconditionFailedError(f"the role {role.name} is built in: give yours another name")
+
+
+def _key(binding: Binding) -> BindingKey:
+    return BindingKey(scope=binding.scope, resource_name=binding.resource_name, binding_id=binding.id)
+
+
+def _info(key_id: str, wanted: CreateApiKey, now_ms: int) -> ApiKeyInfo:
+    return ApiKeyInfo(
+        id=key_id,
+        principal_type=wanted.principal_type,
+        principal_name=wanted.principal_name,
+        scope=wanted.scope,
+        created_ms=now_ms,
+        expires_ms=wanted.expires_ms,
+    )
