@@ -22,6 +22,8 @@ ASSISTANTS = {"mcp_stdio", "mcp_http"}
 CASES = [(operation, example) for operation in REGISTRY for example in operation.examples]
 CHANGING = {"audit", "analyze_consumer_lag", "get_recommendations", "list_connections"}
 """Their answers depend on earlier calls, and on how long ago the broker was started."""
+LOADED = {"trigger_rebalance"}
+"""Their plans depend on the load of this machine, which no two clusters see alike."""
 READING = [
     (operation, example)
     for operation, example in CASES
@@ -69,8 +71,15 @@ async def answers_on(faces: set[str], operation: AnyOperation, example: Example,
     for name in faces if operation.is_tool else faces - ASSISTANTS:
         is_cluster = operation.toolset == MEMBERS or operation.effect is Effect.MOVE
         async with seeded_place(folder / name, is_cluster=is_cluster) as place, FACES[name](place) as call:
-            answers[name] = await answers_of(place, call, operation, example)
+            found = await answers_of(place, call, operation, example)
+            answers[name] = [without_impact(one) for one in found] if operation.name in LOADED else found
     return answers
+
+
+def without_impact(answer: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for and how it went."""
+    plan = {name: answer["plan"][name] for name in ("operation", "arguments", "effect", "status")}
+    return {"status": answer["status"], "plan": plan}
 
 
 def assert_same(answers: dict[str, list[Any]]) -> None:

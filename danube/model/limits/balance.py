@@ -79,3 +79,7 @@ NEAR_SCORE = 5.0
 """Brokers whose scores differ by less are as good for a new topic: the one with the fewest topics gets it."""
 REBALANCES_PER_HOUR_MAX = 1_000
 """Topics that the automatic mode may move in an hour at most."""
+PUBLISHED_MOVES_SHOWN_MAX = 100
+"""Moves of a published result that are shown."""
+PUBLISHED_TEXT_CHARS_MAX = 2_000
+"""Characters of a text in it."""

@@ -4,7 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from danube.admin.analytics.balance import PublishedBalance, newest_balance
+from danube.admin.analytics.published import published_runs
+from danube.admin.bars import seconds_text
 from danube.admin.operations.cluster.balance_views import (
+    BalanceOverTime,
     BrokerBalanceRow,
     FiguresView,
     RebalancePlanView,
@@ -12,6 +16,7 @@ from danube.admin.operations.cluster.balance_views import (
     RuleRow,
     broker_row,
     figures_view,
+    over_time_view,
     plan_of,
     progress_words,
     rebalance_view,
@@ -32,6 +37,7 @@ from danube.model.calls.balance import (
     RuleKind,
     SetAutomatic,
 )
+from danube.model.errors import DanubeError
 from danube.model.limits.balance import (
     BALANCE_REASON_CHARS_MAX,
     EXTRA_BROKERS_MAX,
@@ -92,16 +98,24 @@ class AnalyzeParams(RebalanceParams):
     factor: float = Field(
         default=2.0, ge=0, le=RATE_FACTOR_MAX, description="So many times its rate; counts with `topic`."
     )
+    source: Literal["auto", "live"] = Field(
+        default="auto",
+        description="`auto` takes the newest published result of the job balance where there is one, `live` does not.",
+    )
 
 
 class AnalysisResult(Result):
     """Analysis of the balance."""
 
+    source: Annotated[str, VOLATILE] = Field(description="Where the answer comes from, and how old that is.")
     verdict: Annotated[str, VOLATILE] = Field(description="As of the plan.")
     why: Annotated[list[str], VOLATILE] = Field(description="What makes the imbalance, the busiest broker first.")
     what_to_do: Annotated[list[str], VOLATILE] = Field(description="What to do, a sentence each.")
     is_imagined: bool = Field(description="Whether the plan is for a cluster that is imagined.")
-    plan: RebalancePlanView = Field(description="What a rebalance would do.")
+    over_time: Annotated[BalanceOverTime | None, VOLATILE, WIDE] = Field(
+        description="The published result; null when answered live."
+    )
+    plan: RebalancePlanView = Field(description="What a rebalance would do now.")
 
 
 class RebalancesResult(Result):
@@ -214,14 +228,44 @@ async def _analyze(call: Call, params: AnalyzeParams) -> AnalysisResult:
         topic=params.topic or "",
         factor=params.factor if params.topic else 1.0,
     )
+    published, source = await _published(call, params, wish)
     found, preview = await call.gateway.cluster_balance(), await call.gateway.preview_rebalance(wish)
     return AnalysisResult(
-        verdict=preview.verdict,
-        why=_why(found),
-        what_to_do=_what_to_do(preview, wish),
+        source=source,
+        verdict=published.verdict if published else preview.verdict,
+        why=[*(_why_over_time(published) if published else ()), *_why(found)],
+        what_to_do=[*(_what_to_do_over_time(published) if published else ()), *_what_to_do(preview, wish)],
         is_imagined=wish.is_imagined,
+        over_time=over_time_view(published) if published else None,
         plan=plan_of(preview),
     )
+
+
+async def _published(call: Call, params: AnalyzeParams, wish: RebalanceWish) -> tuple[PublishedBalance | None, str]:
+    """The newest published result, and what to say of the source."""
+    if wish.is_imagined or params.source == "live":
+        return None, "live, from the load reports of the brokers"
+    try:
+        found = newest_balance(await published_runs(call.gateway, call.clock))
+    except DanubeError as error:
+        return None, f"live: published results cannot be read ({error})"
+    if found is None:
+        return None, "live: no result of the job balance is published; run_analytics makes one"
+    age = seconds_text(max(0, call.clock.now_ms() - found.as_of_ms) / 1_000)
+    return found, f"spark, run {found.run_id}, {age} old; `plan` is live"
+
+
+def _why_over_time(found: PublishedBalance) -> list[str]:
+    span = seconds_text(found.span_s)
+    hours = f", most often at {found.paying_hours} UTC" if found.paying_hours else ""
+    hot = [f"The busiest topics over that time: {', '.join(found.hot_topics)}."] if found.hot_topics else []
+    paid = f"{found.paying_moments:,} of {found.judged_moments:,} moments"
+    return [f"Over {span}, a rebalance would have paid at {paid}{hours}.", *hot]
+
+
+def _what_to_do_over_time(found: PublishedBalance) -> list[str]:
+    planned = f"For the {found.percentile:.0%} load of that time: {found.summary}"
+    return [planned, *([found.advice] if found.advice else [])]
 
 
 def _why(found: ClusterBalance) -> list[str]:
@@ -323,7 +367,8 @@ ANALYZE_CLUSTER_BALANCE = Operation(
     name="analyze_cluster_balance",
     words=("brokers", "analyze-balance"),
     summary="Tell why the load is uneven and what to do, now or in a cluster that is imagined.",
-    description="Imagine a broker gone, more brokers, or a topic at another rate. It changes nothing.",
+    description="Imagine a broker gone, more brokers, or a topic at another rate. It changes nothing. A result of"
+    " the job balance that is published comes first, with its age.",
     effect=Effect.READ,
     params=AnalyzeParams,
     result=AnalysisResult,

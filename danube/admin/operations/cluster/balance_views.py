@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from danube.admin.analytics.balance import PublishedBalance
 from danube.admin.operations.fields import VOLATILE, WIDE, Result
 from danube.model.calls.balance import (
     BalanceFigures,
@@ -146,6 +147,28 @@ class RebalancePlanView(Result):
     bounds: Annotated[list[str], VOLATILE] = Field(description="What kept the plan from more.")
 
 
+class MoveOverTime(Result):
+    """A move that the load of the whole time asks for."""
+
+    topic: str = Field(description="The topic, a partition each.")
+    source: str = Field(description="The broker that it leaves.")
+    target: str = Field(description="The broker that it goes to.")
+    reason: str = Field(description="Why.")
+
+
+class BalanceOverTime(Result):
+    """Balance over a span of time, from Spark."""
+
+    run_id: str = Field(description="The run that found it.")
+    as_of_ms: int = Field(description="The end of the span, milliseconds since the epoch.")
+    span_s: float = Field(description="Seconds that were judged.")
+    percentile: float = Field(description="The load that was planned for.")
+    cv_before: float = Field(description="Imbalance of that load.")
+    cv_after: float = Field(description="Imbalance after the moves.")
+    paying_hours: str = Field(description="Hours of the day, UTC, in which a rebalance would have paid.")
+    moves: list[MoveOverTime] = Field(description="The moves for that load.")
+
+
 class RebalanceView(Result):
     """A rebalance that runs, or ran."""
 
@@ -222,6 +245,11 @@ def plan_of(preview: RebalancePreview) -> RebalancePlanView:
         advice=list(preview.advice),
         bounds=list(preview.bounds),
     )
+
+
+def over_time_view(found: PublishedBalance) -> BalanceOverTime:
+    """A published result as shown."""
+    return BalanceOverTime.of(found, moves=[MoveOverTime.of(move) for move in found.moves])
 
 
 def rebalance_view(rebalance: Rebalance) -> RebalanceView:
