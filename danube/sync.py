@@ -53,6 +53,13 @@ class _Loop:
             future.cancel()
             raise
 
+    def end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this last work; nothing is left to do once closed."""
+        if self._thread is None:
+            work.close()
+        else:
+            self.run(work)
+
     def close(self) -> None:
         """Stop the loop and its thread. Idempotent."""
         thread, self._thread = self._thread, None
@@ -124,9 +131,7 @@ class Client(_Closing):
     def close(self) -> None:
         """Close what it made, disconnect, and end its thread. Idempotent."""
         try:
-            self._loop.run(self._client.close())
-        except UnrecoverableError:
-            return
+            self._loop.end(self._client.close())
         finally:
             self._loop.close()
 
@@ -157,7 +162,7 @@ class Producer(_Closing):
 
     def close(self) -> None:
         """Stop. Idempotent."""
-        self._loop.run(self._producer.close())
+        self._loop.end(self._producer.close())
 
 
 class Consumer(_Closing):
@@ -196,7 +201,7 @@ class Consumer(_Closing):
 
     def close(self) -> None:
         """Leave. Idempotent."""
-        self._loop.run(self._consumer.close())
+        self._loop.end(self._consumer.close())
 
     def __iter__(self) -> Iterator[Message]:
         while True:

@@ -239,3 +239,28 @@ def test_a_broker_that_stays_away_is_named_after_the_time_that_was_given(alone: 
         said = pipe(consuming.stderr).read().decode()
     assert f"no broker answers at {broker.endpoints.service_url}" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("part", "flags", "has_latency"),
+    [
+        ("produce", ("--compression", "lz4"), False),
+        ("consume", ("--compression", "zstd"), False),
+        ("consume", ("--single-calls",), False),
+        ("end-to-end", (), True),
+        ("end-to-end", ("--rate", "5000"), True),
+    ],
+)
+def test_a_bench_counts_and_judges(danube: Danube, part: str, flags: tuple[str, ...], has_latency: bool) -> None:
+    topic = f"/default/bench-{part}"
+    said = danube.done("bench", part, "-t", topic, "--messages", "500", "--size", "100", *flags).decode().splitlines()
+    assert said[0].startswith(f"{part}: 500 messages of 100 bytes in ")
+    assert "messages a second" in said[1]
+    assert ("latency in ms: p50 " in "".join(said)) is has_latency
+    if part != "produce":
+        assert said[-1] == "  lost 0, repeated 0, out of order 0"
+
+
+def test_a_bench_that_cannot_be_is_refused(danube: Danube) -> None:
+    assert "use produce, consume, end-to-end" in danube.refused(2, "bench", "sideways")
+    assert "larger --size" in danube.refused(2, "bench", "--size", "3")

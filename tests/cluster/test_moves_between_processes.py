@@ -3,12 +3,17 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
+from danube.client import DanubeClientBuilder, DispatchStrategy
+from danube.client.consume.consume_stream import ConsumeStream
+from danube.model.calls.consume import ConsumeMoved
 from danube.model.errors import UnavailableError
 from danube.model.ownership import StorageMode
 from danube.model.topic import TopicName
+from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.service import ServiceProcess
 from lab.failover.administration import Administration
@@ -72,6 +77,37 @@ async def test_a_topic_is_unloaded(cluster: Administration, application: Applica
     owner = await cluster.owner(application.topic)
     await cluster.apply(owner, "unload_topic", topic=str(application.topic))
     await cluster.leaves(application.topic, owner)
+
+
+async def test_a_streaming_consumer_is_told_where_its_topic_is_and_goes_on_there(
+    cluster: Administration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[ConsumeMoved] = []
+    handle = ConsumeStream._handle
+
+    def noting(stream: ConsumeStream, answer: object, *of: Any) -> Any:
+        if isinstance(answer, ConsumeMoved):
+            told.append(answer)
+        return handle(stream, answer, *of)
+
+    monkeypatch.setattr(ConsumeStream, "_handle", noting)
+    topic = TopicName("default", "told")
+    url = cluster.processes.brokers[0].endpoints.service_url
+    async with await DanubeClientBuilder().service_url(url).build() as client:
+        building = client.new_producer().with_topic(str(topic)).with_name("p")
+        producer = building.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
+        reading = client.new_consumer().with_topic(str(topic)).with_consumer_name("c").with_subscription("s")
+        async with asyncio.timeout(PATIENCE_S), producer, reading.build() as consumer:
+            await producer.send_many(b"%d" % number for number in range(SOME))
+            await consumer.ack_many([await anext(consumer) for _ in range(SOME)])
+            owner = await cluster.owner(topic)
+            await cluster.apply(owner, "unload_topic", topic=str(topic))
+            await cluster.leaves(topic, owner)
+            await producer.send_many(b"%d" % number for number in range(SOME, 2 * SOME))
+            found = [await anext(consumer) for _ in range(SOME)]
+            await consumer.ack_many(found)
+    assert [int(each.payload) for each in found] == list(range(SOME, 2 * SOME))
+    assert [each.connect_url for each in told] == [(await cluster.owner(topic)).endpoints.service_url]
 
 
 async def test_a_broker_is_drained_and_activated(cluster: Administration, application: Application) -> None:

@@ -133,11 +133,15 @@ class DispatchDriver:
         """A consumer's stream opened; a former stream of the same consumer must have been detached."""
         left = self._left.pop(consumer_id, None)
         by_batch = isinstance(stream, BatchStream)
+        outlet: Outlet
         if isinstance(stream, BatchStream):
-            self._outlets[consumer_id] = BatchOutlet(stream, lambda: self.engine.generation, left)
+            outlet = BatchOutlet(stream, lambda: self.engine.generation, left)
+            outlet.paused = outlet.room <= 0
         else:
-            self._outlets[consumer_id] = MessageOutlet(stream, self._window)
-        self.handle(ConsumerAttached(consumer_id, window, filters=filters, by_batch=by_batch))
+            outlet = MessageOutlet(stream, self._window)
+        self._outlets[consumer_id] = outlet
+        attached = ConsumerAttached(consumer_id, window, filters=filters, by_batch=by_batch, is_paused=outlet.paused)
+        self.handle(attached)
 
     def answer(self, consumer_id: int, update: ConsumeUpdate) -> int:
         """A streaming consumer answers messages that it has seen; answers how many it refused."""

@@ -441,10 +441,11 @@ class DispatchEngine:
         self._detach(event.consumer_id, now_s)
         window, quantum = event.window, event.quantum
         consumer = AttachedConsumer(
-            event.consumer_id, window, quantum, quantum, allowed=window, by_batch=event.by_batch
+            event.consumer_id, window, quantum, quantum, event.is_paused, allowed=window, by_batch=event.by_batch
         )
         self._consumers[event.consumer_id] = consumer
         self._flow.attach(consumer, event.filters)
+        self._flow.refresh(consumer)
 
     def _detach(self, consumer_id: int, now_s: float) -> None:
         consumer = self._consumers.pop(consumer_id, None)

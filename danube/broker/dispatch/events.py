@@ -91,6 +91,8 @@ class ConsumerAttached:
     """Patterns of the keys that it takes, in a Key-Shared subscription; none means every key."""
     by_batch: bool = False
     """True if it is sent ranges, one at a time: ConsumerResumed says that the last one was written. Keys go as ever."""
+    is_paused: bool = False
+    """True if it gets nothing before ConsumerResumed."""
 
 
 @dataclass(frozen=True, slots=True)

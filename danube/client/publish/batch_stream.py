@@ -15,6 +15,7 @@ from danube.client.connection import paths
 from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
 from danube.client.connection.session import Link
+from danube.client.metrics import NO_METRICS, Metrics
 from danube.client.publish.batches import BatchAccumulator, ClosedBatch, ProducerIdentity
 from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishOpen, PublishOpened, PublishRefused
 from danube.model.errors import (
@@ -77,8 +78,10 @@ class BatchStream:
         identity: ProducerIdentity,
         form: BatchForm = PLAIN,
         on_room: Callable[[], None] = lambda: None,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         """`on_room` is called each time a batch was closed, so that another one can be filled."""
+        self._metrics = metrics
         self._form = form
         self._on_room = on_room
         self._codec = BatchCodec.NONE
@@ -270,6 +273,7 @@ class BatchStream:
             batch = self._unacknowledged.popleft()
             state.acknowledged(batch)
             self._acknowledged += 1
+            self._metrics.sent(str(self._opening.topic), batch.count, (self._clock.now_ms() - batch.first_ms) / 1_000)
             self._on_stored(StoredRange(str(self._opening.topic), offset, batch.count))
         self._changed.notify()
 

@@ -17,6 +17,8 @@ class ClosedBatch:
     sequence: int
     body: bytes
     count: int
+    first_ms: int = 0
+    """The time at which its first payload was added."""
 
 
 class BatchAccumulator:
@@ -62,7 +64,7 @@ class BatchAccumulator:
             body = encode_messages(self._payloads, origin, codec)
         else:
             body = encode_payloads(shared, self._payloads, origin, codec)
-        sealed = ClosedBatch(self._sequence, body, count)
+        sealed = ClosedBatch(self._sequence, body, count, self.first_ms)
         self._payloads = []
         self.bytes = 0
         self._sequence += 1

@@ -37,7 +37,7 @@ class BatchPipeline:
         self._sent = 0
         self._scope = TaskScope("send_many")
         self._batch_streams = [
-            producer.batch_stream(attributes or NO_ATTRIBUTES, self._stored, are_whole=are_whole)
+            producer.batch_stream(attributes or NO_ATTRIBUTES, self._stored, are_whole=are_whole, is_counted=True)
             for producer in producers
         ]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Coroutine, Iterable
 from copy import copy
 from types import TracebackType
 from typing import Any, Self
@@ -122,7 +122,7 @@ class Producer:
                     ) from error
                 _log.debug("the broker takes no batches: messages are sent one by one")
             else:
-                return await batches.run(self._encoded(payloads))
+                return await self._counted(batches.run(self._encoded(payloads)))
 
         async def send(data: Any) -> int:  # noqa: ANN401 - as `send`
             return await self.send(data, attributes)
@@ -158,7 +158,7 @@ class Producer:
             except UnsupportedError:
                 _log.debug("the broker takes no batches of whole messages: they are sent one by one")
             else:
-                return await batches.run(messages)
+                return await self._counted(batches.run(messages))
 
         async def send(message: tuple[str, Any]) -> int:
             return await self.send_with_key(message[1], attributes, message[0])
@@ -200,6 +200,13 @@ class Producer:
         registry = SchemaRegistryClient(self._connection)
         subject = settings.subject or subject_of(settings.topic)
         settings.schema = await register(registry, settings.typed, subject)
+
+    async def _counted(self, sending: Coroutine[None, None, int]) -> int:
+        try:
+            return await sending
+        except Exception as error:
+            self._settings.metrics.send_failed(self._settings.topic, error)
+            raise
 
     def _encode(self, data: Any) -> bytes:  # noqa: ANN401 - as `send`
         return data if self._settings.typed is None else self._settings.typed.encode(data)

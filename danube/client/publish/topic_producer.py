@@ -140,10 +140,11 @@ class TopicProducer:
         *,
         are_whole: bool = False,
         on_room: Callable[[], None] = lambda: None,
+        is_counted: bool = False,
     ) -> BatchStream:
         """A stream of batches, all their messages with these attributes; or of whole messages, made by `encoded`.
 
-        A topic that is not reliable has none.
+        A topic that is not reliable has none. With `is_counted` the metrics are told of each batch.
         """
         self.attachment.open()
         settings = self._settings
@@ -165,6 +166,7 @@ class TopicProducer:
             identity=self._identity,
             form=form,
             on_room=on_room,
+            metrics=settings.metrics if is_counted else NO_METRICS,
         )
 
     def encoded(self, data: bytes, attributes: Mapping[str, str], routing_key: str | None) -> bytes:

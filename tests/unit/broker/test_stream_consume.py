@@ -132,6 +132,19 @@ async def test_credit_bounds_what_is_sent(cell: Cell, streams: StreamPeer, topic
     assert await line.spans(10) == [(30, 40)]
 
 
+async def test_shared_consumer_without_credit_holds_no_batch(cell: Cell, streams: StreamPeer, topic: TopicName) -> None:
+    bodies = await publish(streams, topic, 4)
+    without = await streams.consuming(topic, "without", credit_bytes=0)
+    used_up = await streams.consuming(topic, "used up", credit_bytes=ONE_BATCH)
+    assert await used_up.spans(10) == [(0, 10)]
+    other = await streams.consuming(topic, "other")
+    assert await other.spans(30) == [(10, 20), (20, 30), (30, 40)]
+    assert subscription_of(cell, topic).driver.engine.in_flight == 40
+    await other.update(close=True)
+    await without.update(credit_bytes=3 * len(bodies[0]))
+    assert sorted(await without.spans(30)) == [(10, 20), (20, 30), (30, 40)]
+
+
 async def test_shared_consumers_get_whole_batches_in_turn(streams: StreamPeer, topic: TopicName) -> None:
     one, two = [await streams_before(streams, topic, name) for name in ("one", "two")]
     await publish(streams, topic, 6)

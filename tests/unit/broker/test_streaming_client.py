@@ -9,7 +9,8 @@ from danube.broker.topics.subscription import ReliableSubscription
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, FetchFrom, Message, SubType
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.client.metrics import Metrics
-from danube.model.errors import ConsumerReplacedError, UnrecoverableError
+from danube.model.errors import ConsumerReplacedError, MessageTooLargeError, UnrecoverableError
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
@@ -232,6 +233,41 @@ async def test_hooks_see_what_the_application_does(cell: Cell, client: DanubeCli
     await consumer.nack(found[3])
     await consumer.ack_up_to(found[2])
     assert (counting.got, counting.done, counting.refused) == (4, 3, 1)
+
+
+async def test_hooks_see_what_is_sent_once_a_batch_where_batches_are_sent(
+    client: DanubeClient, topic: TopicName
+) -> None:
+    class Counting(Metrics):
+        def __init__(self) -> None:
+            self.sends: list[int] = []
+            self.failed: list[str] = []
+
+        def sent(self, topic: str, count: int, seconds: float) -> None:
+            assert topic == "/default/orders"
+            assert 0 <= seconds < PATIENCE_S
+            self.sends.append(count)
+
+        def send_failed(self, topic: str, error: Exception) -> None:
+            self.failed.append(type(error).__name__)
+
+    counting = Counting()
+    builder = client.new_producer().with_topic(str(topic)).with_name("p").with_metrics(counting)
+    async with builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build() as producer:
+        await producer.send(b"x")
+        assert counting.sends == [1]
+        await asyncio.gather(*(producer.send(b"x") for _ in range(50)))
+        assert counting.sends == [1] * 51
+        await producer.send_many([b"x"] * 40)
+        await producer.send_many_with_keys([("k", b"x")] * 60)
+        assert sum(counting.sends[51:]) == 100
+        assert len(counting.sends) < 60
+        too_large = bytes(MESSAGE_BYTES_MAX + 1)
+        with pytest.raises(MessageTooLargeError):
+            await producer.send(too_large)
+        with pytest.raises(MessageTooLargeError):
+            await producer.send_many([too_large])
+    assert counting.failed == ["MessageTooLargeError"] * 2
 
 
 async def test_closed_consumer_says_so(cell: Cell, client: DanubeClient, topic: TopicName) -> None:
