@@ -17,6 +17,7 @@ from bench import (
     mcp,
     metadata,
     moves,
+    peers,
     schema,
     schema_registry,
     spark,
@@ -45,6 +46,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "schema": schema.run,
     "balance": balance.run,
     "schema_registry": schema_registry.run,
+    "peers": peers.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,
@@ -53,6 +55,7 @@ QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "moves": moves.run_quick,
     "schema": schema.run_quick,
     "balance": balance.run_quick,
+    "peers": peers.run_quick,
 }
 
 

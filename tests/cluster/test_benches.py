@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
     [
         ("storage", "by turns, segments"),
         ("cold_reader", "beside a reader of 24 MiB: p99"),
+        ("peers", "danube: consume"),
         ("metadata", "sqlite, 50 keys: linearizable reads, 32 in flight"),
     ],
 )
