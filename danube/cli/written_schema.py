@@ -1,6 +1,5 @@
 """The schema that `danube produce` writes with: registered once, and lines of JSON as payloads of it."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from danube.client.typed.registration import subject_of
 from danube.model.calls.schemas import FindVersion, RegisterVersion
 from danube.model.errors import PayloadInvalidError
 from danube.model.schema import SchemaType
+from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
 
 Encode = Callable[[bytes], bytes]
@@ -55,7 +55,7 @@ def _encoder(kind: SchemaType, definition: bytes) -> Encode:
 
     def encode(line: bytes) -> bytes:
         try:
-            value = json.loads(line)
+            value = decode_json(line)
         except ValueError:
             raise PayloadInvalidError("a line is no JSON: with an Avro schema each line is a value as JSON") from None
         return schema.encode(value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from danube.model.limits.schema import SCHEMA_DIFFERENCES_MAX
 from danube.model.schema import CompatibilityMode, JsonPolicy
+from danube.model.untrusted_json import decode_json
 from danube.schema.compatibility import Finding, check
 from danube.schema.differences import Direction
 from danube.schema.parsed import ParsedSchema
@@ -64,6 +65,6 @@ def text_difference(old: ParsedSchema, new: ParsedSchema) -> str:
 
 def _lines(parsed: ParsedSchema) -> list[str]:
     try:
-        return json.dumps(json.loads(parsed.text), indent=2, sort_keys=True, ensure_ascii=False).splitlines()
+        return json.dumps(decode_json(parsed.text), indent=2, sort_keys=True, ensure_ascii=False).splitlines()
     except ValueError:
         return parsed.text.splitlines()

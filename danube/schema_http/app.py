@@ -16,6 +16,7 @@ from danube.model.calls.schemas import CheckVersion, FindVersion, RegisterVersio
 from danube.model.errors import DanubeError, NotFoundError
 from danube.model.limits.registry import SCHEMA_HTTP_BODY_BYTES_MAX
 from danube.model.schema import SchemaType
+from danube.model.untrusted_json import decode_json
 from danube.schema_http.registry import HttpRegistry
 from danube.schema_http.requests import (
     TYPES,
@@ -232,7 +233,7 @@ async def _text(asked: Asked, version: VersionDescription) -> str:
 def _bare(text: str) -> object:
     """A definition as the answer itself: JSON as it is, anything else as a text."""
     try:
-        return json.loads(text)
+        return decode_json(text)
     except ValueError:
         return text
 

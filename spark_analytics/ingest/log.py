@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from danube.model.errors import PreconditionFailedError, SettingsError, UnsupportedError
+from danube.model.untrusted_json import decode_json
 
 FORMAT = 1
 _LOG = "_log"
@@ -93,7 +94,7 @@ def add_commit(table: Path, commit: Commit) -> None:
 
 def _commit(file: Path) -> Commit:
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        fields = decode_json(file.read_text(encoding="utf-8"))
         if fields.pop("format") > FORMAT:
             raise UnsupportedError(f"{file.parent.parent} was written by a newer version: update danube-messaging")
         added = [DataFile(**each) for each in fields.pop("added")]

@@ -161,8 +161,8 @@ def _parts(url: str) -> tuple[str, int] | None:
 
 
 def _cause(error: DanubeError) -> str:
-    """The words of gRPC, where they say more than that nobody listens."""
+    """The words of the engine, where they say more than that nobody listens."""
     _, _, said = str(error).rpartition("last error: ")
-    if "Connection refused" in said or not said.isprintable():
+    if "Connection refused" in said or "Connect call failed" in said or not said.isprintable():
         return ""
     return f" ({said.removeprefix('UNKNOWN: ').removeprefix('UNAVAILABLE: ')[:200]})"

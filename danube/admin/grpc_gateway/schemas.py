@@ -1,6 +1,5 @@
 """The schema registry over gRPC: our brokers' calls, and the published ones for the original's."""
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 
 from danube.admin.grpc_gateway.calls import AdminCalls
@@ -21,6 +20,7 @@ from danube.model.calls.schemas import (
 from danube.model.errors import InternalError, NotFoundError, UnsupportedError
 from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaType, TopicSchema, TopicSchemaConfig
 from danube.model.topic import TopicName
+from danube.model.untrusted_json import decode_json
 from danube.wire import schema_messages as messages
 
 _REGISTRY = "/danube_schema.SchemaRegistry"
@@ -137,7 +137,7 @@ class SchemaCalls:
 def unwrapped(definition: bytes) -> bytes:
     """The text in a definition as the published calls answer it; any other bytes as they are."""
     try:
-        parsed = json.loads(definition)
+        parsed = decode_json(definition)
     except ValueError:
         return definition
     if isinstance(parsed, dict) and len(parsed) == 1:

@@ -1,12 +1,12 @@
 """Parts of security, built from settings: keys of tokens, certificates, the carrier."""
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from danube.broker.config.auth import AuthSettings
 from danube.broker.config.secret_files import check_private, private_content, public_content
 from danube.model.errors import SettingsError
+from danube.model.untrusted_json import decode_json
 from danube.security.authentication import Authenticator
 from danube.security.certificates import ServerCertificates, TlsFiles, client_tls
 from danube.security.cluster_token import ClusterSecret
@@ -59,8 +59,8 @@ def token_rules(settings: AuthSettings) -> TokenRules | None:
     keys = [*_secrets(settings), *(public_key(public_content(path)) for path in settings.jwt_public_keys)]
     if settings.jwt_key_set_file is not None:
         try:
-            keys += key_set(json.loads(public_content(settings.jwt_key_set_file)))
-        except (ValueError, RecursionError):
+            keys += key_set(decode_json(public_content(settings.jwt_key_set_file)))
+        except ValueError:
             raise SettingsError(f"{settings.jwt_key_set_file} is no JSON Web Key Set") from None
     if not keys:
         raise SettingsError("no key of tokens was found in the files of auth.jwt_*: nobody could prove who they are")

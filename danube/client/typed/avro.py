@@ -8,6 +8,7 @@ from typing import Any
 from danube.model.errors import PayloadInvalidError, SchemaInvalidError
 from danube.model.limits.registry import SCHEMA_VALIDATORS_MAX
 from danube.model.schema import SchemaType
+from danube.model.untrusted_json import decode_json
 from danube.schema.extra import library
 
 
@@ -49,7 +50,7 @@ class AvroSchema:
 @lru_cache(SCHEMA_VALIDATORS_MAX)
 def _parsed(definition: str) -> Any:  # noqa: ANN401 - of fastavro
     try:
-        return _fastavro().parse_schema(json.loads(definition))
+        return _fastavro().parse_schema(decode_json(definition))
     except Exception as error:
         raise SchemaInvalidError(f"this is no Avro schema: {error}") from error
 

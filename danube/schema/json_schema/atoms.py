@@ -9,6 +9,7 @@ import math
 from fractions import Fraction
 from typing import Any, Final
 
+from danube.model.untrusted_json import decode_json
 from danube.schema.json_schema.document import JsonDocument
 from danube.schema.json_schema.keywords import ANNOTATIONS, DIALECT_7, DIALECT_2019, DIALECT_2020, Schema
 
@@ -191,7 +192,7 @@ def types(atom: Atom) -> frozenset[str]:
         )
     listed = values(atom)
     if listed is not None:
-        found &= frozenset(_type_of(json.loads(each)) for each in listed)
+        found &= frozenset(_type_of(decode_json(each)) for each in listed)
     return found
 
 

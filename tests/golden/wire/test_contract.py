@@ -55,8 +55,13 @@ AUTH = {
     "enums": {},
 }
 """All that we add to the packages of the contract: the call that the Java client makes for an API key."""
-OURS_ALONE = {"DanubeControl.proto": "danube.control", "DanubeStream.proto": "danube.stream"}
-"""Files of our own, each a package of its own, so that no name of theirs can ever be one of the contract's."""
+OURS_ALONE = {
+    "DanubeBalance.proto": "danube.control",
+    "DanubeControl.proto": "danube.control",
+    "DanubeSecurity.proto": "danube.control",
+    "DanubeStream.proto": "danube.stream",
+}
+"""Files of our own, in packages of their own, so that no name of theirs can ever be one of the contract's."""
 
 
 def test_we_have_the_files_of_the_contract_and_our_own_and_no_others() -> None:

@@ -395,6 +395,7 @@ async def test_a_broker_whose_place_another_process_took_is_told_to_end(network:
     entry = await network.meta_store.store.get(key)
     assert entry is not None
     another = replace(decode_registration(entry), start_id=1)
-    await network.meta_store.store.put(key, encode_registration(another))
+    lease_id = await network.meta_store.store.grant_lease(30.0)
+    await network.meta_store.store.put(key, encode_registration(another), lease_id=lease_id)
     async with asyncio.timeout(PATIENCE_S):
         await first.broker.replaced.wait()

@@ -138,7 +138,7 @@ async def test_non_reliable_topic_loses_no_messages(cell: Cell, topic: TopicName
         ("unsubscribe", {"topic": "/default/busy", "subscription": "none"}, SubscriptionNotFoundError),
         ("unsubscribe", {"topic": "/default/busy", "subscription": "subscription"}, PreconditionFailedError),
         ("unsubscribe", {"topic": "/default/busy", "subscription": ""}, InvalidNameError),
-        ("trigger_rebalance", {}, UnsupportedError),
+        ("trigger_a_flood", {}, UnsupportedError),
     ],
 )
 async def test_no_plan_is_made_for_what_could_not_be_done(

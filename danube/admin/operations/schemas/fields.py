@@ -11,6 +11,7 @@ from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.limits.registry import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX
 from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, SchemaType, ValidationPolicy
+from danube.model.untrusted_json import decode_json
 
 TOOLSET = "schemas"
 
@@ -87,7 +88,7 @@ def difference_view(difference: SchemaDifference) -> DifferenceView:
 def pretty(definition: str) -> str:
     """A definition with one part a line: JSON is laid out anew, other text stays."""
     try:
-        return json.dumps(json.loads(definition), indent=2, ensure_ascii=False)
+        return json.dumps(decode_json(definition), indent=2, ensure_ascii=False)
     except ValueError:
         return definition
 
