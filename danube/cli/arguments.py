@@ -64,7 +64,7 @@ def first_message(start: str | None, topic: str, subscription: str | None) -> Fe
         raise InvalidRequestError(
             f"--start is for reading without a subscription, and {subscription} has a position: create it with"
             f" `danube-admin topics create-subscription {topic} -s {subscription} --start {start}`, or move it with"
-            " `danube-admin topics seek`"
+            f" `danube-admin topics seek {topic} -s {subscription} --to {start}`"
         )
     return parse_start(start or "earliest")
 
