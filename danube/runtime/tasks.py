@@ -24,6 +24,11 @@ class TaskScope:
         self._tasks: dict[asyncio.Task[Any], None] = {}  # a set would end them in another order each time
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """True once no further task can be started."""
+        return self._closed
+
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Start `work` in the background. Raises RuntimeError once the scope is closed."""
         if self._closed:

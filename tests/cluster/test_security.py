@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.client import DanubeClientBuilder, DispatchStrategy
+from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy
 from danube.model.errors import BrokerUnreachableError, DanubeError, NotPermittedError, UnauthenticatedError
 from danube.model.security.principal import PrincipalKind, PrincipalName
 from danube.security.tokens import TokenClaims, issue
@@ -86,7 +86,11 @@ def test_the_published_client_proves_itself(secured: Secured, wheel_python: Path
 
 async def publish(prepare: Callable[[], DanubeClientBuilder], topic: str) -> None:
     builder = await asyncio.to_thread(prepare)  # which reads certificates
-    client = await builder.build()
+    async with await builder.build() as client:
+        await _publish(client, topic)
+
+
+async def _publish(client: DanubeClient, topic: str) -> None:
     producing = client.new_producer().with_topic(topic).with_name("p")
     producer = producing.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
     async with asyncio.timeout(PATIENCE_S):

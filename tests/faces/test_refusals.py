@@ -64,6 +64,10 @@ destroy   destroy  destroy   mcp   waits
 destroy   destroy  move      mcp   waits
 destroy   destroy  none      mcp   plans
 
+guarded   read     *         *     refused
+guarded   write    *         *     refused
+guarded   destroy  *         *     runs
+
 consent   read     *         *     refused
 consent   write    *         *     refused
 consent   destroy  *         cli   refused
@@ -140,6 +144,22 @@ EFFECTS = {
     "configure_topic_schema": "write",
     "get_topic_schema": "read",
     "set_validation_policy": "write",
+    "create_role": "guarded",
+    "get_role": "read",
+    "list_roles": "read",
+    "delete_role": "guarded",
+    "create_binding": "guarded",
+    "get_binding": "read",
+    "list_bindings": "read",
+    "list_all_bindings": "read",
+    "delete_binding": "guarded",
+    "revoke_tokens": "guarded",
+    "list_revocations": "read",
+    "create_api_key": "guarded",
+    "list_api_keys": "read",
+    "delete_api_key": "guarded",
+    "can_i": "read",
+    "explain_access": "read",
     "list_plans": "read",
     "approve_plan": "consent",
     "reject_plan": "write",
@@ -147,7 +167,7 @@ EFFECTS = {
 }
 """By hand, not from the registry: an entry that is wrong there is found here."""
 
-NO_TOOLS = {"list_plans", "approve_plan", "reject_plan", "audit"}
+NO_TOOLS = {"list_plans", "approve_plan", "reject_plan", "audit", "create_api_key"}
 """Not offered to assistants at any level."""
 
 

@@ -60,4 +60,4 @@ def test_a_sink_without_a_checkpoint_or_with_other_columns_is_refused(lake: Lake
         source.streamWriter(StructType().add("value", "string"), overwrite=False)
     source = DanubeDataSource({"topic": lake.topic, "checkpointLocation": str(tmp_path)})
     with pytest.raises(InvalidRequestError, match="takes one column, value"):
-        source.streamWriter(StructType().add("value", "string").add("more", "int"), overwrite=False)
+        source.streamWriter(StructType().add("value", "string").add("more", "integer"), overwrite=False)

@@ -380,6 +380,8 @@ class DispatchDriver:
         if batch is not None or self._reading:
             return batch
         hot = self._topic_log.read_hot(offset, READ_BYTES_MAX)
+        if hot is None and self._tasks.closed:  # the broker stops: nothing more is sent
+            return None
         if hot is None:
             self._reading = True
             self._tasks.spawn(self._read(offset, window), f"read from {offset}")

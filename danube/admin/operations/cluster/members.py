@@ -87,7 +87,7 @@ class ClusterStatus(Result):
     takes_messages: bool | None = Field(description="Whether the broker takes messages.")
     topics: int | None = Field(description="Topics that the broker serves, partitions each on their own.")
     subscriptions: int | None = Field(description="Subscriptions of those topics.")
-    producers: int | None = Field(description="Producers attached now.")
+    producers: Annotated[int | None, VOLATILE] = Field(description="Producers attached now.")
     consumers: int | None = Field(description="Consumers with an open stream.")
     stopped_reason: str | None = Field(description="Why the broker takes no messages.")
     leader_broker: Annotated[str | None, VOLATILE] = Field(

@@ -158,7 +158,7 @@ class TopicDetail(Result):
     subscriptions: list[str] = Field(description="The names of its subscriptions.")
     start_offset: int | None = Field(description="The first offset that can be read.")
     end_offset: int | None = Field(description="The offset after the last stored message.")
-    producers: int | None = Field(description="Producers attached now.")
+    producers: Annotated[int | None, VOLATILE] = Field(description="Producers attached now.")
     messages_in: int | None = Field(description="Messages taken since the broker started.")
     bytes_in: int | None = Field(description="Their bytes.")
     stored_bytes: int | None = Field(description="Bytes of the messages that can be read.")
