@@ -155,7 +155,7 @@ async def _nats(folder: Path, command: str, processes: ExitStack) -> AsyncIterat
 
 
 class Nats:
-    """What of the NATS protocol this needs: publishes with acknowledgement, and a pull consumer."""
+    """The part of the NATS protocol that is needed: publishes with acknowledgement, and a pull consumer."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -201,7 +201,7 @@ class Nats:
         self._writer.write(b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(payload), payload))
 
     async def _message(self) -> tuple[str, bytes]:
-        """Where to reply, and the payload."""
+        """Subject of the reply, and the payload."""
         while True:
             kind, *words = (await self._reader.readuntil(b"\r\n")).split()
             if kind == b"PING":

@@ -42,11 +42,11 @@ class Session:
     guard: Guard
     report: Report = say_nothing
     follow_s: float = 0.0
-    """How long the face waits for the end of what an applied plan began."""
+    """Longest wait of the face for the end of what an applied plan began."""
     background: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] | None = None
     """Writes the record of a read behind its answer; without it the answer waits for the record."""
     is_refresh: bool = False
-    """Whether the same read was asked for, and recorded, a moment ago: it leaves no record of its own."""
+    """True for a read that was recorded a moment ago: it leaves no record of its own."""
 
 
 def parse_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> Params:

@@ -114,7 +114,7 @@ class DispatchDriver:
         self._tasks = tasks
         self._outlets: dict[int, Outlet] = {}
         self._left: dict[int, RangeSet] = {}
-        """What streaming consumers without a stream have seen and not answered."""
+        """Messages that streaming consumers without a stream have seen and not answered."""
         self._written: deque[int] = deque()
         """Streaming consumers to whom everything was written, and who have room."""
         self._collecting: set[BatchOutlet] = set()
