@@ -154,6 +154,8 @@ def is_right(call: Call, error: DanubeError) -> bool:
     code = status_of(error).code
     if call.path.endswith("/SendMessage") and code in _NOT_OF_SENDS:
         return False
+    if code is StatusCode.UNAUTHENTICATED and call.path.endswith("/Authenticate"):
+        return True
     return code in _ALLOWED or (isinstance(error, CancelledError) and call.ending is Ending.LEAVE)
 
 

@@ -18,7 +18,7 @@ HTTP2_HEADER_CACHE_BLOCKS = 256
 """Decoded header blocks kept for each connection."""
 HTTP2_HEADER_CACHE_BLOCK_BYTES = 1 * KIB
 """A longer block is decoded each time."""
-HTTP2_HEADER_EXCESS = 4
+HTTP2_HEADER_EXCESS = 16
 """Headers of so many times the bound of metadata are still read, to refuse one call; more ends the connection."""
 HTTP2_HEADER_FRAMES_MAX = 32
 """Frames of one header block."""

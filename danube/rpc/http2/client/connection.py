@@ -88,7 +88,7 @@ class UnaryAnswer:
         if messages:
             self._message = messages[0]
         elif self.stream is not None and self._reader.missing_bytes > self.stream.receive_window:
-            self._connection.connection.widen(self.stream, self._reader.missing_bytes)
+            self._connection.connection.let_in(self.stream, self._reader.missing_bytes)
         if ended:
             self.on_end(errors.InternalError(f"{self._connection.address} ended a call without its status"))
 

@@ -108,11 +108,8 @@ class Http2ClientStream:
             return
         for message in messages:
             self._inbox.put(message)
-        stream = self.stream
-        if stream is not None and self._connection is not None and self._reader.missing_bytes > stream.receive_window:
-            target = stream.receive_target
-            self._connection.connection.widen(stream, max(self._reader.missing_bytes, target))
-            stream.receive_target = target
+        if self.stream is not None and self._connection is not None:
+            self._connection.connection.let_in(self.stream, self._reader.missing_bytes)
         if ended:
             self.on_end(errors.InternalError(f"{self._channel.address} ended a stream without its status"))
 

@@ -26,7 +26,7 @@ from danube.rpc.http2.protocol.frames import ErrorCode, ProtocolError, Setting, 
 from danube.rpc.http2.protocol.header_blocks import Field, HeaderDecoder
 from danube.rpc.http2.protocol.heads import RequestHead, ResponseHead
 from danube.rpc.http2.protocol.sender import Sender
-from danube.rpc.http2.protocol.streams import Stream, StreamTable
+from danube.rpc.http2.protocol.streams import Stream, StreamTable, dependency_problem
 
 H = TypeVar("H", RequestHead, ResponseHead)
 
@@ -139,8 +139,12 @@ class Connection(Generic[H]):
     def widen(self, stream: Stream, size: int) -> None:
         """Let the peer have up to `size` bytes under way on a stream from now on."""
         stream.receive_target = size
-        if not stream.remote_closed and stream.receive_window < size:
-            self._grant(stream, size - stream.receive_window)
+        self.let_in(stream, size)
+
+    def let_in(self, stream: Stream, missing_bytes: int) -> None:
+        """Let the peer send the rest of a message that has arrived in part, and no more."""
+        if not stream.remote_closed and stream.receive_window < missing_bytes:
+            self._grant(stream, missing_bytes - stream.receive_window)
 
     def ping(self, payload: bytes) -> None:
         """Ask whether the peer is there; eight bytes."""
@@ -259,13 +263,13 @@ class Connection(Generic[H]):
         problem = None
         if stream_id == 0 or stream_id % 2 == 0:
             raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "headers on a stream that no client opens")
-        if len(payload) > frames.FRAME_BYTES_DEFAULT:  # than any peer that respects MAX_HEADER_LIST_SIZE has to send
-            raise ProtocolError(ErrorCode.FRAME_SIZE_ERROR, "a header frame is larger than this end takes")
+        if len(payload) > self._block_bytes_max:
+            raise ProtocolError(ErrorCode.ENHANCE_YOUR_CALM, "a header block has more than this end takes")
         payload = frames.unpadded(flags, payload)
         if flags & frames.WITH_PRIORITY:
             if len(payload) < 5:
                 raise ProtocolError(ErrorCode.FRAME_SIZE_ERROR, "headers with priority are too short for it")
-            problem = _dependency_problem(stream_id, payload)
+            problem = dependency_problem(stream_id, payload)
             payload = payload[5:]
         ended = bool(flags & frames.END_STREAM)
         if flags & frames.END_HEADERS:
@@ -341,7 +345,7 @@ class Connection(Generic[H]):
         self._budget.idle.spend(self._now_s)
         if len(payload) != 5:
             raise StreamError(stream_id, ErrorCode.FRAME_SIZE_ERROR, "a PRIORITY frame has five bytes")
-        problem = _dependency_problem(stream_id, payload)
+        problem = dependency_problem(stream_id, payload)
         if problem is not None:
             raise problem
 
@@ -492,9 +496,3 @@ class Connection(Generic[H]):
         self._rest.clear()
         self.sender.output.append(frames.goaway(self._last_remote, error.code, str(error)))
         self._events.append(ConnectionFailed(error.code, str(error)))
-
-
-def _dependency_problem(stream_id: int, payload: bytes) -> StreamError | None:
-    if int.from_bytes(payload[:4], "big") & frames.STREAM_ID_LIMIT != stream_id:
-        return None
-    return StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")

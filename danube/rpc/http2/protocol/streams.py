@@ -89,3 +89,10 @@ class StreamTable:
         self.check_not_idle(stream_id)
         if self._is_server and stream_id not in self._reset_here:
             raise ProtocolError(ErrorCode.STREAM_CLOSED, "headers on a stream that is closed")
+
+
+def dependency_problem(stream_id: int, payload: bytes) -> StreamError | None:
+    """What is wrong with the priority that the payload of a frame begins with."""
+    if int.from_bytes(payload[:4], "big") & STREAM_ID_LIMIT != stream_id:
+        return None
+    return StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")

@@ -105,7 +105,7 @@ class Http2Call:
     def let_in(self) -> None:
         """Give the peer credit for the rest of the message."""
         if self._reader is not None:
-            self._connection.connection.widen(self.stream, self._reader.missing_bytes)
+            self._connection.connection.let_in(self.stream, self._reader.missing_bytes)
 
     def expire(self) -> None:
         """The deadline has passed."""

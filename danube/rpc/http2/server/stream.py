@@ -83,9 +83,7 @@ class Http2ServerStream(AnsweringStream):
 
     def let_in(self) -> None:
         """Give the peer credit for the rest of the message."""
-        missing, target = self._reader.missing_bytes, self.stream.receive_target
-        self._connection.connection.widen(self.stream, max(missing, target))
-        self.stream.receive_target = target
+        self._connection.connection.let_in(self.stream, self._reader.missing_bytes)
 
     def sent(self) -> None:
         """The message that waited for credit has left."""
