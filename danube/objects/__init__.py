@@ -1,0 +1,1 @@
+"""Object storage: the port, its adapters, retries, and what the requests cost."""
