@@ -92,7 +92,7 @@ class StreamTable:
 
 
 def dependency_problem(stream_id: int, payload: bytes) -> StreamError | None:
-    """What is wrong with the priority that the payload of a frame begins with."""
+    """The fault of the priority that the payload of a frame begins with, or None."""
     if int.from_bytes(payload[:4], "big") & STREAM_ID_LIMIT != stream_id:
         return None
     return StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
