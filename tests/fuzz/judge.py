@@ -99,7 +99,8 @@ class Judge:
         try:
             for message in call.messages:
                 await stream.send(message)
-            await stream.half_close()
+            if call.ending is Ending.HALF_CLOSE:  # a consumer leaves by it, whether it had an answer or not
+                await stream.half_close()
             while (answer := await stream.receive()) is not None:
                 if is_good(answer):
                     return True

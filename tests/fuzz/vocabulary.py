@@ -3,13 +3,16 @@
 A well-behaved producer and its consumer live beside them under names that no request can hit upon.
 """
 
+from danube.model.calls.client import Subscribe
+from danube.model.calls.consume import ConsumeOpen
 from danube.model.calls.stream import PublishOpen
 from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.message import consumer_id, producer_id
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.peers.stream import PUBLISH, payload_batch
+from danube.testing.peers.stream import CONSUME, PUBLISH, payload_batch
 from danube.wire import encode
+from danube.wire.stream import consume
 
 SERVED = {
     "danube.ProducerService",
@@ -43,7 +46,19 @@ _BATCHES = (
 OPENINGS = {
     PUBLISH: encode.publish_open(
         PublishOpen(topic=RELIABLE, producer_name=MEMBERS[0], strategy=DispatchStrategy.RELIABLE)
-    )
+    ),
+    CONSUME: consume.open_request(
+        ConsumeOpen(
+            subscribe=Subscribe(
+                request_id=0,
+                topic=RELIABLE,
+                consumer_name=MEMBERS[0],
+                subscription=MEMBERS[0],
+                type=SUBSCRIPTIONS[MEMBERS[0]],
+            ),
+            credit_bytes=1_000,
+        )
+    ),
 }
 """What half of the streams begin with: few come past their first message otherwise."""
 
@@ -104,6 +119,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "sequence": (0, 1, 2, 3),
     "delay_ms": (0, 1, 50),
     "bytes_max": (0, 1, 1_000),
+    "credit_bytes": (0, 1, 1_000),
 }
 PLAIN_NUMBERS = (0, 1, 7)
 WILD_NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1)
