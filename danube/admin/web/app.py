@@ -24,6 +24,7 @@ from danube.admin.web.pages.forms import arguments_of
 from danube.admin.web.pages.operation_page import operation_routes
 from danube.admin.web.pages.pages import RESERVED, Site
 from danube.admin.web.pages.rendering import Renderer
+from danube.admin.web.pages.schema_pages import SchemaPages
 from danube.admin.web.protection.protection import Protection
 from danube.admin.web.protection.requests import person_of, read_json
 from danube.admin.web.schema_face import PREFIX as SCHEMA_FACE
@@ -44,6 +45,7 @@ def build_app(server: WebServer) -> ASGIApp:
         Mount(SCHEMA_FACE, SchemaFace(server)),
         *Site(server, renderer).routes(),
         *BalancePage(server, renderer).routes(),
+        *SchemaPages(server, renderer).routes(),
         Route("/openapi.json", _describe, methods=["GET"]),
         *api_routes(server),
         *OriginalRoutes(server).routes(),

@@ -31,7 +31,8 @@ class AvroSchema:
             buffer = io.BytesIO()
             fastavro.schemaless_writer(buffer, self._parsed, value)
         except Exception as error:
-            raise PayloadInvalidError(f"the value does not follow the schema: {error}") from error
+            reasons = "; ".join(map(str, getattr(error, "errors", (error,))))
+            raise PayloadInvalidError(f"the value does not follow the schema: {reasons}") from error
         return buffer.getvalue()
 
     def decode(self, payload: bytes, writer: str | None) -> Any:  # noqa: ANN401 - as the protocol

@@ -85,6 +85,13 @@ def difference_view(difference: SchemaDifference) -> DifferenceView:
     return DifferenceView.of(difference)
 
 
+def verdict(difference: DifferenceView) -> str:
+    """One word: it `breaks` what the mode promises, it breaks readers and is `allowed` by the mode, or it `fits`."""
+    if difference.breaks:
+        return "breaks"
+    return "allowed" if difference.breaks_backward or difference.breaks_forward else "fits"
+
+
 def pretty(definition: str) -> str:
     """A definition with one part a line: JSON is laid out anew, other text stays."""
     try:

@@ -18,6 +18,7 @@ from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.admin.tui.data.audit_tail import AuditTail
 from danube.admin.tui.data.lag_history import LagHistory
 from danube.admin.tui.data.topic_rows import TopicRows
+from danube.admin.tui.schemas.look import SchemaLook
 from danube.model.calls.admin import BrokerInfo, DescribeCursor, DescribeTopics, TopicDescription, TopicsPage
 from danube.model.errors import DanubeError, DeadlineExceededError, UnavailableError, UnsupportedError
 from danube.model.limits.broker import AUDIT_PAGE_MAX
@@ -44,6 +45,7 @@ class Part(StrEnum):
     TOPIC = "topic"
     """The one that is opened."""
     BALANCE = "balance"
+    SCHEMAS = "schemas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,7 @@ class Watch:
         self.topics = TopicRows()
         self.plans: Sequence[PlanView] = ()
         self.balance: BalanceResult | None = None
+        self.schemas = SchemaLook()
         self.audit = AuditTail()
         self.lags = LagHistory()
         self.opened: TopicName | None = None
@@ -125,6 +128,7 @@ class Watch:
             Part.AUDIT: self._read_audit,
             Part.TOPIC: self._read_topic,
             Part.BALANCE: self._read_balance,
+            Part.SCHEMAS: self._read_schemas,
         }[part]
 
     async def _read_health(self) -> None:
@@ -132,6 +136,9 @@ class Watch:
         if HEALTH_CHECK.run is not None:
             call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
             self.health = await HEALTH_CHECK.run(call, Params())
+
+    async def _read_schemas(self) -> None:
+        await self.schemas.read(Call(gateway=self._gateway, clock=self._clock, caller=self._caller))
 
     async def _read_brokers(self) -> None:
         self.brokers = await self._gateway.brokers()

@@ -34,6 +34,10 @@ _KEYS = {
         ("c", "cancel the rebalance that runs"),
         ("m  i", "set the automatic mode; pin a topic, exclude a namespace or a broker"),
     ),
+    "Schemas": (
+        ("v", "from the lists: subjects, then versions, then what changed between two and what it breaks"),
+        ("< >  [ ]", "the version that is shown, and the one that it is compared with; 1 2: change, definition"),
+    ),
     "Plans": (
         ("Enter", "read a plan whole"),
         ("a  x", "approve or reject one that waits; y applies one that is ready"),

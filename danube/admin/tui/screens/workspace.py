@@ -19,6 +19,7 @@ from danube.admin.tui.data.watch import Part, Watch
 from danube.admin.tui.header import age
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.plan_actions import acts_on, whole_view
+from danube.admin.tui.schemas.screens import SchemasScreen
 from danube.admin.tui.screens.balance import BalanceScreen
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
@@ -84,6 +85,7 @@ class Workspace(BaseScreen):
         Binding("tab", "next_pane(1)", "Next list", show=False),
         Binding("shift+tab", "next_pane(-1)", "List before", show=False),
         Binding("b", "balance", "Balance"),
+        Binding("v", "schemas", "Schemas"),
         Binding("slash", "filter", "Filter"),
         Binding("s", "sort", "Sort"),
         Binding("o", "operations", "Operations"),
@@ -178,6 +180,11 @@ class Workspace(BaseScreen):
 
     def action_balance(self) -> None:
         self.app.push_screen(BalanceScreen(self.app_context))
+        self.app.call_later(self.app.run_action, "refresh")
+
+    def action_schemas(self) -> None:
+        self.app_context.watch.schemas.open("")
+        self.app.push_screen(SchemasScreen(self.app_context))
         self.app.call_later(self.app.run_action, "refresh")
 
     def action_decide(self, key: str) -> None:
