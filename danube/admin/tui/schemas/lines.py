@@ -20,7 +20,7 @@ def definition_lines(definition: str) -> list[Line]:
 
 
 def change_lines(change: Explanation, width: int) -> list[Line]:
-    """What differs, what breaks for whom, what to do instead, and the text of both versions."""
+    """The verdict with its consequences, the way out, each difference, and the texts of both versions."""
     lines = [Line(text, "ok" if change.is_allowed else "error") for text in wrapped(change.verdict, width)]
     lines += [Line(text, "warning") for who in change.who_breaks for text in wrapped(who, width)]
     lines += _advice(change, width)
