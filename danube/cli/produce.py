@@ -17,6 +17,7 @@ from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
+    DispatchStrategyMismatchError,
     MessageTooLargeError,
     PreconditionFailedError,
     SettingsError,
@@ -78,6 +79,8 @@ async def produce(client: DanubeClient, access: Access, request: ProduceRequest,
         async with _producer(client, access, request, written) as producer:
             await _send(producer, request, thread, written)
     except PreconditionFailedError as error:
+        if request.schema is not None and not isinstance(error, DispatchStrategyMismatchError):
+            raise
         other = "--non-reliable" if request.strategy is DispatchStrategy.RELIABLE else "--reliable"
         raise PreconditionFailedError(f"{error}; where the topic delivers the other way, use {other}") from error
     except OSError as error:

@@ -34,8 +34,8 @@ SCHEMA_BINARY_DEPTH_MAX = 100
 """Levels of a payload of Avro or Protobuf: the libraries decode by recursion, and Protobuf's own bound is this."""
 
 # Compiling
-SCHEMA_COMPILE_TIMEOUT_S = 30.0
-"""Wall time of one run of the Protobuf compiler; a busy machine starts a process in seconds."""
+SCHEMA_COMPILE_TIMEOUT_S = 20.0
+"""Wall time of one run of the Protobuf compiler: a busy machine starts a process in seconds. Clients wait for 30 s."""
 SCHEMA_COMPILE_CPU_S = 5
 """Processor time of the same."""
 SCHEMA_COMPILE_MEMORY_BYTES = 1024 * MIB

@@ -1,5 +1,7 @@
 """Protobuf's compiler in its process: real runs of it."""
 
+from pathlib import Path
+
 import pytest
 
 from danube.model.errors import SchemaInvalidError
@@ -35,4 +37,12 @@ def test_an_error_has_the_compilers_place_and_reason() -> None:
 def test_a_compilation_beyond_its_limits_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "SCHEMA_COMPILE_MEMORY_BYTES", 16 * 1024 * 1024)
     with pytest.raises(SchemaInvalidError, match="limit of time or memory"):
+        compile_protos("a.proto", {"a.proto": 'syntax = "proto3"; message M {}'})
+
+
+def test_a_compiler_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "never.py").write_text("import time\nwhile True: time.sleep(1)\n")
+    monkeypatch.setattr(compiler, "_PROGRAM", tmp_path / "never.py")
+    monkeypatch.setattr(compiler, "SCHEMA_COMPILE_TIMEOUT_S", 0.5)
+    with pytest.raises(SchemaInvalidError, match="not compiled within"):
         compile_protos("a.proto", {"a.proto": 'syntax = "proto3"; message M {}'})
