@@ -20,6 +20,7 @@ from danube.model.lag.group import LagFilter
 from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import AnalyticsJob, check_run_id
 from danube.model.topic import TopicName, check_name_part
+from danube.report.document import write_report
 from danube.runtime import console
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, say, write
@@ -51,10 +52,9 @@ from spark_analytics.ingest.request import IngestRequest, TableFormat, run_inges
 from spark_analytics.jobs.run import JobRequest, JobResult, check_spark, run_job
 from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.render import ResultFormat, render
-from spark_analytics.report.document import write_report
 from spark_analytics.results import Cluster
+from spark_analytics.schedules.cluster_schedules import ClusterSchedules
 from spark_analytics.schedules.commands import schedules_app
-from spark_analytics.schedules.log import ScheduleLog
 from spark_analytics.schedules.runner import ScheduleRunner, run_until_told
 from spark_analytics.words import moment_ms, seconds_of
 
@@ -288,7 +288,7 @@ def run_schedules_command(  # noqa: PLR0917 - one parameter for each flag
         steps = Steps.for_terminal(clock, quiet=quiet, wanted=progress)
         cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=token)
         cluster.check_telemetry()
-        runner = ScheduleRunner(ScheduleLog(cluster), secrets.token_hex(6), clock, steps, master=master)
+        runner = ScheduleRunner(ClusterSchedules(cluster), secrets.token_hex(6), clock, steps, master=master)
         told = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: told.set())

@@ -75,6 +75,7 @@ from danube.model.policies import (
     SubscriptionName,
 )
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.records.schedules import Schedule, ScheduleBook
 from danube.model.schema import TopicSchema, TopicSchemaConfig
 from danube.model.security.credentials import Revocation
 from danube.model.security.grants import Binding, Role
@@ -338,6 +339,22 @@ class AdminGateway(Protocol):
 
         None when there is no such topic. Raises UnsupportedError for the original's brokers.
         """
+
+    # Schedules of analytics jobs
+
+    async def schedules(self) -> ScheduleBook:
+        """All schedules, and the runner that starts them. Raises UnsupportedError for the original's brokers, as all
+        that follows here.
+        """
+
+    async def put_schedule(self, schedule: Schedule) -> Schedule:
+        """Add a schedule, or change the one of its name. Raises InvalidRequestError, LimitReachedError."""
+
+    async def remove_schedule(self, name: str) -> Schedule:
+        """Remove a schedule; answers it as it was. Raises NotFoundError."""
+
+    async def request_run(self, name: str) -> Schedule:
+        """Have the runner start a run out of turn. Raises NotFoundError."""
 
     # Security
 

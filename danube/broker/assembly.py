@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from danube import __version__
+from danube.broker.analytics.control import ScheduleControl
 from danube.broker.balance.parts import Balance, open_balance, start_balance
 from danube.broker.clients.consumers import Consumers
 from danube.broker.clients.drain import DisconnectedClients, going_down
@@ -70,6 +71,7 @@ from danube.broker.topics.topic_states import TopicStates
 from danube.data_folder.data_folder import open_data_folder
 from danube.metadata.records.journals import JournalRecords
 from danube.metadata.records.storage import owner_of
+from danube.metadata.schedules.records import ScheduleRecords
 from danube.model.errors import DataFolderError
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.rpc.carrier import Carrier, Service
@@ -370,6 +372,7 @@ def _control(
         connections=Connections(topics, producers, consumers),
         plans=PlanControl(operations, metadata.plans, clock=clock, rng=rng, approval=approval_rules(settings)),
         audit=AuditLog(topics, brokers, clock),
+        schedules=ScheduleControl(ScheduleRecords(metadata.store, rng), clock),
         schemas=schemas.control,
         security=security.control,
     )

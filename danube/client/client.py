@@ -12,6 +12,7 @@ from danube.client.consume.consumer import ConsumerBuilder
 from danube.client.consume.fetch import fetch_batches, fetch_messages, topic_bounds
 from danube.client.message import Message
 from danube.client.publish.producer import ProducerBuilder
+from danube.client.schedules import ScheduleClient
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import TlsMaterial, TokenSupplier
 from danube.model.address import host_and_port
@@ -50,6 +51,10 @@ class DanubeClient:
     def schema(self) -> SchemaRegistryClient:
         """The schema registry."""
         return SchemaRegistryClient(self._connection)
+
+    def schedules(self) -> ScheduleClient:
+        """Schedules of analytics jobs, for their runner; only our brokers keep them."""
+        return ScheduleClient(self._connection)
 
     def fetch(
         self, topic: str, *, start: FetchStart = FetchFrom.EARLIEST, end: int | None = None, follow: bool = False

@@ -1,4 +1,4 @@
-"""Messages of `danube.control` about plans, the audit log and the balance of load: calls that only our brokers have."""
+"""Messages of `danube.control` about plans, audit log, balance and schedules: calls that only our brokers have."""
 
 import math
 from functools import partial
@@ -52,9 +52,11 @@ from danube.model.records.audit import (
     StoredAuditPage,
     decode_record,
 )
+from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 from danube.wire.codec import Codec, Rule, Unread, listing, record, single
+from danube.wire.gen import DanubeAnalytics_pb2 as analytics_pb
 from danube.wire.gen import DanubeBalance_pb2 as balance_pb
 from danube.wire.gen import DanubeControl_pb2 as pb
 
@@ -150,6 +152,21 @@ LIST_REBALANCES = Unread(balance_pb.RebalancesRequest)
 REBALANCES = listing(balance_pb.RebalancesResponse, "rebalances", Rebalance)
 CANCEL_REBALANCE = record(CancelRebalance, balance_pb.CancelRebalanceRequest, rebalance_id=_NAME, cancelled_by=_CALLER)
 REBALANCE_CANCELLED: Codec[Rebalance | None] = single(balance_pb.CancelRebalanceResponse, "rebalance", Rebalance | None)
+
+# Schedules of analytics jobs
+
+SCHEDULE = record(
+    Schedule,
+    analytics_pb.JobSchedule,
+    name=_NAME,
+    set_by=_CALLER,
+)
+LIST_SCHEDULES = Unread(analytics_pb.ListSchedulesRequest)
+SCHEDULES = record(ScheduleBook, analytics_pb.ListSchedulesResponse)
+SCHEDULE_NAME = single(analytics_pb.ScheduleRequest, "name", str, _NAME)
+CLAIM_RUNNER = record(RunnerClaim, analytics_pb.ClaimRunnerRequest, runner=_NAME)
+RUNNER_LEASE = record(RunnerLease, analytics_pb.ClaimRunnerResponse)
+BEGIN_RUN = record(BeginRun, analytics_pb.BeginRunRequest, runner=_NAME, name=_NAME)
 
 # Plans
 

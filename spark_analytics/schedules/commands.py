@@ -1,21 +1,19 @@
 """`danube-analytics schedule`: add, list, remove and run schedules."""
 
-import secrets
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from danube.model.errors import NotFoundError
 from danube.model.exit_codes import ExitCode
 from danube.model.records.analytics import AnalyticsJob
-from danube.model.records.schedules import Missed, Schedule, schedule_record
+from danube.model.records.schedules import Missed, Schedule
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, write
 from spark_analytics.flags import CaCert, ServiceUrl, Token
 from spark_analytics.progress import PROGRAM
 from spark_analytics.results import Cluster
-from spark_analytics.schedules.log import ScheduleLog
+from spark_analytics.schedules.cluster_schedules import ClusterSchedules
 from spark_analytics.words import moment_ms, seconds_of
 
 schedules_app = typer.Typer(
@@ -40,17 +38,16 @@ def add_command(  # noqa: PLR0917 - one parameter for each flag
     """Add a schedule, or change the one of this name."""
 
     def work() -> ExitCode:
-        now_ms = SystemClock().now_ms()
         schedule = Schedule(
             name=name,
             job=job,
             every_s=round(seconds_of(every)),
-            first_ms=now_ms if first is None else moment_ms(first),
+            first_ms=0 if first is None else moment_ms(first),
             arguments=tuple(arguments or ()),
             missed=missed,
         ).check()
-        _write(_log(service_url, ca_cert, token), schedule, removed=False)
-        write(f"{name}: {job} every {every}, first at {_time(schedule.first_ms)}\n")
+        kept = _schedules(service_url, ca_cert, token).put(schedule)
+        write(f"{name}: {job} every {every}, first at {_time(kept.first_ms)}\n")
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
@@ -63,9 +60,10 @@ def list_command(
     """List the schedules, with the outcome of their newest runs."""
 
     def work() -> ExitCode:
-        log = _log(service_url, ca_cert, token)
-        runs = log.runs(SystemClock().now_ms())
-        for schedule in sorted(log.book.schedules.values(), key=lambda one: one.name):
+        schedules = _schedules(service_url, ca_cert, token)
+        book, runs = schedules.book(), schedules.runs(SystemClock().now_ms())
+        write(f"runner: {book.runner or 'none has the lease'}\n")
+        for schedule in book.schedules:
             own = [run for run in runs if run.run_id.startswith(f"{schedule.name}-")]
             last = "has not run"
             if own:
@@ -86,27 +84,28 @@ def remove_command(
     """Remove a schedule; runs under way go on."""
 
     def work() -> ExitCode:
-        log = _log(service_url, ca_cert, token)
-        schedule = log.book.schedules.get(name)
-        if schedule is None:
-            known = ", ".join(sorted(log.book.schedules)) or "none"
-            raise NotFoundError(f"there is no schedule {name!r}: there are {known}")
-        _write(log, schedule, removed=True)
+        _schedules(service_url, ca_cert, token).remove(name)
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
 
 
-def _log(service_url: str, ca_cert: CaCert, token: Token) -> ScheduleLog:
-    log = ScheduleLog(Cluster(service_url=service_url, ca_cert=ca_cert, token=token))
-    log.refresh()
-    return log
+@schedules_app.command("run")
+def run_command(
+    name: Name, service_url: ServiceUrl = "http://127.0.0.1:6650", ca_cert: CaCert = None, token: Token = None
+) -> None:
+    """Have the runner start a run out of turn."""
+
+    def work() -> ExitCode:
+        schedule = _schedules(service_url, ca_cert, token).request(name)
+        write(f"run {schedule.run_id(schedule.requested_ms)} is asked for\n")
+        return ExitCode.OK
+
+    raise typer.Exit(ended(work, PROGRAM))
 
 
-def _write(log: ScheduleLog, schedule: Schedule, *, removed: bool) -> None:
-    attempt = secrets.token_hex(6)
-    record = schedule_record(schedule, SystemClock().now_ms(), attempt, removed=removed)
-    log.write([record], f"danube-schedules-{attempt}")
+def _schedules(service_url: str, ca_cert: CaCert, token: Token) -> ClusterSchedules:
+    return ClusterSchedules(Cluster(service_url=service_url, ca_cert=ca_cert, token=token))
 
 
 def _time(at_ms: int) -> str:

@@ -7,7 +7,7 @@ are kept as they are set, and whatever else a plan does is noted in `carried_out
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -62,7 +62,8 @@ from danube.model.records.audit import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
-from tests.faces import memory_balance, memory_security
+from tests.faces import memory_balance, memory_schedules, memory_security
+from tests.faces.memory_balance import BalanceCalls
 from tests.faces.memory_cluster import (
     AS_SET_UP,
     ROOMY,
@@ -76,7 +77,9 @@ from tests.faces.memory_cluster import (
     offset_of,
     position_of,
 )
+from tests.faces.memory_schedules import ScheduleCalls, StoredSystemRecord
 from tests.faces.memory_schemas import MemorySchemas
+from tests.faces.memory_security import SecurityCalls
 
 G = TypeVar("G", bound="type[MemoryGateway]")
 Method = Callable[..., Awaitable[Any]]
@@ -103,18 +106,10 @@ _OURS_ALONE = frozenset(
         "topic_policies",
         "topic_states",
         "transfer_leadership",
-        *(memory_balance.OURS_ALONE | memory_security.OURS_ALONE),
+        *(memory_balance.OURS_ALONE | memory_schedules.OURS_ALONE | memory_security.OURS_ALONE),
     }
 )
 """Calls that the original does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSystemRecord:
-    """One message of a system topic, and when it was appended."""
-
-    at_ms: int
-    payload: bytes
 
 
 def _watched(kind: G) -> G:
@@ -135,7 +130,7 @@ def _watched(kind: G) -> G:
 
 
 @_watched
-class MemoryGateway(memory_balance.BalanceCalls, memory_security.SecurityCalls, MemorySchemas):
+class MemoryGateway(BalanceCalls, ScheduleCalls, SecurityCalls, MemorySchemas):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
     `failures` maps the name of a method, or ANY_CALL, to the error that it raises. `held` is an event that every call
@@ -146,6 +141,7 @@ class MemoryGateway(memory_balance.BalanceCalls, memory_security.SecurityCalls, 
     def __init__(self, clock: Clock | None = None, *, endpoint: str = DEFAULT_ENDPOINT) -> None:
         MemorySchemas.__init__(self, clock)
         self.security = memory_security.MemorySecurity()
+        self.job_schedules = memory_schedules.MemorySchedules()
         self.raft: admin.RaftStatus | None = None
         self.away: set[str] = set()
         """Members of it that are not connected."""
@@ -155,7 +151,6 @@ class MemoryGateway(memory_balance.BalanceCalls, memory_security.SecurityCalls, 
         self.stored_plans: dict[str, Plan] = {}
         self.audit_records: list[AuditRecord] = []
         self.other_audit_logs: dict[str, list[AuditRecord] | None] = {}
-        """Audit logs of the other brokers of the cluster, by their ids; None of one that does not run."""
         self.system: dict[TopicName, list[StoredSystemRecord]] = {}
         self.failures: dict[str, DanubeError] = {}
         self.held: asyncio.Event | None = None
@@ -166,7 +161,7 @@ class MemoryGateway(memory_balance.BalanceCalls, memory_security.SecurityCalls, 
 
     def digest(self) -> str:
         """A digest of everything but plans and audit log."""
-        return fingerprint_of([self.cluster.digest(), repr(self.security)])
+        return fingerprint_of([self.cluster.digest(), repr(self.security), repr(self.job_schedules)])
 
     def serve_hostile_names(self) -> None:
         """Let names attack whoever shows them: of a namespace, a topic, a subscription, a broker, clients, payloads."""

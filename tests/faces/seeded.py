@@ -4,7 +4,8 @@ Namespaces default, staging (empty) and system; of topics `/default/orders` (rel
 whose consumer has 3 messages left to acknowledge, and `audit`, which has no connected consumer), `/default/events`
 (3 partitions, reliable) and `/default/ticks` (not reliable). The registry has two versions of `orders-value`, and
 `/default/ticks` follows it. The role `auditor`, the binding `auditors` of user:anna and an API key of the service
-`shop`. In memory a plan `plan-seeded` waits for approval; a real broker gives its plans and keys ids of its own.
+`shop`. The schedule `nightly` of the job lag. In memory a plan `plan-seeded` waits for approval; a real broker gives
+its plans and keys ids of its own.
 """
 
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Inbox, Peer
+from danube.wire import plan_messages
 from danube.wire.security import messages as security
 from tests.faces.memory_cluster import MemorySubscription, impact_on
 from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.memory_schedules import SEEDED_SCHEDULE
 from tests.faces.memory_schemas import SEEDED_VERSIONS, SUBJECT
 from tests.faces.memory_security import SEEDED_BINDING, SEEDED_KEY_OF, SEEDED_ROLE
 
@@ -66,6 +69,7 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
     cluster.add_topic(TICKS, DispatchStrategy.NON_RELIABLE, created_ms=now_ms)
     gateway.seed_schemas(TICKS)
     gateway.security.seed()
+    gateway.job_schedules.seed()
     impact = impact_on(cluster, SEEDED_REQUEST.operation, SEEDED_REQUEST.arguments)
     gateway.stored_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
     return gateway
@@ -101,6 +105,8 @@ async def seed(client: Peer, admin: AdminPeer) -> Seed:
         await client.acknowledge(ORDERS, message.offset, BILLING)
     await audit.take(MESSAGES)
     audit.close()
+    put, kept = "/danube.control.Schedules/PutSchedule", plan_messages.SCHEDULE
+    await admin.ask(put, kept, SEEDED_SCHEDULE, kept)
     return Seed(billing, await _secured(admin))
 
 

@@ -11,6 +11,7 @@ from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, 
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
+from danube.admin.grpc_gateway.schedules import ScheduleCalls
 from danube.admin.grpc_gateway.schemas import SchemaCalls
 from danube.admin.grpc_gateway.security import SecurityCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
@@ -104,7 +105,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         yield GrpcGateway(pool, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
 
 
-class GrpcGateway(BalanceCalls, SecurityCalls):
+class GrpcGateway(BalanceCalls, ScheduleCalls, SecurityCalls):
     """One cluster, through the admin port of one of its brokers."""
 
     def __init__(self, pool: ConnectionPool, state: LocalState) -> None:

@@ -1,6 +1,6 @@
 """The operations of administrators, each declared once; here in menu order."""
 
-from danube.admin.operations.analytics import analytics, lag, recommendations
+from danube.admin.operations.analytics import analytics, lag, recommendations, report, schedules
 from danube.admin.operations.cluster import balance, brokers, health, members, namespaces, plans_and_audit
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.schemas import changes, subjects
@@ -36,6 +36,8 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *recommendations.OPERATIONS,
     *lag.OPERATIONS,
     *analytics.OPERATIONS,
+    *schedules.OPERATIONS,
+    *report.OPERATIONS,
     *plans_and_audit.OPERATIONS,
     *grants.OPERATIONS,
     *proofs.OPERATIONS,

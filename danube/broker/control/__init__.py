@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from danube.broker.analytics.control import ScheduleControl
 from danube.broker.balance.control import BalanceControl
 from danube.broker.cluster.log_offer import Carrying
 from danube.broker.control.audit import AuditLog
@@ -42,5 +43,6 @@ class Control:
     connections: Connections
     plans: PlanControl
     audit: AuditLog
+    schedules: ScheduleControl
     schemas: SchemaControl
     security: SecurityControl

@@ -95,7 +95,18 @@ _OUR_SCHEMA_CALLS = {
 }
 """On both ports, too."""
 
+_SCHEDULE_CALLS = {
+    "ListSchedules": _CLUSTER.later(READ, plan.LIST_SCHEDULES, lambda c: lambda _: c.schedules.book(), plan.SCHEDULES),
+    "PutSchedule": _CLUSTER.later(WRITE, plan.SCHEDULE, lambda c: c.schedules.put, plan.SCHEDULE),
+    "RemoveSchedule": _CLUSTER.later(WRITE, plan.SCHEDULE_NAME, lambda c: c.schedules.remove, plan.SCHEDULE),
+    "RequestRun": _CLUSTER.later(WRITE, plan.SCHEDULE_NAME, lambda c: c.schedules.request, plan.SCHEDULE),
+    "ClaimRunner": _CLUSTER.later(WRITE, plan.CLAIM_RUNNER, lambda c: c.schedules.claim, plan.RUNNER_LEASE),
+    "BeginRun": _CLUSTER.later(WRITE, plan.BEGIN_RUN, lambda c: c.schedules.begin, plan.SCHEDULE),
+}
+"""On both ports: administrators keep schedules, and the runner is a client."""
+
 CLIENT_CALLS: Calls = {
+    "danube.control.Schedules": _SCHEDULE_CALLS,
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.control.Schemas": _OUR_SCHEMA_CALLS,
     "danube.ProducerService": {
@@ -164,6 +175,7 @@ _NODES = {
 }
 
 ADMIN_CALLS: Calls = {
+    "danube.control.Schedules": _SCHEDULE_CALLS,
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.control.Schemas": _OUR_SCHEMA_CALLS,
     "danube_admin.BrokerAdmin": {

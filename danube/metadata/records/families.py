@@ -36,6 +36,7 @@ from danube.metadata.records.record_format import (
     decode_topic_storage,
 )
 from danube.metadata.records.restore_mark import decode_mark
+from danube.metadata.schedules.records import decode_runner, decode_schedule
 from danube.metadata.schemas import record_format as schemas
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
@@ -71,6 +72,8 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.SCHEMA_NUMBERS: schemas.decode_number,
     keys.SCHEMA_USES: schemas.decode_use,
     keys.SCHEMA_SETTINGS: schemas.decode_settings,
+    keys.SCHEDULES: decode_schedule,
+    keys.SCHEDULE_RUNNER: decode_runner,
 }
 """Decoders of each family's values. A key of no family here is shown and not judged."""
 
@@ -128,6 +131,7 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     keys.SCHEMA_IDS: keys.parse_schema_id,
     keys.SCHEMA_NUMBERS: keys.parse_schema_number,
     keys.SCHEMA_USES: keys.parse_schema_use,
+    keys.SCHEDULES: keys.parse_schedule,
 }
 
 

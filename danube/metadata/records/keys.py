@@ -32,6 +32,8 @@ its own, so that listing topics walks no subscriptions:
     /schemas/numbers/{number}                                the version that has this number, across all subjects
     /schemas/uses/{schema_id}/{version}/{topic}              the last use of a version, by topic
     /schemas/settings                                        the compatibility mode of subjects that have none
+    /analytics/schedules/{schedule}                          a schedule of an analytics job
+    /analytics/runner                                        the runner of schedules, while its lease lasts
 
     /auth/roles/{role}
     /auth/bindings/{scope}/{resource}/{binding}              the resource of the scope cluster is `*`
@@ -80,6 +82,9 @@ SCHEMA_IDS = f"{SCHEMAS}/ids"
 SCHEMA_NUMBERS = f"{SCHEMAS}/numbers"
 SCHEMA_USES = f"{SCHEMAS}/uses"
 SCHEMA_SETTINGS = f"{SCHEMAS}/settings"
+ANALYTICS = "/analytics"
+SCHEDULES = f"{ANALYTICS}/schedules"
+SCHEDULE_RUNNER = f"{ANALYTICS}/runner"
 SECURITY = "/auth"
 SECURITY_ROLES = f"{SECURITY}/roles"
 SECURITY_BINDINGS = f"{SECURITY}/bindings"
@@ -154,6 +159,7 @@ rebalance, parse_rebalance = _named(REBALANCES)
 schema_subject, parse_schema_subject = _named(SCHEMA_SUBJECTS)
 schema_id, parse_schema_id = _numbered(SCHEMA_IDS)
 schema_number, parse_schema_number = _numbered(SCHEMA_NUMBERS)
+schedule, parse_schedule = _named(SCHEDULES)
 topic = _of_topic(TOPICS)
 partitioned = _of_topic(PARTITIONED)
 producer_epoch = _of_topic(PRODUCERS)

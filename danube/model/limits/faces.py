@@ -142,6 +142,8 @@ SCHEDULE_ARGUMENTS_MAX = 2_000
 """Characters of the flags of one schedule."""
 SCHEDULE_MADE_UP_MAX = 100
 """Missed runs of one schedule that are made up, the newest."""
+SCHEDULE_LEASE_S = 30.0
+"""A runner of schedules that has not renewed its lease for so long has lost it."""
 ANALYTICS_TABLE_ROWS = 20
 """Rows of one table of a result that an answer shows."""
 ANALYTICS_TEXT_CHARS = 300

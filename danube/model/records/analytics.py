@@ -53,10 +53,6 @@ class RecordKind(StrEnum):
     PART = "part"
     FINISHED = "finished"
     FAILED = "failed"
-    SCHEDULE = "schedule"
-    """A schedule was added, changed or removed: `danube/model/records/schedules.py`."""
-    LEASE = "lease"
-    """A runner of schedules claims the lease, or renews it."""
 
 
 class RunState(StrEnum):
@@ -268,20 +264,15 @@ _FIELDS: Mapping[RecordKind, Mapping[str, type | tuple[type, ...]]] = {
     RecordKind.PART: {"part": int, "table": str, "rows": list},
     RecordKind.FINISHED: {"parts": int, "rows": dict, "totals": dict, "window": dict},
     RecordKind.FAILED: {"error": str, "detail": str},
-    RecordKind.SCHEDULE: {"every_s": int, "first_ms": int, "arguments": list, "missed": str, "removed": bool},
-    RecordKind.LEASE: {"lease_s": (int, float)},
 }
 
 
 def _is_whole(fields: Fields, kind: RecordKind) -> bool:
     """True if every field is there, of its type and no larger than it can be: anybody may publish a result."""
     wanted = {**_HEAD, **_FIELDS[kind]}
-    if not all(
-        isinstance(fields.get(name), of) and (of is bool or not isinstance(fields[name], bool))
-        for name, of in wanted.items()
-    ):
+    if not all(isinstance(fields.get(name), of) and not isinstance(fields[name], bool) for name, of in wanted.items()):
         return False
-    times = [fields[name] for name in ("at_ms", "as_of_ms", "time_limit_s", "first_ms", "lease_s") if name in wanted]
+    times = [fields[name] for name in ("at_ms", "as_of_ms", "time_limit_s") if name in wanted]
     counts = [count for name in ("rows", "totals") if kind is RecordKind.FINISHED for count in fields[name].values()]
     rows = fields["rows"] if kind is RecordKind.PART else []
     return (

@@ -1,30 +1,29 @@
-"""Schedules of analytics jobs, and the lease of the runner that starts them: records of ANALYTICS_TOPIC. Pure.
+"""Schedules of analytics jobs, kept in the metadata of the cluster: when runs are due, and which were begun. Pure.
 
-The log decides: all who read it in order know the same schedules and the same holder of the lease. A claim counts if
-the lease was free, or had run out, when it was made. So of two runners that claim at once one has it.
+Of several runners one has the lease, and a run is begun by one transaction that compares both the lease and what was
+begun before: so no run is begun twice, whatever the clocks of the runners say.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.faces import (
+    ANALYTICS_RUN_GRACE_S,
+    ANALYTICS_RUN_S_MAX,
+    LAG_NUMBER_END,
     SCHEDULE_ARGUMENTS_MAX,
     SCHEDULE_EVERY_S_MAX,
     SCHEDULE_EVERY_S_MIN,
     SCHEDULE_MADE_UP_MAX,
-    SCHEDULES_MAX,
 )
-from danube.model.records.analytics import AnalyticsJob, RecordKind, Run, RunRecord, RunState, check_run_id
+from danube.model.records.analytics import AnalyticsJob, Run, RunState, check_run_id
 
-LEASE = "runner"
-"""Run id of the records of the lease."""
-LEASE_S = 30.0
-"""A runner that has not renewed its lease for so long has lost it."""
 _SKIP_AFTER_S = 300.0
 """A run that is skipped when missed counts as missed this long after it was due, or after half its interval."""
+_LOST_AFTER_MS = round(1_000 * (ANALYTICS_RUN_S_MAX + ANALYTICS_RUN_GRACE_S))
+"""A run that was begun and never told of its start is lost then."""
 
 
 class Missed(StrEnum):
@@ -50,6 +49,14 @@ class Schedule:
     arguments: tuple[str, ...] = ()
     """Flags of `danube-analytics` for the job."""
     missed: Missed = Missed.LAST
+    set_by: str = ""
+    set_ms: int = 0
+    requested_ms: int = 0
+    """When a run out of turn was asked for; 0 for never."""
+    begun_due_ms: int = 0
+    """Due time of the newest run that was begun; 0 for none."""
+    begun_ms: int = 0
+    """When that was, by a broker's clock; it grows with each run."""
 
     def check(self) -> "Schedule":
         """The schedule, if it can be kept. Raises InvalidRequestError."""
@@ -58,8 +65,12 @@ class Schedule:
             raise InvalidRequestError("a schedule's name has at most 40 characters: its runs are named after it")
         if not SCHEDULE_EVERY_S_MIN <= self.every_s <= SCHEDULE_EVERY_S_MAX:
             raise InvalidRequestError(f"every is from {SCHEDULE_EVERY_S_MIN} s to {SCHEDULE_EVERY_S_MAX // 86_400} d")
-        if sum(map(len, self.arguments)) > SCHEDULE_ARGUMENTS_MAX:
+        if not self.first_ms < LAG_NUMBER_END:
+            raise InvalidRequestError("the first run is too far away: give milliseconds since 1970")
+        if sum(len(each) + 1 for each in self.arguments) > SCHEDULE_ARGUMENTS_MAX:
             raise InvalidRequestError(f"the flags have more than {SCHEDULE_ARGUMENTS_MAX} characters")
+        if any("\0" in each for each in self.arguments):
+            raise InvalidRequestError("a flag has a NUL in it, which no command line can hold")
         taken = [flag for flag in self.arguments if flag.split("=")[0] in _RUNNERS]
         if taken:
             raise InvalidRequestError(f"{taken[0]} is set by the runner: leave it out")
@@ -69,14 +80,37 @@ class Schedule:
         """The id of the run that is due then: the same for every runner."""
         return f"{self.name}-{due_ms // 1_000}"
 
-    def due(self, done: Iterable[int], now_ms: int) -> list[int]:
-        """Times of runs to start now, the oldest first; `done` are those of runs that were started."""
+    def due(self, runs: Iterable[Run], now_ms: int) -> list[int]:
+        """Times of runs to start now, the oldest first, after what was begun and what runs told of themselves."""
+        found = self._due_by_time(self._done(list(runs), now_ms), now_ms)
+        asked = self.requested_ms if self.requested_ms > self.begun_due_ms else 0
+        return sorted({*found, asked}) if asked else found
+
+    def begun(self, due_ms: int, now_ms: int) -> "Schedule":
+        """The schedule after a run was begun."""
+        return replace(self, begun_due_ms=max(due_ms, self.begun_due_ms), begun_ms=max(now_ms, self.begun_ms + 1))
+
+    def _done(self, runs: list[Run], now_ms: int) -> list[int]:
+        """Times of the runs that were begun and not lost."""
+        states = {run.run_id: run.state for run in runs}
+        prefix, found = f"{self.name}-", list[int]()
+        for run_id, state in states.items():
+            due = run_id.removeprefix(prefix)
+            if run_id.startswith(prefix) and due.isdecimal() and state is not RunState.LOST:
+                found.append(int(due) * 1_000)
+        told = states.get(self.run_id(self.begun_due_ms))
+        is_lost = told is RunState.LOST or (told is None and now_ms - self.begun_ms > _LOST_AFTER_MS)
+        if self.begun_due_ms and not is_lost:
+            found.append(self.begun_due_ms)
+        return found
+
+    def _due_by_time(self, done: list[int], now_ms: int) -> list[int]:
         if now_ms < self.first_ms:
             return []
         step_ms = self.every_s * 1_000
         newest = self.first_ms + (now_ms - self.first_ms) // step_ms * step_ms
         last = max(done, default=None)
-        if last is not None and last >= newest:
+        if last is not None and last >= newest // 1_000 * 1_000:
             return []
         match self.missed:
             case Missed.SKIP:
@@ -84,90 +118,49 @@ class Schedule:
             case Missed.LAST:
                 return [newest]
             case Missed.ALL:
-                first = newest if last is None else last + step_ms
+                first = newest if last is None else newest - (newest - last - 1) // step_ms * step_ms
                 return list(range(first, newest + 1, step_ms))[-SCHEDULE_MADE_UP_MAX:]
 
 
-_RUNNERS = frozenset({"--run-id", "--as-of", "--service-url", "--no-publish", "--token", "--ca-cert"})
+_RUNNERS = frozenset(
+    {"--run-id", "--as-of", "--service-url", "--no-publish", "--token", "--ca-cert", "--master", "--report", "--help"}
+)
+"""Flags of the runner itself, and those that write files where it runs."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleBook:
-    """Schedules, runs, and the holder of the lease, after all records so far."""
+    """All schedules, and who runs them."""
 
-    schedules: dict[str, Schedule] = field(default_factory=dict)
-    holder: str = ""
-    until_ms: int = 0
-
-    def read(self, record: RunRecord) -> None:
-        """One record more, in the order of the topic."""
-        if record.kind is RecordKind.LEASE:
-            is_free = not self.holder or record.at_ms >= self.until_ms or record.attempt == self.holder
-            if is_free:
-                self.holder, self.until_ms = record.attempt, record.at_ms + round(record.fields["lease_s"] * 1_000)
-        elif record.kind is RecordKind.SCHEDULE:
-            self._change(record)
-
-    def is_holder(self, runner: str, now_ms: int) -> bool:
-        """True while the lease is this runner's."""
-        return self.holder == runner and now_ms < self.until_ms
-
-    def _change(self, record: RunRecord) -> None:
-        self.schedules.pop(record.run_id, None)
-        if record.fields["removed"]:
-            return
-        try:
-            found = _schedule(record).check()
-        except (ValueError, InvalidRequestError):
-            return  # of a newer version, or of somebody who does not know the rules
-        if len(self.schedules) < SCHEDULES_MAX:
-            self.schedules[found.name] = found
+    schedules: tuple[Schedule, ...] = ()
+    runner: str = ""
+    """The runner that has the lease; empty for none."""
 
 
-def book_of(records: Iterable[RunRecord]) -> ScheduleBook:
-    """The book after these records."""
-    book = ScheduleBook()
-    for record in records:
-        book.read(record)
-    return book
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerClaim:
+    """A runner claims the lease, renews it, or gives it up."""
+
+    runner: str
+    release: bool = False
 
 
-def schedule_record(schedule: Schedule, at_ms: int, attempt: str, *, removed: bool = False) -> RunRecord:
-    """The record that adds or changes a schedule, or removes it."""
-    fields: Mapping[str, Any] = {
-        "every_s": schedule.every_s,
-        "first_ms": schedule.first_ms,
-        "arguments": list(schedule.arguments),
-        "missed": str(schedule.missed),
-        "removed": removed,
-    }
-    return RunRecord(
-        run_id=schedule.name, attempt=attempt, job=schedule.job, at_ms=at_ms, kind=RecordKind.SCHEDULE, fields=fields
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerLease:
+    """The lease as it stands."""
+
+    runner: str = ""
+    """The runner that has it; empty for none."""
+    lease_s: float = 0.0
+    """It must be renewed within so many seconds."""
 
 
-def lease_record(runner: str, at_ms: int, lease_s: float = LEASE_S) -> RunRecord:
-    """The record that claims the lease, or gives it up with a `lease_s` of 0."""
-    fields = {"lease_s": lease_s}
-    return RunRecord(run_id=LEASE, attempt=runner, job=LEASE, at_ms=at_ms, kind=RecordKind.LEASE, fields=fields)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRun:
+    """A runner begins a run."""
 
-
-def started_of(schedule: Schedule, runs: Iterable[Run]) -> list[int]:
-    """Times of the runs of a schedule that were started and not lost."""
-    prefix, found = f"{schedule.name}-", list[int]()
-    for run in runs:
-        due = run.run_id.removeprefix(prefix)
-        if run.run_id.startswith(prefix) and due.isdecimal() and run.state is not RunState.LOST:
-            found.append(int(due) * 1_000)
-    return found
-
-
-def _schedule(record: RunRecord) -> Schedule:
-    return Schedule(
-        name=record.run_id,
-        job=AnalyticsJob(record.job),
-        every_s=record.fields["every_s"],
-        first_ms=record.fields["first_ms"],
-        arguments=tuple(str(each) for each in record.fields["arguments"]),
-        missed=Missed(record.fields["missed"]),
-    )
+    runner: str
+    name: str
+    due_ms: int
+    seen_begun_ms: int
+    """`begun_ms` of the schedule as the runner read it."""

@@ -56,6 +56,7 @@ AUTH = {
 }
 """All that we add to the packages of the contract: the call that the Java client makes for an API key."""
 OURS_ALONE = {
+    "DanubeAnalytics.proto": "danube.control",
     "DanubeBalance.proto": "danube.control",
     "DanubeControl.proto": "danube.control",
     "DanubeSecurity.proto": "danube.control",

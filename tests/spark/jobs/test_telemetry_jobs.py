@@ -12,6 +12,7 @@ from danube.model.lag.alerts import IncidentCause
 from danube.model.lag.group import LagFilter
 from danube.model.records.analytics import AnalyticsJob
 from danube.model.records.telemetry import BrokerReading, Reading, Stamp, TopicReading, encode_record
+from danube.report.document import html, markdown
 from danube.runtime.clock import SystemClock
 from spark_analytics.incidents.kinds import START_MS, scenario
 from spark_analytics.ingest.request import TableFormat
@@ -19,7 +20,6 @@ from spark_analytics.ingest.tables import ParquetTable, read_table, table_at
 from spark_analytics.jobs import balance_run, capacity_run, forecast_run, history_run
 from spark_analytics.jobs.run import Computed, JobRequest, JobResult, Moment
 from spark_analytics.progress import Steps
-from spark_analytics.report.document import html, markdown
 from spark_analytics.results import Cluster
 from spark_analytics.telemetry import RAW, typed_records
 

@@ -33,4 +33,4 @@ async def test_tables_of_a_balance_run_are_shown_and_points_are_not() -> None:
         "cv_before": "0.75",
         "summary": "Move 1 topic.",
     }
-    assert "danube-analytics balance --report" in found.next_step
+    assert "report_analytics has it" in found.next_step

@@ -8,6 +8,7 @@ from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
 from danube.model.plans.plan import Effect
 from danube.wire.gen import (
     DanubeAdmin_pb2,
+    DanubeAnalytics_pb2,
     DanubeApi_pb2,
     DanubeAuth_pb2,
     DanubeBalance_pb2,
@@ -22,6 +23,7 @@ FILES: tuple[FileDescriptor, ...] = (
     DanubeAdmin_pb2.DESCRIPTOR,
     DanubeApi_pb2.DESCRIPTOR,
     DanubeAuth_pb2.DESCRIPTOR,
+    DanubeAnalytics_pb2.DESCRIPTOR,
     DanubeBalance_pb2.DESCRIPTOR,
     DanubeControl_pb2.DESCRIPTOR,
     DanubeSecurity_pb2.DESCRIPTOR,

@@ -38,6 +38,7 @@ from danube.model.limits.faces import (
     ANALYTICS_TABLE_ROWS,
     ANALYTICS_TEXT_CHARS,
     ANALYTICS_WAIT_S_MAX,
+    LAG_NUMBER_END,
 )
 from danube.model.plans.plan import Effect
 from danube.model.records.analytics import AnalyticsJob, Row, Run, RunState, check_run_id
@@ -61,6 +62,12 @@ class RunAnalyticsParams(Params):
     namespace: NamespaceText | None = Field(default=None, description="Only this namespace.")
     since_s: float = Field(
         default=ANALYTICS_SINCE_S_DEFAULT, ge=60, le=ANALYTICS_SINCE_S_MAX, description="Seconds of telemetry to read."
+    )
+    as_of_ms: int | None = Field(
+        default=None,
+        ge=1,
+        lt=LAG_NUMBER_END,
+        description="The time to judge, milliseconds since the epoch, and the end of what is read; now by default.",
     )
     run_id: RunText | None = Field(default=None, description="Name of the run; a random one by default.")
     wait_s: float = Field(
@@ -224,7 +231,7 @@ def _next_step(run: Run) -> str:
     match run.state:
         case RunState.FINISHED:
             if run.job != AnalyticsJob.LAG:
-                return f"danube-analytics {run.job} --report report.html draws it; run it again for a newer one"
+                return "report_analytics has it with plots and all tables; run it again for a newer one"
             return "analyze_consumer_lag with source spark pages through it and filters it"
         case RunState.RUNNING:
             return f"call get_analytics_result with run_id {run.run_id} again in half a minute"
@@ -239,6 +246,7 @@ def _arguments(params: RunAnalyticsParams, run_id: str, service_url: str) -> lis
         "service-url": service_url,
         "run-id": run_id,
         "since": f"{params.since_s:.0f}s",
+        "as-of": params.as_of_ms,
         "topic": params.topic,
         "subscription": params.subscription,
         "namespace": params.namespace,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from danube.admin.bars import amount_text, bytes_text, clamped, percent_text, seconds_text
+from danube.admin.operations.analytics.report import ReportAnswer
 from danube.admin.operations.cluster.balance import AnalysisResult, BalanceResult, RebalancesResult
 from danube.admin.operations.cluster.balance_views import (
     BrokerBalanceRow,
@@ -24,6 +25,8 @@ _UNKNOWN = "-"
 def portrait_of(result: Result, *, wide: bool = False) -> Portrait | None:
     """The portrait of a result, with all columns when wide; None for one that its fields tell well enough."""
     match result:
+        case ReportAnswer():
+            return Portrait(notes=tuple((result.document or result.next_step).splitlines()))
         case BalanceResult():
             return _balance(result, wide=wide)
         case RebalancePlanView():

@@ -21,6 +21,7 @@ from danube.model.security.principal import TokenScope
 from danube.rpc.carrier import ClientStream
 from danube.wire.gen import (
     DanubeAdmin_pb2,
+    DanubeAnalytics_pb2,
     DanubeApi_pb2,
     DanubeAuth_pb2,
     DanubeBalance_pb2,
@@ -168,6 +169,14 @@ TABLE = {
         "ClearRule": "ManageCluster cluster write",
         "SetAutomatic": "ManageCluster cluster write",
     },
+    "Schedules": {
+        "ListSchedules": "ManageCluster cluster read",
+        "PutSchedule": "ManageCluster cluster write",
+        "RemoveSchedule": "ManageCluster cluster write",
+        "RequestRun": "ManageCluster cluster write",
+        "ClaimRunner": "ManageCluster cluster write",
+        "BeginRun": "ManageCluster cluster write",
+    },
     "Audit": {"Record": PROVEN, "Read": "ManageCluster cluster read"},
 }
 
@@ -296,6 +305,7 @@ def requests(resource: str) -> Iterator[tuple[str, bytes, bool, bool]]:
 
 FILES = [
     DanubeAdmin_pb2,
+    DanubeAnalytics_pb2,
     DanubeApi_pb2,
     DanubeAuth_pb2,
     DanubeBalance_pb2,

@@ -6,8 +6,7 @@ from html import escape
 from pathlib import Path
 
 from danube.model.errors import SettingsError
-from spark_analytics.jobs.run import JobResult
-from spark_analytics.report.sections import Section, Table, sections_of
+from danube.report.sections import Reported, Section, Table, sections_of
 
 _ROWS_MAX = 100
 _STYLE = """
@@ -37,7 +36,7 @@ svg .grid { stroke: var(--rule); } svg .mark { stroke: var(--bad); stroke-dashar
 )
 
 
-def write_report(path: Path, result: JobResult) -> None:
+def write_report(path: Path, result: Reported) -> None:
     """Write the report, as Markdown where the name ends so. Raises SettingsError for a path that cannot be written."""
     text = markdown(result) if path.suffix == ".md" else html(result)
     try:
@@ -46,7 +45,7 @@ def write_report(path: Path, result: JobResult) -> None:
         raise SettingsError(f"cannot write {path} ({error.strerror}): give another path with --report") from None
 
 
-def html(result: JobResult) -> str:
+def html(result: Reported) -> str:
     """One page without scripts and outside references."""
     title = _title(result)
     body = "".join(part for section in sections_of(result) for part in _html_section(section))
@@ -57,7 +56,7 @@ def html(result: JobResult) -> str:
     )
 
 
-def markdown(result: JobResult) -> str:
+def markdown(result: Reported) -> str:
     """The same without plots, for terminals and chats."""
     parts = [f"# {_title(result)}", _subtitle(result)]
     for section in sections_of(result):
@@ -67,11 +66,11 @@ def markdown(result: JobResult) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _title(result: JobResult) -> str:
+def _title(result: Reported) -> str:
     return f"{result.job.capitalize()} report"
 
 
-def _subtitle(result: JobResult) -> str:
+def _subtitle(result: Reported) -> str:
     as_of = datetime.fromtimestamp(result.as_of_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     span_h = (result.as_of_ms - result.window.get("since_ms", result.as_of_ms)) / 3_600_000
     records = result.window.get("records", 0)

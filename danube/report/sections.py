@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from danube.model.records.analytics import AnalyticsJob, Row
 from danube.model.text import span_text
-from spark_analytics.jobs.run import JobResult
-from spark_analytics.report.svg import Line, amount, bar_plot, line_plot
+from danube.report.svg import Line, amount, bar_plot, line_plot
 
 Verdict = tuple[str, str]
 """Tone (`good`, `warn`, `bad` or none) and a sentence."""
@@ -16,6 +15,28 @@ Cell = tuple[str, bool]
 """Text, and whether it is a number."""
 _TONES = {"OK": "good", "WARN": "warn", "STOP": "bad", "STALL": "bad", "REWIND": "bad"}
 _LINES_MAX = 6
+
+
+class Reported(Protocol):
+    """Result of a run, as the job has it or as it was published."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def job(self) -> str: ...
+
+    @property
+    def as_of_ms(self) -> int: ...
+
+    @property
+    def window(self) -> Mapping[str, Any]: ...
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Row]]: ...
+
+    @property
+    def totals(self) -> Mapping[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +58,13 @@ class Section:
     tables: Sequence[Table] = ()
 
 
-def sections_of(result: JobResult) -> list[Section]:
+def sections_of(result: Reported) -> list[Section]:
     """The sections of a result, the verdict first and the quality of the data last."""
     found = _SECTIONS[AnalyticsJob(result.job)](result)
     return [*found, _quality(result)]
 
 
-def _lag(result: JobResult) -> list[Section]:
+def _lag(result: Reported) -> list[Section]:
     groups = result.tables["groups"]
     behind = [row for row in groups if row["status"] not in {"OK", "NOT_KEPT"}]
     verdicts: list[Verdict] = [(_TONES.get(row["status"], ""), _lag_sentence(row)) for row in behind[:10]]
@@ -83,7 +104,7 @@ def _lag_sentence(row: Row) -> str:
     return f"{row['status']}: {row['topic']} by {row['subscription']}: {lag} behind{age}{cause}{eta}."
 
 
-def _balance(result: JobResult) -> list[Section]:
+def _balance(result: Reported) -> list[Section]:
     summary, moments = (result.tables["summary"] or [{}])[0], result.tables["moments"]
     tone = "good" if summary.get("verdict") in {"balanced", "idle", "alone"} else "warn"
     verdicts: list[Verdict] = [(tone, str(summary.get("summary", "no load is known")))]
@@ -115,7 +136,7 @@ def _balance(result: JobResult) -> list[Section]:
     ]
 
 
-def _history(result: JobResult) -> list[Section]:
+def _history(result: Reported) -> list[Section]:
     incidents = result.tables["incidents"]
     verdicts: list[Verdict] = [(str(row.get("tone", "warn")), str(row["sentence"])) for row in incidents[:12]]
     if not incidents:
@@ -134,7 +155,7 @@ def _history(result: JobResult) -> list[Section]:
     ]
 
 
-def _capacity(result: JobResult) -> list[Section]:
+def _capacity(result: Reported) -> list[Section]:
     rows = result.tables["brokers"]
     verdicts: list[Verdict] = [(str(row["tone"]), str(row["sentence"])) for row in rows[:12]]
     names = ("broker_id", "resource", "used", "limit", "per_day", "full_at_ms", "full_early_ms", "full_late_ms")
@@ -153,7 +174,7 @@ def _capacity(result: JobResult) -> list[Section]:
     ]
 
 
-def _forecast(result: JobResult) -> list[Section]:
+def _forecast(result: Reported) -> list[Section]:
     series = result.tables["series"]
     errors = [row["mase"] for row in series if row["mase"] is not None]
     text = (
@@ -173,7 +194,7 @@ def _forecast(result: JobResult) -> list[Section]:
     ]
 
 
-_SECTIONS: Mapping[AnalyticsJob, Callable[[JobResult], list[Section]]] = {
+_SECTIONS: Mapping[AnalyticsJob, Callable[[Reported], list[Section]]] = {
     AnalyticsJob.LAG: _lag,
     AnalyticsJob.BALANCE: _balance,
     AnalyticsJob.HISTORY: _history,
@@ -189,7 +210,7 @@ _COMMANDS = {
 }
 
 
-def _quality(result: JobResult) -> Section:
+def _quality(result: Reported) -> Section:
     window = result.window
     verdicts: list[Verdict] = [("", f"{window.get('records', 0):,} records of telemetry were read.")]
     if window.get("skipped"):
@@ -203,7 +224,7 @@ def _quality(result: JobResult) -> Section:
     return Section(title="Quality of the data", verdicts=verdicts)
 
 
-def _table(result: JobResult, name: str, columns: Sequence[str]) -> Table:
+def _table(result: Reported, name: str, columns: Sequence[str]) -> Table:
     rows = result.tables[name]
     cells = [[_cell(column, row.get(column)) for column in columns] for row in rows]
     titles = [name.removesuffix("_ms").removesuffix("_s").replace("_", " ") for name in columns]
