@@ -383,8 +383,8 @@ async def _listen(given: Dependencies, context: ServiceContext, storage: Storage
     broker = await _serve(given, security.carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
     admin = await _serve(given, security.admin_carrier, settings.admin_addr, admin_services(context))
-    metrics = await _serve_metrics(given, context, storage)
-    return Addresses(broker, admin, metrics, await serve_schemas(given, context.control.schemas))
+    metrics = await _serve_metrics(given, context, storage, security)
+    return Addresses(broker, admin, metrics, await serve_schemas(given, context.control.schemas, security))
 
 
 async def _serve(given: Dependencies, carrier: Carrier, address: str, services: list[Service]) -> str:
@@ -393,13 +393,24 @@ async def _serve(given: Dependencies, carrier: Carrier, address: str, services: 
     return server.address
 
 
-async def _serve_metrics(given: Dependencies, context: ServiceContext, storage: Storage) -> str | None:
+async def _serve_metrics(
+    given: Dependencies, context: ServiceContext, storage: Storage, security: Security
+) -> str | None:
     if given.settings.prom_exporter is None:
         return None
+    from danube.broker.security.metrics import SecurityCollector, metrics_app  # noqa: PLC0415 - as below
     from danube.broker.telemetry.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
 
     registry = new_registry(context.topics, storage, context.counts, context.validations)
-    server = HttpServer(registry, lambda: storage.stopped, given.tasks)  # a restart does not help against a full disk
+    registry.register(SecurityCollector(security))
+    server = HttpServer(
+        registry,
+        lambda: storage.stopped,  # a restart does not help against a full disk
+        given.tasks,
+        metrics=security.guarded(metrics_app(registry, security.gate)),
+        tls=security.http_tls,
+        facts=security.facts,
+    )
     await server.start(given.settings.prom_exporter)
     given.running.push_async_callback(server.stop)
     return server.address

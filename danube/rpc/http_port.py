@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, Literal
 
@@ -15,10 +16,13 @@ from uvicorn.server import ServerState
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE, HTTP_REQUEST_TIMEOUT_S
 from danube.rpc.address import join_address
+from danube.rpc.http2.tls import common_name
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+CERTIFICATE_NAME = "certificate_name"
+"""Key of a request's `state`: the common name of the client certificate that TLS has verified; None without one."""
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 """An ASGI application: https://asgi.readthedocs.io/en/latest/specs/main.html."""
 
@@ -59,6 +63,9 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Make room, and wait for a request."""
         has_room = self._make_room()
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            self.app_state = {**self.app_state, CERTIFICATE_NAME: common_name(tls.getpeercert())}
         super().connection_made(transport)
         if has_room:
             self._expect_request()
@@ -121,6 +128,7 @@ class HttpPort(uvicorn.Server):
         requests_max: int,
         drain_s: float,
         probes: frozenset[str] = frozenset(),
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """At most `requests_max` requests run at once; beyond it the answer is 503, but for the paths `probes`.
 
@@ -142,6 +150,9 @@ class HttpPort(uvicorn.Server):
             limit_concurrency=requests_max,
             timeout_graceful_shutdown=round(drain_s),
         )
+        if tls is not None:
+            config.load()
+            config.ssl = tls  # uvicorn itself takes files alone, and reads them once
         super().__init__(config)
         self._app, self._requests_max, self._probes = app, requests_max, probes
         self._drain_s = drain_s

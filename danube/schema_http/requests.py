@@ -12,6 +12,7 @@ from danube.model.errors import (
     InvalidNameError,
     LimitReachedError,
     NotFoundError,
+    NotPermittedError,
     PreconditionFailedError,
     SchemaIncompatibleError,
     SchemaInvalidError,
@@ -125,20 +126,23 @@ def show_version(version: VersionDescription, text: str) -> dict[str, Any]:
     return shown
 
 
+_ERRORS: tuple[tuple[tuple[type[DanubeError], ...], int, int], ...] = (
+    ((SchemaIncompatibleError,), 409, 409),
+    ((SchemaInvalidError, InvalidNameError), 422, 42201),
+    ((PreconditionFailedError,), 422, 42206),
+    ((LimitReachedError,), 429, 42901),
+    ((NotPermittedError,), 403, 40301),
+    ((UnavailableError,), 503, 50003),
+)
+"""Errors of the registry, each with its status and the number that clients look at; the first that fits."""
+
+
 def error_of(error: DanubeError, missing: int) -> HttpError:
     """The answer for an error of the registry; `missing` is the number of what was not found."""
     text = str(error)
-    match error:
-        case NotFoundError():
-            return HttpError(404, missing, text)
-        case SchemaIncompatibleError():
-            return HttpError(409, 409, text)
-        case SchemaInvalidError() | InvalidNameError():
-            return HttpError(422, 42201, text)
-        case PreconditionFailedError():
-            return HttpError(422, 42206, text)
-        case LimitReachedError():
-            return HttpError(429, 42901, text)
-        case UnavailableError():
-            return HttpError(503, 50003, text)
+    if isinstance(error, NotFoundError):
+        return HttpError(404, missing, text)
+    for kinds, status, code in _ERRORS:
+        if isinstance(error, kinds):
+            return HttpError(status, code, text)
     return HttpError(500, 50001, text if error.public else "the registry failed; the log has the details")

@@ -43,6 +43,8 @@ class Authenticator:
         self._verified: OrderedDict[bytes, Principal] = OrderedDict()
         self._attempts = FailedAttempts()
         self.revocations = Revocations()
+        self.refused = 0
+        """Tokens that did not verify."""
 
     def use(self, rules: TokenRules) -> None:
         """Verify by other keys from now on, also what was verified before."""
@@ -86,6 +88,7 @@ class Authenticator:
         try:
             return self._verified_anew(authorization, now_s)
         except UnauthenticatedError:
+            self.refused += 1
             self._attempts.add(proof.host, now_s)
             raise
 

@@ -38,11 +38,13 @@ class TlsFiles:
 class ServerCertificates:
     """TLS of a server whose files may change. Making it reads them. Raises SettingsError that names the wrong one."""
 
-    def __init__(self, files: TlsFiles) -> None:
+    def __init__(self, files: TlsFiles, protocol: str = "h2") -> None:
+        """`protocol` is the one that clients are offered (ALPN)."""
         self._files = files
+        self._protocol = protocol
         self._digest = _digest(files)
-        self._current = _context(files)
-        self.context = _context(files)
+        self._current = _context(files, protocol)
+        self.context = _context(files, protocol)
         """To listen with."""
         self.context.sni_callback = self._swap
         self.expires_s = expires_s(files.certificate)
@@ -54,7 +56,7 @@ class ServerCertificates:
             digest = _digest(self._files)
             if digest == self._digest:
                 return False
-            current, until_s = _context(self._files), expires_s(self._files.certificate)
+            current, until_s = _context(self._files, self._protocol), expires_s(self._files.certificate)
         except SettingsError as error:
             _log.error("the certificates stay as they were, the new ones cannot be used: %s", error)
             return False
@@ -66,9 +68,9 @@ class ServerCertificates:
         connection.context = self._current
 
 
-def _context(files: TlsFiles) -> ssl.SSLContext:
+def _context(files: TlsFiles, protocol: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols([protocol])
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(files.certificate, files.key)

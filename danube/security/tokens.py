@@ -13,7 +13,13 @@ import jwt
 from jwt.types import Options
 
 from danube.model.errors import SettingsError, UnauthenticatedError
-from danube.model.limits.security import TOKEN_BYTES_MAX, TOKEN_KEYS_MAX, TOKEN_LEEWAY_S, TOKEN_SECRET_BYTES_MIN
+from danube.model.limits.security import (
+    RSA_BITS_MIN,
+    TOKEN_BYTES_MAX,
+    TOKEN_KEYS_MAX,
+    TOKEN_LEEWAY_S,
+    TOKEN_SECRET_BYTES_MIN,
+)
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
 
 _PUBLIC = ("RS256", "ES256", "EdDSA")
@@ -178,7 +184,7 @@ def public_key(pem: bytes, key_id: str = "") -> TokenKey:
         key = load_pem_public_key(pem)
     except ValueError:
         raise SettingsError("a key of tokens is no public key in PEM") from None
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= 2048:
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= RSA_BITS_MIN:
         return TokenKey(algorithm="RS256", key=key, key_id=key_id)
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return TokenKey(algorithm="ES256", key=key, key_id=key_id)
@@ -194,12 +200,13 @@ def key_set(document: Mapping[str, Any]) -> tuple[TokenKey, ...]:
         raise SettingsError("a JSON Web Key Set has a list `keys`")
     found = []
     for entry in entries[:TOKEN_KEYS_MAX]:
-        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") == "oct" or "d" in entry:
             continue
         try:
             key = jwt.PyJWK.from_dict(entry)
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
-        if key.algorithm_name in _PUBLIC:
+        is_short = key.key_type == "RSA" and key.key.key_size < RSA_BITS_MIN
+        if key.algorithm_name in _PUBLIC and not is_short:
             found.append(TokenKey(algorithm=key.algorithm_name, key=key.key, key_id=key.key_id or ""))
     return tuple(found)

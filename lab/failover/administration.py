@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway.gateway import opened
@@ -36,9 +37,13 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 class Administration:
     """Calls of administrators to three brokers."""
 
-    def __init__(self, processes: BrokerCluster, mode: StorageMode = StorageMode.LOCAL) -> None:
+    def __init__(
+        self, processes: BrokerCluster, mode: StorageMode = StorageMode.LOCAL, credentials: Target | None = None
+    ) -> None:
+        """`credentials` are those of a target, where the brokers ask for any."""
         self.processes = processes
         self.mode = mode
+        self._target = replace(credentials or Target(), timeout_s=PATIENCE_S)
 
     async def owner(self, topic: TopicName) -> BrokerProcess:
         """The broker that serves a topic."""
@@ -78,9 +83,8 @@ class Administration:
                     return False
         return True
 
-    @staticmethod
-    def gateway(brokers: Sequence[BrokerProcess]) -> AbstractAsyncContextManager[AdminGateway]:
-        return opened(Target(endpoint=brokers[0].endpoints.admin_url, timeout_s=PATIENCE_S))
+    def gateway(self, brokers: Sequence[BrokerProcess]) -> AbstractAsyncContextManager[AdminGateway]:
+        return opened(replace(self._target, endpoint=brokers[0].endpoints.admin_url))
 
     async def _server(self, gateway: AdminGateway, topic: TopicName) -> BrokerProcess:
         """The running broker that serves a topic. Raises UnavailableError."""

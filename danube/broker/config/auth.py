@@ -45,6 +45,10 @@ class AuthSettings(BaseModel):
         default=False, description="Whether clients without a certificate are refused; else they may send a token."
     )
     admin_tls: bool = Field(default=True, description="Whether the admin port has TLS as well, with auth.mode tls.")
+    http_tls: bool = Field(
+        default=True,
+        description="Whether the ports of metrics and of schemas over HTTP have TLS as well, with auth.mode tls.",
+    )
     jwt_secret: SecretStr | None = Field(None, description="Secret of tokens (HS256), of 32 bytes or more.")
     jwt_secret_file: Path | None = Field(
         None,
@@ -54,6 +58,14 @@ class AuthSettings(BaseModel):
         (), description="PEM files of public keys of tokens (RSA, P-256, Ed25519)."
     )
     jwt_key_set_file: Path | None = Field(None, description="File with a JSON Web Key Set; read again when it changes.")
+    jwt_key_set_url: str | None = Field(
+        None,
+        pattern=r"^https://|^http://(127\.0\.0\.1|localhost|\[::1\])[:/]",
+        description="URL of a JSON Web Key Set; read again every five minutes, and when an unknown key signs.",
+    )
+    jwt_key_set_ca: Path | None = Field(
+        None, description="PEM file of who signed the certificate there; else the system's authorities."
+    )
     jwt_issuer: str = Field("danube-auth", min_length=1, description="Issuer that a token must name (iss).")
     jwt_audience: str = Field("", description="Audience that a token must name (aud); empty: none is asked for.")
     super_admins: tuple[str, ...] = Field((), description="Principals that pass every check: the first administrators.")
@@ -82,7 +94,7 @@ class AuthSettings(BaseModel):
         if self.jwt_secret is not None and self.jwt_secret_file is not None:
             raise ValueError("give auth.jwt_secret or auth.jwt_secret_file, not both")
         if not self.is_on:
-            given = sorted(self.model_fields_set - {"mode", "admin_tls"})
+            given = sorted(self.model_fields_set - {"mode", "admin_tls", "http_tls"})
             if given:
                 raise ValueError(f"auth.{given[0]} has no effect with auth.mode none: set auth.mode tls")
             return self
@@ -104,5 +116,5 @@ class AuthSettings(BaseModel):
     @property
     def has_tokens(self) -> bool:
         """True if callers may prove who they are by a token."""
-        given = (self.jwt_secret, self.jwt_secret_file, self.jwt_key_set_file)
+        given = (self.jwt_secret, self.jwt_secret_file, self.jwt_key_set_file, self.jwt_key_set_url)
         return bool(self.jwt_public_keys) or any(one is not None for one in given)

@@ -1,5 +1,6 @@
 """The HTTP face of a broker's own registry, on a port that is switched on by a setting."""
 
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
 from danube.broker.schemas.control import SchemaControl
@@ -14,52 +15,80 @@ from danube.model.calls.schemas import (
     VersionDescription,
 )
 from danube.model.limits.registry import SCHEMA_HTTP_DRAIN_S, SCHEMA_HTTP_REQUESTS_MAX
+from danube.model.plans.plan import Effect
 from danube.rpc.address import join_address, split_address
-from danube.rpc.http_port import HttpPort, listen
+from danube.rpc.http_port import App, HttpPort, listen
 from danube.runtime.tasks import TaskScope
 from danube.schema_http.app import SchemaApp
+from danube.security.decision import CLUSTER, Target
+
+Check = Callable[[Effect, Target], None]
+
+
+def _permit(effect: Effect, target: Target) -> None:
+    """Nothing is refused: security is off."""
 
 
 class OwnRegistry:
     """This broker's registry, as the face asks it."""
 
-    def __init__(self, control: SchemaControl) -> None:
+    def __init__(self, control: SchemaControl, check: Check) -> None:
+        """`check` raises NotPermittedError for what the caller of now may not do."""
         self._control = control
+        self._check = check
 
     async def subject_names(self) -> Sequence[str]:
         """As the protocol."""
+        self._check(Effect.READ, CLUSTER)
         return [one.subject for one in await self._control.subjects()]
 
     async def version_numbers(self, subject: str) -> Sequence[int]:
         """As the protocol."""
+        self._check(Effect.READ, Target("", subject))
         return [one.version for one in await self._control.versions(subject)]
 
     async def find_version(self, wanted: FindVersion) -> VersionDescription:
         """As the protocol."""
+        self._check(Effect.READ, Target("", wanted.subject))
         return await self._control.describe(wanted)
 
     async def register_version(self, wanted: RegisterVersion) -> RegisteredSchema:
         """As the protocol."""
+        self._check(Effect.WRITE, Target("", wanted.subject))
         return await self._control.register_version(wanted)
 
     async def check_version(self, wanted: CheckVersion) -> CheckedVersion:
         """As the protocol."""
+        self._check(Effect.READ, Target("", wanted.subject))
         return await self._control.check_version(wanted)
 
     async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
         """As the protocol."""
+        self._check(Effect.READ if wanted.ask else Effect.WRITE, Target("", wanted.subject))
         return await self._control.mode(wanted)
 
     async def compiled_file(self, version: VersionDescription) -> bytes:
         """As the protocol."""
+        self._check(Effect.READ, Target("", version.subject))
         return await self._control.compiled_file(version)
 
 
 class SchemaHttpServer:
     """The listening port."""
 
-    def __init__(self, control: SchemaControl, tasks: TaskScope) -> None:
-        self._app = SchemaApp(OwnRegistry(control))
+    def __init__(
+        self,
+        control: SchemaControl,
+        tasks: TaskScope,
+        *,
+        check: Check = _permit,
+        guarded: Callable[[App], App] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`guarded` finds out who calls, for `check`."""
+        app = SchemaApp(OwnRegistry(control, check))
+        self._app: App = app if guarded is None else guarded(app)
+        self._tls = tls
         self._tasks = tasks
         self._stop: Callable[[], Awaitable[None]] | None = None
         self.address = ""
@@ -68,7 +97,7 @@ class SchemaHttpServer:
         """Listen on `host:port`. Raises SettingsError when it cannot."""
         listener = listen(*split_address(address), "choose another address with schema_http_addr")
         self.address = join_address(*listener.getsockname()[:2])
-        port = HttpPort(self._app, requests_max=SCHEMA_HTTP_REQUESTS_MAX, drain_s=SCHEMA_HTTP_DRAIN_S)
+        port = HttpPort(self._app, requests_max=SCHEMA_HTTP_REQUESTS_MAX, drain_s=SCHEMA_HTTP_DRAIN_S, tls=self._tls)
         serving = self._tasks.spawn(port.serve(sockets=[listener]), "schema port")
         self._stop = lambda: port.stop(serving)
 

@@ -7,10 +7,12 @@ from danube.broker.schemas.cache import SchemaCache
 from danube.broker.schemas.control import SchemaControl
 from danube.broker.schemas.definitions import Definitions
 from danube.broker.schemas.versions import SchemaVersions
+from danube.broker.security.assembly import Security
 from danube.broker.topics.local_topics import Topics
 from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.metadata.store import MetadataStore
 from danube.model.limits.registry import SCHEMA_USE_RESOLUTION_S
+from danube.model.security.grants import Permission
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock
 
@@ -37,13 +39,20 @@ async def open_schemas(given: Dependencies, store: MetadataStore, topics: Topics
     return OpenedSchemas(versions, SchemaControl(records, definitions, topics, given.clock))
 
 
-async def serve_schemas(given: Dependencies, control: SchemaControl) -> str | None:
+async def serve_schemas(given: Dependencies, control: SchemaControl, security: Security) -> str | None:
     """Serve the registry over HTTP if that is switched on; answers the address. Raises SettingsError."""
     if given.settings.schema_http_addr is None:
         return None
     from danube.broker.schemas.http import SchemaHttpServer  # noqa: PLC0415 - a broker without that port starts without it
+    from danube.broker.security.http_gate import checker  # noqa: PLC0415 - the same
 
-    server = SchemaHttpServer(control, given.tasks)
+    server = SchemaHttpServer(
+        control,
+        given.tasks,
+        check=checker(security.gate, Permission.MANAGE_SCHEMA),
+        guarded=security.guarded,
+        tls=security.http_tls,
+    )
     await server.start(given.settings.schema_http_addr)
     given.running.push_async_callback(server.stop)
     return server.address

@@ -1,25 +1,28 @@
 """Security of a broker, built and started: the gate, the administration, and the carriers of both ports."""
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from danube.broker.cluster.metadata import Metadata
-from danube.broker.config.auth import AuthSettings
 from danube.broker.environment import Dependencies
-from danube.broker.security.building import Credentials, issuing_secret, read_credentials, token_rules
+from danube.broker.security.building import Credentials, issuing_secret, read_credentials
 from danube.broker.security.cluster_carrier import ClusterCarrier
 from danube.broker.security.control import SecurityControl
 from danube.broker.security.directory import SecurityDirectory
 from danube.broker.security.gate import Gate
+from danube.broker.security.reloading import Reloading
 from danube.metadata.security.records import SecurityRecords
-from danube.model.errors import SettingsError
-from danube.model.limits.security import CERTIFICATE_CHECK_S, SECURITY_SWEEP_S
+from danube.model.limits.security import SECURITY_SWEEP_S
 from danube.rpc.carrier import Carrier, CarrierOptions
 from danube.rpc.engines import server_carrier
 from danube.runtime.clock import sleep_for
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import ssl
+
+    from danube.rpc.http_port import App
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,23 @@ class Security:
     gate: Gate | None
     """None while `auth.mode` is none."""
     credentials: Credentials | None
+    http_tls: "ssl.SSLContext | None" = None
+    """Of the ports that speak HTTP."""
+
+    def guarded(self, app: "App") -> "App":
+        """The application behind the gate; as it is while security is off."""
+        if self.gate is None:
+            return app
+        from danube.broker.security.http_gate import GuardedApp  # noqa: PLC0415 - for ports that are switched on
+
+        return GuardedApp(app, self.gate)
+
+    def facts(self) -> dict[str, str]:
+        """Expiry of the certificate, for whoever asks for the broker's health."""
+        if self.credentials is None:
+            return {}
+        until = datetime.fromtimestamp(self.credentials.certificates.expires_s, UTC)
+        return {"certificate_expires": until.isoformat(timespec="seconds")}
 
 
 def unguarded(given: Dependencies, metadata: Metadata, carrier: Carrier) -> Security:
@@ -60,9 +80,18 @@ async def open_security(given: Dependencies, metadata: Metadata) -> Security:
     if credentials is not None:
         gate = Gate(credentials.authenticator, directory, given.clock)
         given.tasks.spawn(_sweep(given, gate), "cut streams of void tokens")
-        given.tasks.spawn(_reload(given, credentials), "read certificates again")
+        reloading = Reloading(settings, credentials, given.clock, given.reader)
+        await reloading.look()
+        given.tasks.spawn(reloading.run(), "read certificates again")
     carrier, admin_carrier = _carriers(given, credentials)
-    return Security(carrier=carrier, admin_carrier=admin_carrier, control=control, gate=gate, credentials=credentials)
+    return Security(
+        carrier=carrier,
+        admin_carrier=admin_carrier,
+        control=control,
+        gate=gate,
+        credentials=credentials,
+        http_tls=credentials.http_certificates.context if credentials is not None and settings.http_tls else None,
+    )
 
 
 def _carriers(given: Dependencies, credentials: Credentials | None) -> tuple[Carrier, Carrier]:
@@ -96,18 +125,3 @@ async def _sweep(given: Dependencies, gate: Gate) -> None:
     while True:
         await sleep_for(given.clock, SECURITY_SWEEP_S)
         gate.sweep()
-
-
-async def _reload(given: Dependencies, credentials: Credentials) -> None:
-    settings: AuthSettings = given.settings.auth
-    while True:
-        await sleep_for(given.clock, CERTIFICATE_CHECK_S)
-        await given.reader.run(credentials.certificates.reload)
-        try:
-            rules = await given.reader.run(partial(token_rules, settings))
-        except SettingsError as error:
-            _log.error("the keys of tokens stay as they were, the new ones cannot be used: %s", error)
-            continue
-        if rules is not None and rules != credentials.rules:
-            credentials.authenticator.use(rules)
-            credentials = replace(credentials, rules=rules)

@@ -1,16 +1,17 @@
 """Parts of security, built from settings: keys of tokens, certificates, the carrier."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from danube.broker.config.auth import AuthSettings
 from danube.broker.config.secret_files import check_private, private_content, public_content
+from danube.broker.security.key_sets import keys_of
 from danube.model.errors import SettingsError
-from danube.model.untrusted_json import decode_json
 from danube.security.authentication import Authenticator
 from danube.security.certificates import ServerCertificates, TlsFiles, client_tls
 from danube.security.cluster_token import ClusterSecret
-from danube.security.tokens import TokenKey, TokenRules, key_set, public_key, secret_key
+from danube.security.tokens import TokenKey, TokenRules, public_key, secret_key
 
 if TYPE_CHECKING:
     import ssl
@@ -22,6 +23,8 @@ class Credentials:
 
     authenticator: Authenticator
     certificates: ServerCertificates
+    http_certificates: ServerCertificates
+    """The same, for the ports that speak HTTP/1.1."""
     client_tls: "ssl.SSLContext"
     """For connections to other brokers."""
     cluster_secret: ClusterSecret | None
@@ -47,22 +50,32 @@ def read_credentials(settings: AuthSettings) -> Credentials:
         authenticator=Authenticator(rules, broker_names=names, cluster_secret=secret),
         rules=rules,
         certificates=ServerCertificates(files),
+        http_certificates=ServerCertificates(files, "http/1.1"),
         client_tls=client_tls(ca=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key),
         cluster_secret=secret,
     )
 
 
-def token_rules(settings: AuthSettings) -> TokenRules | None:
-    """Keys and claims of tokens; None where tokens are not taken. Blocks. Raises SettingsError."""
+def refresh_client_tls(context: "ssl.SSLContext", settings: AuthSettings) -> None:
+    """Have new connections to other brokers use the certificates as they are now. Blocks."""
+    assert settings.tls_cert is not None  # noqa: S101 - the settings were checked
+    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    if settings.tls_ca is not None:
+        context.load_verify_locations(settings.tls_ca)
+
+
+def token_rules(settings: AuthSettings, fetched: Sequence[TokenKey] = ()) -> TokenRules | None:
+    """Keys and claims of tokens; None where tokens are not taken. Blocks. Raises SettingsError.
+
+    `fetched` are the keys at `auth.jwt_key_set_url`; while that is down there may be no key at all.
+    """
     if not settings.has_tokens:
         return None
     keys = [*_secrets(settings), *(public_key(public_content(path)) for path in settings.jwt_public_keys)]
     if settings.jwt_key_set_file is not None:
-        try:
-            keys += key_set(decode_json(public_content(settings.jwt_key_set_file)))
-        except ValueError:
-            raise SettingsError(f"{settings.jwt_key_set_file} is no JSON Web Key Set") from None
-    if not keys:
+        keys += keys_of(public_content(settings.jwt_key_set_file), str(settings.jwt_key_set_file))
+    keys += fetched
+    if not keys and settings.jwt_key_set_url is None:
         raise SettingsError("no key of tokens was found in the files of auth.jwt_*: nobody could prove who they are")
     return TokenRules(keys=tuple(keys), issuer=settings.jwt_issuer, audience=settings.jwt_audience)
 

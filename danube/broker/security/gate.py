@@ -17,7 +17,7 @@ from danube.model.security.principal import Principal
 from danube.rpc.carrier import Caller, ServerStream, StreamFactory, StreamHandler
 from danube.runtime.clock import Clock
 from danube.security.authentication import Authenticator, Proof
-from danube.security.decision import Target
+from danube.security.decision import CLUSTER, Target
 
 AUTHORIZATION = "authorization"
 
@@ -31,9 +31,21 @@ class Gate:
         self._clock = clock
         self._granted: set[tuple[Principal, Permission, Effect, Target]] = set()
         self._streams: weakref.WeakSet[GuardedStream] = weakref.WeakSet()
-        self.allowed = 0
-        self.denied = 0
+        self.streams_cut = 0
+        self._allowed = self._denied = self._unauthenticated = 0
         directory.on_change(self._changed)
+
+    def counts(self) -> dict[str, int]:
+        """Calls so far, by outcome."""
+        return {"allowed": self._allowed, "denied": self._denied, "unauthenticated": self._unauthenticated}
+
+    def sees(self, principal: Principal, target: Target) -> bool:
+        """Tell whether any binding of the principal reaches the target: other names stay unseen."""
+        return self._directory.rules.sees(principal, target)
+
+    def sees_all(self, principal: Principal) -> bool:
+        """Tell whether the principal may see all of the cluster."""
+        return self._directory.rules.decide(principal, Permission.VIEW, Effect.READ, CLUSTER).allowed
 
     def principal_of(self, caller: Caller) -> Principal:
         """The authenticated principal. Raises UnauthenticatedError."""
@@ -45,7 +57,7 @@ class Gate:
         try:
             return self._authenticator.principal_of(proof, self._clock.now_ms() / 1_000)
         except UnauthenticatedError:
-            self.denied += 1
+            self._unauthenticated += 1
             raise
 
     def check(self, principal: Principal, permission: Permission, effect: Effect, targets: Sequence[Target]) -> None:
@@ -57,7 +69,7 @@ class Gate:
                 if len(self._granted) >= DECISION_CACHE_MAX:
                     self._granted.clear()
                 self._granted.add(key)
-        self.allowed += 1
+        self._allowed += 1
 
     def guard(
         self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], None]
@@ -77,7 +89,7 @@ class Gate:
     def _decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> None:
         decision = self._directory.rules.decide(principal, permission, effect, target)
         if not decision.allowed:
-            self.denied += 1
+            self._denied += 1
             raise NotPermittedError(decision.reason)
 
     def _changed(self) -> None:
@@ -88,14 +100,18 @@ class Gate:
     def _recheck(self, stream: "GuardedStream", now_s: float) -> None:
         principal = stream.principal
         if principal.expires_s is not None and principal.expires_s <= now_s:
-            stream.cut(UnauthenticatedError("the token has expired: connect again with a new one"))
+            self._cut(stream, UnauthenticatedError("the token has expired: connect again with a new one"))
         elif revocation := self._directory.revocations.revoked(principal):
-            stream.cut(UnauthenticatedError(f"the token was revoked: {revocation.reason or revocation.id}"))
+            self._cut(stream, UnauthenticatedError(f"the token was revoked: {revocation.reason or revocation.id}"))
         else:
             try:
                 stream.recheck()
             except DanubeError as error:
-                stream.cut(error.with_traceback(None))
+                self._cut(stream, error.with_traceback(None))
+
+    def _cut(self, stream: "GuardedStream", error: DanubeError) -> None:
+        self.streams_cut += not stream.is_cut
+        stream.cut(error)
 
 
 class GuardedStream:
@@ -110,10 +126,10 @@ class GuardedStream:
         self._check = check
         self._opening: bytes | None = None
         """The first message, once it has passed."""
-        self._is_cut = False
+        self.is_cut = False
 
     def on_message(self, message: bytes) -> None:
-        if self._is_cut:
+        if self.is_cut:
             return
         with acting_as(self.principal):
             if self._opening is None:
@@ -122,25 +138,25 @@ class GuardedStream:
             self._handler.on_message(message)
 
     def on_half_close(self) -> None:
-        if not self._is_cut:
+        if not self.is_cut:
             self._handler.on_half_close()
 
     def on_ready(self) -> None:
-        if not self._is_cut:
+        if not self.is_cut:
             self._handler.on_ready()
 
     def on_cancel(self) -> None:
-        self._is_cut = True
+        self.is_cut = True
         self._handler.on_cancel()
 
     def recheck(self) -> None:
         """Check the first message again, by the rules of now. Raises NotPermittedError."""
-        if self._opening is not None and not self._is_cut:
+        if self._opening is not None and not self.is_cut:
             self._check(self._opening)
 
     def cut(self, error: DanubeError) -> None:
         """End the stream, for its client with this error."""
-        if not self._is_cut:
-            self._is_cut = True
+        if not self.is_cut:
+            self.is_cut = True
             self._stream.fail(error)
             self._handler.on_cancel()

@@ -1,13 +1,14 @@
 """The metrics port: `/metrics` for Prometheus, `/health` for process supervisors."""
 
 import json
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
 
 from prometheus_client import CollectorRegistry, make_asgi_app
 
 from danube.model.limits.faces import METRICS_DRAIN_S, METRICS_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
-from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
+from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
 
 Health = Callable[[], str | None]
@@ -17,8 +18,20 @@ Health = Callable[[], str | None]
 class HttpServer:
     """The listening metrics port."""
 
-    def __init__(self, registry: CollectorRegistry, health: Health, tasks: TaskScope) -> None:
-        self._metrics = make_asgi_app(registry)
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        health: Health,
+        tasks: TaskScope,
+        *,
+        metrics: App | None = None,
+        tls: ssl.SSLContext | None = None,
+        facts: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """`metrics` answers in place of the whole registry; `facts` are told beside the health."""
+        self._metrics: App = metrics or make_asgi_app(registry)
+        self._tls = tls
+        self._facts = facts
         self._health = health
         self._tasks = tasks
         self._stop: Callable[[], Awaitable[None]] | None = None
@@ -29,7 +42,11 @@ class HttpServer:
         listener = listen(*split_address(address), "choose another address for metrics with --prom-exporter")
         self.address = join_address(*listener.getsockname()[:2])
         port = HttpPort(
-            self._answer, requests_max=METRICS_REQUESTS_MAX, drain_s=METRICS_DRAIN_S, probes=frozenset({"/health"})
+            self._answer,
+            requests_max=METRICS_REQUESTS_MAX,
+            drain_s=METRICS_DRAIN_S,
+            probes=frozenset({"/health"}),
+            tls=self._tls,
         )
         serving = self._tasks.spawn(port.serve(sockets=[listener]), "metrics port")
         self._stop = lambda: port.stop(serving)
@@ -46,7 +63,7 @@ class HttpServer:
             await self._metrics(scope, receive, send)
         elif scope["path"] == "/health":
             problem = self._health()
-            await _send_json(send, 200 if problem is None else 503, {"status": problem or "ok"})
+            await _send_json(send, 200 if problem is None else 503, {"status": problem or "ok", **self._facts()})
         else:
             await _send_json(send, 404, {"error": "there are /metrics and /health"})
 

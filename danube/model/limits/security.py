@@ -6,6 +6,8 @@ TOKEN_LEEWAY_S = 60
 """Seconds for which an expired token still counts, as in the original: clocks differ."""
 TOKEN_SECRET_BYTES_MIN = 32
 """Of the secret of HS256 (RFC 7518, 3.2)."""
+RSA_BITS_MIN = 2_048
+"""Of a public key of tokens."""
 TOKEN_KEYS_MAX = 32
 """Keys of tokens at the same time, those of a key set included."""
 TOKEN_CACHE_MAX = 10_000
@@ -28,6 +30,10 @@ KEY_SET_BYTES_MAX = 256 * 1024
 KEY_SET_TIMEOUT_S = 10.0
 KEY_SET_REFRESH_S = 300.0
 """Seconds between two reads of a key set from its URL."""
+KEY_SET_RETRY_S = 30.0
+"""The same after a failure, or when a token was refused: its key may be new."""
+CERTIFICATE_WARNING_S = 14 * 86_400.0
+"""Seconds before its expiry from which on a certificate is warned of, once a day."""
 CERTIFICATE_CHECK_S = 10.0
 """Seconds between two looks at the files of certificates."""
 CLUSTER_TOKEN_S = 300

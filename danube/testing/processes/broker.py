@@ -30,16 +30,17 @@ class Endpoints:
     metrics: str | None
     schemas: str | None = None
     """Of the schema registry over HTTP, where it is switched on."""
+    scheme: str = "http"
 
     @property
     def service_url(self) -> str:
         """The URL for clients."""
-        return f"http://{self.broker}"
+        return f"{self.scheme}://{self.broker}"
 
     @property
     def admin_url(self) -> str:
         """The URL for administrators."""
-        return f"http://{self.admin}"
+        return f"{self.scheme}://{self.admin}"
 
 
 class BrokerProcess(ChildProcess):
@@ -67,6 +68,7 @@ class BrokerProcess(ChildProcess):
         self._launcher = list(launcher)
         self._start_timeout_s = start_timeout_s
         self._endpoints: Endpoints | None = None
+        self._scheme = "https" if settings.get("auth_mode", "none") != "none" else "http"
         self._ready = data_dir.with_name(data_dir.name + ".ready.json")
 
     @property
@@ -83,7 +85,9 @@ class BrokerProcess(ChildProcess):
 
     def wait(self) -> Endpoints:
         """Wait until a launched one serves. Raises UnavailableError with its log when it does not."""
-        self._endpoints = _endpoints(self._wait_ready())
+        ready = self._wait_ready()
+        places = (ready["broker"], ready["admin"], ready["metrics"], ready.get("schemas"))
+        self._endpoints = Endpoints(*places, self._scheme)
         return self._endpoints
 
     def launch(self) -> None:
@@ -120,7 +124,3 @@ def end_leftover(data_dir: Path) -> None:
         while str(data_dir).encode() in command.read_bytes().split(b"\0"):  # empty once it is dead
             os.kill(pid, signal.SIGKILL)
             threading.Event().wait(_POLL_S)
-
-
-def _endpoints(ready: dict[str, Any]) -> Endpoints:
-    return Endpoints(ready["broker"], ready["admin"], ready["metrics"], ready.get("schemas"))

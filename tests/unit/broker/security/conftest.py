@@ -1,7 +1,7 @@
 """A broker in the process with security on, and the tokens of its callers."""
 
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,16 +10,20 @@ from typing import Any
 
 import pytest
 
+from danube.model.calls.admin import CreateTopic
 from danube.model.security.grants import Binding, BindingScope, Permission, Role
 from danube.model.security.principal import PrincipalKind, PrincipalName, TokenScope
+from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel
 from danube.runtime.clock import SystemClock
 from danube.security.certificate_authority import Subject, make_authority
 from danube.security.tokens import TokenClaims, issue
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
+from danube.wire import admin_messages
 
 ROOT = "root"
+NO_MORE: Mapping[str, Any] = {}
 OWN, FOREIGN = "/default/mine", "/other/theirs"
 
 
@@ -49,6 +53,11 @@ class SecureCell:
         addresses = self.cell.broker.addresses
         return Proven(self.cell.carrier.connect(addresses.admin if admin else addresses.broker), token)
 
+    async def create_topic(self, name: str) -> None:
+        wanted = CreateTopic(topic=TopicName.parse(name), strategy=DispatchStrategy.RELIABLE)
+        root = self.channel(self.token(ROOT))
+        await root.call("/danube_admin.TopicAdmin/CreateTopic", admin_messages.CREATE_TOPIC.encode(wanted))
+
 
 @dataclass(frozen=True, slots=True)
 class Proven:
@@ -66,8 +75,10 @@ class Proven:
 
 
 @asynccontextmanager
-async def secure_broker(folder: Path, authority: Path, **auth: Any) -> AsyncIterator[SecureCell]:
-    """A broker whose first administrator is ROOT."""
+async def secure_broker(
+    folder: Path, authority: Path, more: Mapping[str, Any] = NO_MORE, **auth: Any
+) -> AsyncIterator[SecureCell]:
+    """A broker whose first administrator is ROOT; `more` are settings beside those of `auth`."""
     secret_file, secret = folder / "tokens.secret", secrets.token_hex(32)
     secret_file.write_text(secret)
     secret_file.chmod(0o600)
@@ -79,7 +90,7 @@ async def secure_broker(folder: Path, authority: Path, **auth: Any) -> AsyncIter
         "super_admins": [ROOT],
         **auth,
     }
-    async with running_broker(folder / "data", auth=settings, bootstrap_namespaces=["other"]) as cell:
+    async with running_broker(folder / "data", auth=settings, bootstrap_namespaces=["other"], **more) as cell:
         yield SecureCell(cell, secret.encode())
 
 

@@ -1,0 +1,101 @@
+"""Ports of a secured broker that speak HTTP: TLS, who asks, and what each of them is shown."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from danube.model.security.grants import BindingScope
+from danube.model.security.principal import TokenScope
+from danube.rpc.address import split_address
+from danube.testing.patience import PATIENCE_S
+from danube.wire.security import messages
+from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, SecureCell, binding, secure_broker
+
+SCHEMA = {"schema": '{"type": "string"}'}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The HTTP ports of a broker, and clients that trust its CA."""
+
+    secure: SecureCell
+    ca: Path
+
+    @property
+    def metrics(self) -> str:
+        return self.secure.cell.broker.addresses.metrics or ""
+
+    @property
+    def schemas(self) -> str:
+        return self.secure.cell.broker.addresses.schemas or ""
+
+    async def ask(
+        self, address: str, path: str, proof: str = "", body: object = None, *, ca: bool = True
+    ) -> tuple[int, str]:
+        """Status and body."""
+        tls = await asyncio.to_thread(lambda: ssl.create_default_context(cafile=self.ca if ca else None))
+        async with asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection(*split_address(address), ssl=tls)
+            with closing(writer):
+                content = b"" if body is None else json.dumps(body).encode()
+                lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.0", f"content-length: {len(content)}"]
+                lines += [f"authorization: {proof}"] if proof else []
+                writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+                answer = (await reader.read()).decode()
+        return int(answer.split()[1]), answer.partition("\r\n\r\n")[2]
+
+    def bearer(self, name: str, scope: TokenScope = TokenScope.ADMIN) -> str:
+        return f"Bearer {self.secure.token(name, scope)}"
+
+
+@pytest.fixture
+async def ports(tmp_path: Path, authority: Path) -> AsyncIterator[Ports]:
+    await asyncio.to_thread(import_module, "danube.rpc.http_port")  # which asks for the working directory
+    more = {"prom_exporter": "127.0.0.1:0", "schema_http_addr": "127.0.0.1:0"}
+    async with secure_broker(tmp_path, authority, more) as secure:
+        yield Ports(secure, authority / "ca.pem")
+
+
+async def test_metrics_show_the_topics_that_a_principal_sees_and_no_names_of_others(ports: Ports) -> None:
+    root = ports.secure.channel(ports.secure.token(ROOT))
+    for name in (OWN, FOREIGN):
+        await ports.secure.create_topic(name)
+    wanted = binding("tenant", "consumer", scope=BindingScope.NAMESPACE, resource="default")
+    await root.call("/danube_admin.SecurityAdmin/CreateBinding", messages.CREATE_BINDING.encode(wanted))
+    status, whole = await ports.ask(ports.metrics, "/metrics", ports.bearer(ROOT))
+    assert (status, OWN in whole, FOREIGN in whole) == (200, True, True)
+    assert 'danube_security_calls_total{outcome="allowed"}' in whole
+    assert "danube_security_certificate_expiry_timestamp_seconds" in whole
+    status, part = await ports.ask(ports.metrics, "/metrics", ports.bearer("tenant"))
+    assert (status, OWN in part, "other" in part, "danube_journal" in part) == (200, True, False, False)
+    assert await ports.ask(ports.metrics, "/metrics", ports.bearer("stranger")) == (200, "")
+
+
+async def test_without_proof_there_is_health_and_nothing_else(ports: Ports) -> None:
+    status, body = await ports.ask(ports.metrics, "/health")
+    assert (status, json.loads(body)["status"]) == (200, "ok")
+    assert "T" in json.loads(body)["certificate_expires"]
+    for proof in ("", "Bearer garbage", "Basic !", "Basic " + base64.b64encode(b"root:garbage").decode()):
+        assert (await ports.ask(ports.metrics, "/metrics", proof))[0] == 401
+        assert (await ports.ask(ports.schemas, "/subjects", proof))[0] == 401
+    with pytest.raises(ssl.SSLError):
+        await ports.ask(ports.metrics, "/health", ca=False)
+
+
+async def test_schemas_over_http_are_allowed_or_refused_as_over_grpc(ports: Ports) -> None:
+    path = "/subjects/orders/versions"
+    assert (await ports.ask(ports.schemas, path, ports.bearer("stranger"), SCHEMA))[0] == 403
+    assert (await ports.ask(ports.schemas, path, ports.bearer(ROOT, TokenScope.OBSERVER), SCHEMA))[0] == 403
+    as_password = "Basic " + base64.b64encode(b"any:" + ports.secure.token(ROOT).encode()).decode()
+    assert (await ports.ask(ports.schemas, path, as_password, SCHEMA))[0] == 200
+    for asked in ("/subjects", path, "/subjects/orders/versions/1", "/schemas/ids/1", "/config"):
+        assert (await ports.ask(ports.schemas, asked, ports.bearer(ROOT)))[0] == 200, asked
+        assert (await ports.ask(ports.schemas, asked, ports.bearer("stranger")))[0] == 403, asked
