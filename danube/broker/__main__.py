@@ -21,7 +21,7 @@ from danube.offline.storage import storage_cli
 from danube.runtime import console
 from danube.runtime.log import configure_logging
 from danube.runtime.paths import expanded
-from danube.runtime.process import on_end, settle_memory
+from danube.runtime.process import on_end, run_loop, settle_memory
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
@@ -180,7 +180,7 @@ def run(settings: BrokerSettings, ready: ReadyFile) -> None:
     folder = str(settings.data_dir.absolute())
     configure_logging(settings.log_level, settings.log_format, lambda text: with_data_folder(text, folder))
     try:
-        asyncio.run(_serve(settings, ready))
+        run_loop(_serve(settings, ready), settings.event_loop)
     except DamagedDataError as error:
         raise DamagedDataError(with_data_folder(str(error), folder)) from error
 

@@ -1,4 +1,4 @@
-"""This process: the resources that it uses, and the signals that end it."""
+"""This process: the resources that it uses, its event loop, and the signals that end it."""
 
 import asyncio
 import gc
@@ -6,10 +6,15 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+from danube.model.errors import SettingsError
+
+T = TypeVar("T")
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP says that the terminal is gone: without a handler it kills the process."""
@@ -56,6 +61,40 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+class EventLoop(StrEnum):
+    """Implementations of asyncio's event loop."""
+
+    AUTO = "auto"
+    """uvloop where it is installed."""
+    ASYNCIO = "asyncio"
+    UVLOOP = "uvloop"
+
+
+def run_loop(main: Coroutine[Any, Any, T], kind: EventLoop) -> T:
+    """Run `main` to its end on a loop of this kind. Raises SettingsError where uvloop is wanted and missing."""
+    try:
+        factory = _loop_factory(kind)
+    except SettingsError:
+        main.close()
+        raise
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)
+
+
+def _loop_factory(kind: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if kind is EventLoop.ASYNCIO:
+        return None
+    try:
+        from uvloop import new_event_loop  # noqa: PLC0415 - an extra
+    except ImportError:
+        if kind is EventLoop.AUTO:
+            return None
+        raise SettingsError(
+            "event_loop is uvloop, which is not installed: install danube-messaging[speed], or say auto"
+        ) from None
+    return new_event_loop
 
 
 def on_end(call: Callable[[], object], numbers: Sequence[signal.Signals] = ENDING) -> list[signal.Signals]:

@@ -35,6 +35,7 @@ from danube.model.plans.durability import Durability
 from danube.model.topic import check_name_part
 from danube.rpc.engines import DEFAULT_ENGINE, RpcEngine
 from danube.runtime.log import LogFormat
+from danube.runtime.process import EventLoop
 from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
 
 
@@ -284,6 +285,9 @@ class BrokerSettings(BaseModel):
     )
     rpc_engine: RpcEngine = Field(
         DEFAULT_ENGINE, description="Carrier of calls: http2, which is Danube's own, or grpc, the library grpcio."
+    )
+    event_loop: EventLoop = Field(
+        EventLoop.AUTO, description="Event loop: auto, which is uvloop where it is installed, or asyncio, or uvloop."
     )
     telemetry_interval_s: TelemetryInterval = Field(
         limits.TELEMETRY_INTERVAL_S,

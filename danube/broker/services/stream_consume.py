@@ -148,7 +148,9 @@ class ConsumeStream:
 
     @property
     def _is_attached(self) -> bool:
-        return self._member is not None and self._member.consumer.stream is self._batches
+        """False once the topic is closed, too: what is answered then is not kept, so it must not be confirmed."""
+        member = self._member
+        return member is not None and member.consumer.stream is self._batches and not member.topic.is_closed
 
     def _leave(self, *, is_lost: bool) -> None:
         self._is_cancelled = True

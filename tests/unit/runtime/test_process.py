@@ -1,10 +1,13 @@
+import asyncio
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from danube.model.errors import SettingsError
 from danube.runtime import process
-from danube.runtime.process import OwnProcess
+from danube.runtime.process import EventLoop, OwnProcess, run_loop
 
 
 def test_usage_is_of_this_process() -> None:
@@ -18,3 +21,16 @@ def test_where_the_system_does_not_tell_the_most_it_ever_held_stands_in(monkeypa
     known = OwnProcess().usage().rss_bytes
     monkeypatch.setattr(process, "_STATM", Path("/nowhere/at/all"))
     assert OwnProcess().usage().rss_bytes >= known // 2
+
+
+async def _loop_module() -> str:
+    return type(asyncio.get_running_loop()).__module__
+
+
+def test_the_event_loop_is_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_loop(_loop_module(), EventLoop.AUTO).startswith("uvloop")
+    assert run_loop(_loop_module(), EventLoop.ASYNCIO).startswith("asyncio")
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert run_loop(_loop_module(), EventLoop.AUTO).startswith("asyncio")
+    with pytest.raises(SettingsError, match=r"danube-messaging\[speed\]"):
+        run_loop(_loop_module(), EventLoop.UVLOOP)
