@@ -108,8 +108,12 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         str | None, _option("Raft: addresses of all brokers that form the cluster, with commas between.")
     ] = None,
     join: Annotated[bool, typer.Option("--join", help="Raft: wait to be added to a cluster that is there.")] = False,
-    storage_mode: Annotated[str | None, _option("local, or shared_fs: one folder for all brokers.  [local]")] = None,
+    storage_mode: Annotated[
+        str | None, _option("local, shared_fs or object_store.  [local]")
+    ] = None,
     storage_folder: Annotated[Path | None, _option("The shared folder of shared_fs.")] = None,
+    object_store_url: Annotated[str | None, _option("The bucket of object_store: s3://bucket/prefix.")] = None,
+    object_store_endpoint: Annotated[str | None, _option("URL of a store that speaks S3; AWS when not set.")] = None,
     edge_config: Annotated[str | None, _option(_LATER, hidden=True)] = None,
     edge_token: Annotated[str | None, _option(_LATER, hidden=True)] = None,
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
@@ -138,6 +142,8 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         "meta_store.join": join or None,
         "storage.mode": storage_mode,
         "storage.folder": storage_folder,
+        "object_store.url": object_store_url,
+        "object_store.endpoint": object_store_endpoint,
     }
     try:
         with ReadyFile(ready_file if context.invoked_subcommand is None else None) as ready:

@@ -74,6 +74,7 @@ from danube.metadata.records.storage import owner_of
 from danube.metadata.schedules.records import ScheduleRecords
 from danube.model.errors import DataFolderError
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
+from danube.model.ownership import StorageMode
 from danube.rpc.carrier import Carrier, Service
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
@@ -159,6 +160,11 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
     folder, shared_folder = given.folder, given.settings.storage.folder
     if shared_folder is not None:
         return await _open_shared_storage(given, metadata, settings, shared_folder)
+    if given.settings.storage.mode is StorageMode.OBJECT_STORE:
+        await _refuse_local_messages(given)
+        from danube.broker.object_storage import open_object_storage  # noqa: PLC0415 - for this mode alone
+
+        return await open_object_storage(given, metadata, settings)
     owners = await metadata.stored.all()
     names = {
         record.topic_id: record.name
@@ -191,10 +197,7 @@ async def _open_shared_storage(
     from danube.storage.takeover.own_journal import SharedEnvironment  # noqa: PLC0415 - for this mode alone
     from danube.storage.takeover.shared_storage import SharedStorage  # noqa: PLC0415 - as above
 
-    if await given.writer.run(lambda: given.folder.disk.exists(FOLDER)):
-        raise DataFolderError(
-            f"{given.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
-        )
+    await _refuse_local_messages(given)
     storage = await SharedStorage.open_shared(
         SharedEnvironment(
             disk=given.environment.shared_disk or LocalDisk(folder),
@@ -213,6 +216,13 @@ async def _open_shared_storage(
     given.running.push_async_callback(storage.close)
     await mark_opened(given, metadata)
     return storage
+
+
+async def _refuse_local_messages(given: Dependencies) -> None:
+    if await given.writer.run(lambda: given.folder.disk.exists(FOLDER)):
+        raise DataFolderError(
+            f"{given.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
+        )
 
 
 def _start_placement(

@@ -11,6 +11,7 @@ from danube.broker.config.settings import BrokerSettings, Mode
 from danube.data_folder.data_folder import DataFolder
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import SWEEP_INTERVAL_S
+from danube.objects.store import ObjectStore
 from danube.rpc.carrier import Carrier
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock, sleep_for
@@ -48,6 +49,8 @@ class Environment:
     """Shared by several brokers of one process; as the settings say when not given. It is not closed here."""
     shared_disk: Disk | None = None
     """The shared folder of `storage.mode` shared_fs; as the settings say when not given."""
+    objects: ObjectStore | None = None
+    """The object store; as the settings say when not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,13 @@ class StorageMode(StrEnum):
     """Each broker on a disk of its own: a reliable topic moves with its log, and waits for an owner that is dead."""
     SHARED_FS = "shared_fs"
     """All brokers in one folder: another broker takes over the topics of a dead one."""
+    OBJECT_STORE = "object_store"
+    """All brokers in one bucket: as `shared_fs`, and no broker has a disk that matters."""
+
+    @property
+    def shares_logs(self) -> bool:
+        """True if every broker reaches the messages of all topics."""
+        return self is not StorageMode.LOCAL
 
 
 class OwnershipState(StrEnum):

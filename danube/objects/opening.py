@@ -73,5 +73,5 @@ def unusable(error: OSError, url: str) -> DanubeError:
     if isinstance(error, StoreRefusedError):
         return DataFolderError(str(error))
     if isinstance(error, StoreBusyError):
-        return StorageUnavailableError(f"{error}. Check storage.object_store.endpoint and the network, then try again")
-    return StorageUnavailableError(f"{url} cannot be used: {error}. Check storage.object_store")
+        return StorageUnavailableError(f"{error}. Check object_store.endpoint and the network, then try again")
+    return StorageUnavailableError(f"{url} cannot be used: {error}. Check object_store")

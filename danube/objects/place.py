@@ -58,17 +58,15 @@ class ObjectPlace:
         scheme = _SCHEMES.get(parts.scheme)
         if scheme is None:
             raise SettingsError(
-                f"{parts.scheme or 'no scheme'} in storage.object_store.url is not known: give s3://bucket/prefix,"
+                f"{parts.scheme or 'no scheme'} in object_store.url is not known: give s3://bucket/prefix,"
                 " gs://bucket/prefix or az://container/prefix"
             )
         if not _BUCKET.fullmatch(parts.netloc):
-            raise SettingsError(
-                f"{parts.netloc!r} in storage.object_store.url is no name of a bucket: give s3://bucket/prefix"
-            )
+            raise SettingsError(f"{parts.netloc!r} in object_store.url is no name of a bucket: give s3://bucket/prefix")
         prefix = parts.path.strip("/")
         if not _PREFIX.fullmatch(prefix) or "//" in prefix or parts.query or parts.fragment:
             raise SettingsError(
-                f"the prefix {prefix!r} in storage.object_store.url has characters that not every store keeps: use"
+                f"the prefix {prefix!r} in object_store.url has characters that not every store keeps: use"
                 " letters, digits and any of !-_.*'()=+@,:/"
             )
         return cls(scheme=scheme, bucket=parts.netloc, prefix=f"{prefix}/" if prefix else "", **rest)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from danube.model.limits.objects import (
     OBJECT_RETRY_LONGEST_S,
 )
 from danube.objects.bill import Bill, Cause, RequestKind
-from danube.objects.store import ObjectInfo, ObjectStore, StoreBusyError, Tagged, joined
+from danube.objects.store import ObjectInfo, ObjectStore, StoreBusyError, StoreRefusedError, Tagged, joined
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Buffer
 from danube.runtime.rng import Rng
@@ -27,6 +27,8 @@ class Patience:
     budget_s: float = OBJECT_RETRY_BUDGET_S
     retries_max: int | None = OBJECT_RETRIES_MAX
     """None for as many as the budget allows."""
+    outlasts_refusal: bool = False
+    """True for a request that is sent again though it was refused: keys and rights are corrected from outside."""
 
 
 def next_wait_s(before_s: float, drawn: float) -> float:
@@ -172,7 +174,10 @@ class RetryingStore:
             attempts += 1
             try:
                 found = request()
-            except StoreBusyError as error:
+            except (StoreBusyError, StoreRefusedError) as error:
+                if isinstance(error, StoreRefusedError) and not self._patience.outlasts_refusal:
+                    self.bill.add(kind, self.cause, sent_bytes=sent_bytes, failed=True)
+                    raise
                 self.bill.add(kind, self.cause, sent_bytes=sent_bytes, failed=True)
                 now_s = self._clock.monotonic_s()
                 self.outage.began(now_s, str(error))

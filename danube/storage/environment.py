@@ -1,5 +1,6 @@
 """The environment of a storage: the parts that it is built from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from danube.metadata.records.storage import StorageRecords
@@ -28,11 +29,14 @@ class StorageEnvironment:
     """For making segments."""
     broker_id: int
     settings: StorageSettings = field(default_factory=StorageSettings)
+    make_tier: Callable[[], SegmentTier] | None = None
+    """Makes a tier for one thread; files of the disk where not given."""
     reading_tier: SegmentTier = field(init=False)
     """Used in the reading thread only."""
     writing_tier: SegmentTier = field(init=False)
     """Used in the flushing thread only."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reading_tier", DirectoryTier(self.disk))
-        object.__setattr__(self, "writing_tier", DirectoryTier(self.disk))
+        make = self.make_tier or (lambda: DirectoryTier(self.disk))
+        object.__setattr__(self, "reading_tier", make())
+        object.__setattr__(self, "writing_tier", make())

@@ -14,6 +14,7 @@ from danube.model.limits.broker import (
     SEGMENT_BYTES_MAX,
     STORAGE_CHECK_INTERVAL_S,
 )
+from danube.model.limits.objects import BATCH_BYTES
 from danube.model.plans.durability import Durability
 from danube.storage.disk_space import SpaceLevel, Watermarks
 from danube.storage.segment.codec import Codec
@@ -38,6 +39,10 @@ class JournalSettings:
     cache_bytes_max: int = CACHE_BYTES_MAX
     cursor_interval_s: float = CURSOR_INTERVAL_S
     idle_mark_delay_s: float = IDLE_MARK_DELAY_S
+    batch_timeout_s: float = 0.0
+    """Least time from the begin of a round to that of the next, where each round is a request that costs."""
+    batch_bytes: int = BATCH_BYTES
+    """So many bytes do not wait for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from danube.model.limits.broker import SEGMENT_OPEN_FILES_MAX
+from danube.objects.bill import Bill, Cause
+from danube.objects.memory import MemoryObjects
+from danube.objects.retrying import RetryingStore
 from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import SystemRng
+from danube.storage.object_store.object_tier import BlockCache, ObjectTier
+from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
+from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
 
 NAME = "segments/7/a.segment"
@@ -31,7 +38,13 @@ def simulated(_: Path) -> Placement:
     return Placement(lambda: DirectoryTier(disk))
 
 
-@pytest.fixture(params=[local, simulated])
+def objects(_: Path) -> Placement:
+    clock, rng = SimClock(), SystemRng(seed=1)
+    store = RetryingStore(MemoryObjects(), clock, rng, bill=Bill(0.0), cause=Cause.SEGMENT)
+    return Placement(lambda: ObjectTier(store, BlockCache(store, SideBySide(0))))
+
+
+@pytest.fixture(params=[local, simulated, objects])
 def placement(request: pytest.FixtureRequest, tmp_path: Path) -> Placement:
     placement: Placement = request.param(tmp_path)
     return placement

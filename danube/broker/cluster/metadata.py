@@ -71,7 +71,7 @@ async def open_metadata(given: Dependencies) -> Metadata:
             f"the brokers of this cluster keep messages in mode {mode}, and this one is set to {storage.mode}: set"
             " storage.mode to the same; topics cannot be carried from one mode to the other"
         )
-    shares_logs = storage.mode is StorageMode.SHARED_FS
+    shares_logs = storage.mode.shares_logs
     stored = StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared and not shares_logs else None)
     records = Records(store, rng, broker_id=folder.broker_id, shares_logs=shares_logs)
     if is_shared:

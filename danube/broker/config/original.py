@@ -12,8 +12,6 @@ from danube.model.limits.broker import MIB
 from danube.model.policies import POLICY_NAMES
 
 _LATER = {
-    "storage.durable": "storage that several brokers share",
-    "storage.object_store": "storage that several brokers share",
     "storage.write_buffer": "a write buffer in front of the disk",
 }
 """Keys of features that this version does not have. They are refused: without them something would be less safe."""
@@ -33,6 +31,8 @@ _ANOTHER = {
     "storage.wal.advanced.cache_capacity": "ours counts bytes, not messages: set `cache_bytes_max`",
     "storage.wal.file_sync": "messages are synced before they are acknowledged: see `durability`",
     "storage.wal.advanced.file_sync": "messages are synced before they are acknowledged: see `durability`",
+    "storage.durable": "it goes with the storage.mode shared_fs or object_store",
+    "storage.object_store": "it goes with the storage.mode object_store",
     "storage": "ours are `durability` and those below it",
 }
 """Keys without effect here, left out with a warning; the longer ones first."""
@@ -97,12 +97,12 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
     storage = content.get("storage")
     mode = storage.get("mode") if isinstance(storage, dict) else None
     for key, value in _leaves(content):
-        if key == "storage.folder":
+        if key in {"storage.folder", "storage.mode"}:
             translated[key] = value
-        elif key == "storage.mode":
-            translated[key] = _storage_mode(value, file_name)
         elif mode == "shared_fs" and key in _SHARED_FOLDER:
             translated["storage.folder"] = value
+        elif mode == "object_store" and (name := _object_store_key(key)) is not None:
+            translated |= _object_store(name, value, file_name)
         elif key in {_IS_AUTOMATIC, _MODE}:
             translated["rebalance_mode"] = _automatic_mode(content)
         elif key in _SCALED:
@@ -127,13 +127,36 @@ def _automatic_mode(content: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatev
     return rebalancing.get("aggressiveness", "balanced") if rebalancing.get("enabled") else "off"
 
 
-def _storage_mode(value: Any, file_name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    if value == "object_store":
-        raise SettingsError(
-            f"{file_name}: storage.mode object_store needs object storage, which this version does not have yet: use"
-            " local or shared_fs"
-        )
-    return value
+_OBJECT_BLOCKS = ("storage.durable.", "storage.object_store.")
+_OBJECT_KEYS = {
+    **{name: name for name in ("region", "endpoint", "access_key", "secret_key", "session_token", "profile")},
+    "virtual_host_style": "virtual_host_style",
+    "root": "url",
+    "account_name": "access_key",
+    "account_key": "secret_key",
+}
+_OBJECT_SATISFIED = {"backend", "project", "anonymous", "role_arn", "credentials_path", "credentials_json"}
+"""Keys that the URL, or the environment of the library, says as well."""
+
+
+def _object_store_key(key: str) -> str | None:
+    """The original's name of a setting of its object store; None for another key."""
+    for block in _OBJECT_BLOCKS:
+        if key.startswith(block) and (name := key.removeprefix(block)) in {*_OBJECT_KEYS, *_OBJECT_SATISFIED}:
+            return name
+    return None
+
+
+def _object_store(name: str, value: Any, file_name: str) -> dict[str, Any]:  # noqa: ANN401 - whatever the file holds
+    if name == "backend":
+        if value not in {"s3", "gcs", "azblob"}:
+            raise SettingsError(f"{file_name}: the backend {str(value)[:60]!r} is not known: s3, gcs or azblob")
+        return {}
+    if name in _OBJECT_SATISFIED:
+        return {}
+    if name == "root" and "://" not in str(value):
+        value = f"az://{value}"  # the original gives a container without a scheme
+    return {f"object_store.{_OBJECT_KEYS[name]}": value}
 
 
 def _is_needless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds

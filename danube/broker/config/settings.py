@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 from danube.broker.config.addresses import Address, Url
 from danube.broker.config.auth import AuthSettings
 from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType, type_of
+from danube.broker.config.object_store import ObjectStoreSettings
 from danube.broker.config.original import translate_original
 from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
@@ -77,7 +78,8 @@ class StoragePlaceSettings(BaseModel):
     mode: StorageMode = Field(
         StorageMode.LOCAL,
         description="local: in data_dir. shared_fs: in a folder that all brokers of the cluster share, so that the"
-        " others serve the topics of a broker that dies.",
+        " others serve the topics of a broker that dies. object_store: in a bucket, as object_store.url says; the same,"
+        " and no broker has a disk that matters.",
     )
     folder: Path | None = Field(None, description="The shared folder of `shared_fs`, mounted on every broker.")
 
@@ -99,6 +101,7 @@ class BrokerSettings(BaseModel):
     )
     meta_store: MetaStoreSettings = MetaStoreSettings.model_validate({})
     storage: StoragePlaceSettings = StoragePlaceSettings.model_validate({})
+    object_store: ObjectStoreSettings = ObjectStoreSettings.model_validate({})
     auth: AuthSettings = AuthSettings.model_validate({})
     lease_ttl_s: float = Field(
         BROKER_LEASE_TTL_S,
@@ -328,8 +331,12 @@ class BrokerSettings(BaseModel):
             raise ValueError(
                 f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {self.meta_store.type}"
             )
-        if self.mode is Mode.STANDALONE and self.storage.mode is StorageMode.SHARED_FS:
-            raise ValueError("the storage.mode shared_fs is for brokers of a cluster: set meta_store.type as well")
+        if self.mode is Mode.STANDALONE and self.storage.mode.shares_logs:
+            raise ValueError(
+                f"the storage.mode {self.storage.mode} is for brokers of a cluster: set meta_store.type as well"
+            )
+        if self.storage.mode is StorageMode.OBJECT_STORE and self.object_store.url is None:
+            raise ValueError("the storage.mode object_store needs a bucket: set object_store.url to s3://bucket/prefix")
         return self
 
 

@@ -8,6 +8,8 @@ from danube.broker.control.plans.approval import ApprovalRules
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.errors import SettingsError
+from danube.model.limits.objects import JOURNAL_FILE_AGE_OBJECTS_S
+from danube.model.ownership import StorageMode
 from danube.model.plans.plan import Effect
 from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, PoisonPolicy, Policies
 from danube.model.records.telemetry import TELEMETRY_TOPIC
@@ -25,8 +27,11 @@ def storage_settings(settings: BrokerSettings) -> StorageSettings:
             f"segment_compression {settings.segment_compression} needs a package that is not there: "
             "pip install zstandard, or run Python 3.14 or newer"
         )
+    is_by_objects = settings.storage.mode is StorageMode.OBJECT_STORE
+    age_s = settings.journal_file_age_s or (JOURNAL_FILE_AGE_OBJECTS_S if is_by_objects else 0)
     return StorageSettings(
         journal=JournalSettings(
+            batch_timeout_s=settings.object_store.batch_timeout_ms / 1_000 if is_by_objects else 0,
             durability=settings.durability,
             sync_interval_s=settings.sync_interval_ms / 1_000,
             file_bytes_max=settings.journal_file_bytes_max,
@@ -35,7 +40,7 @@ def storage_settings(settings: BrokerSettings) -> StorageSettings:
         watermarks=Watermarks(
             warn_below_bytes=settings.disk_warn_free_bytes, refuse_below_bytes=settings.disk_refuse_free_bytes
         ),
-        journal_file_age_s=settings.journal_file_age_s,
+        journal_file_age_s=age_s,
         segment_bytes_max=settings.segment_bytes_max,
         codec=codec,
     )

@@ -1,6 +1,6 @@
 """Bounds of object storage, each with its unit."""
 
-from danube.model.limits.broker import KIB, MIB
+from danube.model.limits.broker import MIB
 
 OBJECT_PART_BYTES = 8 * MIB
 """Of one part of a multipart upload; smaller objects are put whole."""
@@ -22,7 +22,6 @@ OBJECT_CLOSING_S = 10.0
 """The same, once the broker shuts down."""
 OBJECT_OUTAGE_REFUSED_S = 15.0
 """After so long without an answer new messages are refused, with the reason, before the backlog is full."""
-OBJECT_LIST_PAGE = 1_000
 OBJECT_DELETE_PAGE = 1_000
 OBJECT_CACHE_BYTES = 64 * MIB
 """Of segments in memory, read from the object store."""
@@ -33,14 +32,13 @@ OBJECT_READS_AHEAD = 4
 OBJECT_READ_BYTES_MAX = 8 * MIB
 """Of one range request."""
 BATCH_TIMEOUT_MS = 250
-"""Default of `storage.object_store.batch_timeout_ms`."""
+"""Default of `object_store.batch_timeout_ms`."""
 BATCH_TIMEOUT_MS_MAX = 60_000
 BATCH_BYTES = 4 * MIB
 """A round that has so many bytes does not wait for the timeout."""
 JOURNAL_FILE_AGE_OBJECTS_S = 300.0
 """Default of `journal_file_age_s` with the journal in an object store: its small objects become segments by then."""
-OBJECT_NAME_BYTES_MAX = 1_024
-"""S3's bound for a key, the prefix included."""
-MARKER_BYTES_MAX = 4 * KIB
-PARTS_WAITING_MAX = 100_000
-"""Objects of one journal; the journal begins a new file long before."""
+TAKE_ATTEMPTS_MAX = 1_000
+"""Numbers that one attempt to take the next one of a journal tries, while its owner takes them, too."""
+TIER_AFTER_S = 60.0
+"""Default of `object_store.tier_after_s`."""

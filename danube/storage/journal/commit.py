@@ -6,6 +6,7 @@ No timer is involved: a lone publish is written at once, and a flood makes round
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -108,6 +109,8 @@ class GroupCommit:
         self._sync_alarm = Alarm(clock, self._ask_for_sync)
         self._clamp_log = ClampLog()
         self._wake = asyncio.Event()
+        self._gather_alarm = Alarm(clock, self._wake.set)
+        self._round_begun_s = -math.inf
         self._tasks = TaskScope("journal")
         self._work: asyncio.Task[None] | None = None
         self.stopped: str | None = None
@@ -246,6 +249,18 @@ class GroupCommit:
             if silent == JOURNAL_JOIN_SILENT_TURNS:
                 return
 
+    async def _let_gather(self) -> None:
+        """Wait until a round may begin: `batch_timeout_s` after the last, or as soon as there is much to write."""
+        until_s = self._round_begun_s + self._settings.batch_timeout_s
+        while (now_s := self._clock.monotonic_s()) < until_s and self._backlog.bytes < self._settings.batch_bytes:
+            if self._closing or self._rotating:
+                break
+            self._gather_alarm.arm(until_s - now_s)
+            await self._wake.wait()
+            self._wake.clear()
+        self._gather_alarm.cancel()
+        self._round_begun_s = self._clock.monotonic_s()
+
     async def _step(self) -> bool:
         """Do the next step that is due; answers whether there was one."""
         if self._rotating:
@@ -257,6 +272,7 @@ class GroupCommit:
             await self._try(self._writer.write_mark)
             self._retry_mark_file()
         elif self._backlog or self._cursors.urgent:
+            await self._let_gather()
             await self._write_round()
         elif self._mark_due:
             self._mark_due = False
@@ -467,7 +483,8 @@ class GroupCommit:
         self._wake.set()
 
     def _cancel_alarms(self) -> None:
-        for alarm in (self._cursor_alarm, self._mark_alarm, self._mark_file_alarm, self._sync_alarm):
+        alarms = (self._cursor_alarm, self._mark_alarm, self._mark_file_alarm, self._sync_alarm, self._gather_alarm)
+        for alarm in alarms:
             alarm.cancel()
 
 

@@ -171,6 +171,7 @@ class RoundWriter:
         try:
             self._timed(self._file.sync)
         except OSError as error:
+            self._check_fence_after(error)
             self._stop("a sync", self.end.sequence, error)
         self.syncs += 1
         self.end.synced_to = self.end.position
@@ -239,6 +240,13 @@ class RoundWriter:
             self._broken = self._fence.refusal
             raise JournalFencedError(self._broken)
 
+    def _check_fence_after(self, cause: OSError) -> None:
+        """Say so if a sync failed because of the fence, as in an object store."""
+        with contextlib.suppress(OSError):
+            if self._fence is not None and self._fence.is_up():
+                self._broken = self._fence.refusal
+                raise JournalFencedError(self._broken) from cause
+
     def _undo(self, cause: OSError) -> NoReturn:
         end = self.end
         try:
@@ -286,6 +294,7 @@ class RoundWriter:
                 self._discard(file, header.sequence)
                 raise _not_created(self._path(header.sequence), error) from error
             file.close()
+            self._check_fence_after(error)
             self._stop("a sync", header.sequence, error)
         self.syncs += 2
         return file

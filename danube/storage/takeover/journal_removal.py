@@ -38,12 +38,15 @@ class JournalRemover:
         *,
         own_id: int,
         protocol: Protocol = PROTOCOL,
+        remove_folder: Callable[[str], None] | None = None,
     ) -> None:
+        """`remove_folder` removes a journal's folder where that is not done file by file."""
         self._disk = disk
         self._records = records
         self._journals = journals
         self._runner = runner
         self._own_id = own_id
+        self._remove_one = remove_folder or self._remove_folder
         self._steps = protocol[Part.REMOVE_JOURNAL]
         self._folders: Mapping[int, str] = {}
         self._fenced: Collection[int] = ()
@@ -94,7 +97,7 @@ class JournalRemover:
         for journal_id in sorted(self._struck_off):
             folder = self._folders[journal_id]
             try:
-                await self._runner.run(lambda: self._remove_folder(folder))  # noqa: B023 - awaited in its turn
+                await self._runner.run(lambda: self._remove_one(folder))  # noqa: B023 - awaited in its turn
             except OSError as error:  # the others are none the worse
                 _log.warning("the journal in %s could not be removed: %s", folder, error)
                 continue

@@ -1,7 +1,7 @@
 """Opens a broker's own journal in a shared folder at its start, or creates one."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from danube.metadata.records.journals import JournalEntry, JournalRecords
@@ -27,6 +27,8 @@ class SharedEnvironment(StorageEnvironment):
     journals: JournalRecords
     cluster_id: str = ""
     """Of the cluster that the folder is to belong to; "" checks nothing."""
+    remove_journal: Callable[[str], None] | None = None
+    """Removes a journal's folder, where that is not done file by file."""
 
 
 @dataclass(frozen=True, slots=True)

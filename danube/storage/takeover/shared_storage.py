@@ -51,6 +51,7 @@ class SharedStorage(Storage):
             environment.journals,
             environment.flush_runner,
             own_id=own.journal.journal_id,
+            remove_folder=environment.remove_journal,
         )
         self._look_s = 0.0
 

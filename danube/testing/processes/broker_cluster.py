@@ -10,6 +10,7 @@ from typing import Self
 from danube.model.ownership import StorageMode
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, ObjectServer
 from danube.testing.processes.service import ServiceProcess
 
 _PLACES = {"etcd": "meta_store_endpoints", "zookeeper": "meta_store_hosts"}
@@ -32,11 +33,12 @@ class BrokerCluster:
         flags: Sequence[Sequence[str]] = (),
         raft_ports: Sequence[int] = (),
         settings: Mapping[str, str] | None = None,
+        objects: ObjectServer | None = None,
     ) -> None:
         """`service` is an etcd or a ZooKeeper, which keeps the metadata below `root`; Raft where none is given.
 
-        In the mode `shared_fs` all messages are in one folder below `folder`. `flags` are those of each broker,
-        and `settings`, those without a flag, of all.
+        In the mode `shared_fs` all messages are in one folder below `folder`; in `object_store` they are in the bucket
+        of `objects`. `flags` are those of each broker, and `settings`, those without a flag, of all.
         """
         ports = list(raft_ports) or [free_port() for _ in range(size)]
         own = list(flags) or [()] * size
@@ -44,8 +46,8 @@ class BrokerCluster:
         self.brokers = [
             BrokerProcess(
                 folder / f"broker{number + 1}",
-                flags=[*_storage_flags(folder, mode), *how[number], *own[number]],
-                settings={**_metadata(folder, service, root), **(settings or {})},
+                flags=[*_storage_flags(folder, mode, objects), *how[number], *own[number]],
+                settings={**_metadata(folder, service, root), **_keys(objects), **(settings or {})},
             )
             for number in range(size)
         ]
@@ -82,12 +84,24 @@ def _metadata(folder: Path, service: ServiceProcess | None, root: str) -> dict[s
     return {"meta_store_type": service.name, _PLACES[service.name]: service.address, "meta_store_root": root}
 
 
-def _storage_flags(folder: Path, mode: StorageMode) -> list[str]:
+def _storage_flags(folder: Path, mode: StorageMode, objects: ObjectServer | None) -> list[str]:
     if mode is StorageMode.LOCAL:
         return []
+    if mode is StorageMode.OBJECT_STORE:
+        if objects is None:
+            raise ValueError("the mode object_store needs the server of an object store")
+        place = [f"s3://{BUCKET}/cluster", "--object-store-endpoint", objects.endpoint]
+        return ["--storage-mode", mode, "--object-store-url", *place]
     shared = folder / "shared"
     shared.mkdir(parents=True, exist_ok=True)
     return ["--storage-mode", mode, "--storage-folder", str(shared)]
+
+
+def _keys(objects: ObjectServer | None) -> dict[str, str]:
+    if objects is None:
+        return {}
+    keys = {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION}
+    return {f"object_store_{name}": value for name, value in keys.items()}
 
 
 def _raft_flags(ports: Sequence[int], number: int) -> list[str]:

@@ -76,8 +76,11 @@ def test_misspelt_variable_names_the_right_one() -> None:
         ("broker_addr: nowhere", "is not an address: give host:port"),
         ("broker_addr: 127.0.0.1:70000", "is not an address: give host:port"),
         ("bootstrap_namespaces: ['a/b']", "is not a valid name"),
-        ("storage:\n  mode: object_store", "storage.mode object_store needs object storage"),
-        ("storage:\n  durable:\n    root: /x", "storage.durable.root needs storage that several brokers share"),
+        ("storage:\n  mode: object_store\n  durable:\n    root: ftp://x/y", "give s3://bucket/prefix"),
+        ("storage:\n  mode: object_store\n  durable:\n    backend: tape", "s3, gcs or azblob"),
+        ("storage:\n  mode: object_store\nmeta_store:\n  type: etcd", "set object_store.url to s3://bucket/prefix"),
+        ("object_store:\n  url: s3://bkt/a b", "has characters that not every store keeps"),
+        ("object_store:\n  url: s3://bkt/p\n  access_key: a", "give both, or neither"),
         ("storage:\n  local_retention:\n    size_mb: many", "size_mb is 'many': give a number"),
         ("auth:\n  mode: tls", "auth.mode tls needs auth.tls_cert and auth.tls_key"),
         ("auth:\n  mode: tlsx", "should be 'none', 'tls' or 'tlswithjwt'"),
@@ -154,6 +157,15 @@ def test_nested_keys_of_the_original_are_ours() -> None:
         "journal_file_bytes_max": 512 << 20,
         "journal_file_age_s": 86_400,
     }
+
+
+@pytest.mark.parametrize("block", ["durable", "object_store"])
+def test_the_originals_object_store_is_read(block: str) -> None:
+    given = {"backend": "s3", "root": "s3://bkt/p", "endpoint": "http://h:9000", "access_key": "a", "secret_key": "s"}
+    translated, warnings = translate_original({"storage": {"mode": "object_store", block: given}}, "f")
+    del given["backend"]
+    wanted = {f"object_store.{'url' if key == 'root' else key}": value for key, value in given.items()}
+    assert (translated, warnings) == ({"storage.mode": "object_store", **wanted}, [])
 
 
 @pytest.mark.parametrize("storage", [{"root": "/mnt/x"}, {"durable": {"root": "/mnt/x"}}])

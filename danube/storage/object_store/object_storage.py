@@ -1,0 +1,117 @@
+"""The storage of one broker in an object store that all brokers share, with topics that change their owners."""
+
+from dataclasses import dataclass
+
+from danube.model.errors import DataFolderError
+from danube.model.limits.objects import OBJECT_CLOSING_S, OBJECT_OUTAGE_REFUSED_S
+from danube.objects.bill import Bill
+from danube.objects.opening import unusable
+from danube.objects.store import ObjectStore
+from danube.storage.object_store.object_disk import ObjectDisk
+from danube.storage.object_store.object_tier import BlockCache
+from danube.storage.takeover.journal_reader import journal_folder
+from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
+from danube.storage.takeover.shared_storage import SharedStorage
+
+CLUSTER = "cluster"
+"""The object that holds the id of the cluster that a prefix belongs to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectEnvironment(SharedEnvironment):
+    """Parts that a broker's storage in an object store is built from."""
+
+    objects: ObjectDisk
+    """The same as `disk`."""
+    cache: BlockCache
+    url: str
+    """For messages."""
+
+
+class ObjectStorage(SharedStorage):
+    """A `SharedStorage` whose journal, segments and manifests are objects. Made by `open_objects`."""
+
+    def __init__(self, environment: ObjectEnvironment, own: OwnJournal) -> None:
+        super().__init__(environment, own)
+        self._objects = environment.objects
+        self._clock = environment.clock
+        self._url = environment.url
+        self.cache = environment.cache
+
+    @classmethod
+    async def open_objects(cls, environment: ObjectEnvironment) -> "ObjectStorage":
+        """As `SharedStorage.open_shared`: the broker goes on in its own journal, if no other has fenced it.
+
+        Raises as that, and DataFolderError for a prefix of another cluster.
+        """
+        entered = (await environment.journals.all()).values()
+        mine = [one.journal_id for one in entered if one.broker_id == environment.broker_id]
+        try:
+            await environment.read_runner.run(lambda: check_cluster(environment, is_new=not entered))
+            for journal_id in mine:
+                await environment.runner.run(lambda: _claim(environment.objects, journal_id))  # noqa: B023 - in turn
+        except OSError as error:
+            raise unusable(error, environment.url) from error
+        storage = cls(environment, await open_own_journal(environment))
+        await storage.check_space()
+        return storage
+
+    @property
+    def bill(self) -> Bill:
+        """Requests since the start."""
+        return self._objects.store.bill
+
+    @property
+    def refuses(self) -> str | None:
+        """As `Storage.refuses`; also while the object store does not answer."""
+        outage = self._objects.store.outage
+        lasted_s = outage.lasted_s(self._clock.monotonic_s())
+        if lasted_s < OBJECT_OUTAGE_REFUSED_S:
+            return super().refuses
+        return (
+            f"the object store has not taken anything for {lasted_s:.0f} s ({outage.error}): messages are accepted"
+            " again once it does. Check object_store and the network"
+        )
+
+    async def close(self) -> None:
+        """As `Storage.close`; a store that does not answer is waited for a moment only."""
+        store = self._objects.store
+        timer = self._clock.call_at(self._clock.monotonic_s() + OBJECT_CLOSING_S, store.pause.end)
+        try:
+            await super().close()
+        finally:
+            timer.cancel()
+            self._objects.close()
+            await self._environment.read_runner.run(store.close)
+
+
+def check_cluster(environment: ObjectEnvironment, *, is_new: bool) -> None:
+    """Raises DataFolderError for a prefix that another cluster uses, or an empty one where this cluster has topics."""
+    store, cluster_id = environment.objects.store, environment.cluster_id
+    found = _cluster_of(store)
+    if not cluster_id or found == cluster_id:
+        return
+    if not found and is_new:
+        try:
+            store.put_if_absent(CLUSTER, [cluster_id.encode()])
+        except FileExistsError:
+            found = _cluster_of(store)
+        if found in {"", cluster_id}:
+            return
+    raise DataFolderError(
+        f"{environment.url} is not that of this cluster, {cluster_id}, but of {found or 'none'}: give every cluster a"
+        " prefix of its own in object_store.url"
+    )
+
+
+def _cluster_of(store: ObjectStore) -> str:
+    try:
+        return store.get(CLUSTER).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _claim(disk: ObjectDisk, journal_id: int) -> None:
+    journal = disk.journal(journal_folder(journal_id))
+    if journal.exists():
+        journal.claim()
