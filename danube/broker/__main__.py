@@ -108,9 +108,7 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         str | None, _option("Raft: addresses of all brokers that form the cluster, with commas between.")
     ] = None,
     join: Annotated[bool, typer.Option("--join", help="Raft: wait to be added to a cluster that is there.")] = False,
-    storage_mode: Annotated[
-        str | None, _option("local, shared_fs or object_store.  [local]")
-    ] = None,
+    storage_mode: Annotated[str | None, _option("local, shared_fs or object_store.  [local]")] = None,
     storage_folder: Annotated[Path | None, _option("The shared folder of shared_fs.")] = None,
     object_store_url: Annotated[str | None, _option("The bucket of object_store: s3://bucket/prefix.")] = None,
     object_store_endpoint: Annotated[str | None, _option("URL of a store that speaks S3; AWS when not set.")] = None,
