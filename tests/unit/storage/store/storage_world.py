@@ -54,6 +54,7 @@ class StorageWorld:
         return self._open[-1]
 
     async def open(self, *, read_runner: BlockingRunner | None = None, **more: Any) -> Storage:
+        runners: dict[str, Any] = {**self.runners, **({"read_runner": read_runner} if read_runner is not None else {})}
         environment = StorageEnvironment(
             disk=self.disk,
             clock=self.clock,
@@ -61,7 +62,7 @@ class StorageWorld:
             records=self.records,
             broker_id=BROKER,
             settings=self.settings,
-            **(self.runners | ({"read_runner": read_runner} if read_runner is not None else {})),
+            **runners,
         )
         storage = await Storage.open(environment, **more)
         self._open.append(storage)
