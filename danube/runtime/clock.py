@@ -49,3 +49,27 @@ class SystemClock:
     def call_at(self, when_s: float, callback: Callable[[], None]) -> TimerHandle:
         loop = asyncio.get_running_loop()
         return loop.call_later(max(0.0, when_s - time.monotonic()), callback)
+
+
+class Alarm:
+    """Calls `callback` once after it was armed; arming it again meanwhile changes nothing."""
+
+    def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._callback = callback
+        self._timer: TimerHandle | None = None
+
+    def arm(self, delay_s: float) -> None:
+        """Call the callback after `delay_s`, unless it is armed already."""
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._clock.monotonic_s() + delay_s, self._ring)
+
+    def cancel(self) -> None:
+        """Disarm it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._callback()

@@ -29,7 +29,7 @@ from danube.model.limits.broker import (
 from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock, TimerHandle
+from danube.runtime.clock import Alarm, Clock
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import CheckedBody, check
 from danube.storage.journal.format import HEADER_BYTES
@@ -39,30 +39,6 @@ from danube.storage.log.cursors import CursorKey, PendingCursor, PendingCursors
 from danube.storage.log.protocol import AppendDone, Saved
 from danube.storage.retention.retention_clock import ClampLog
 from danube.storage.settings import JournalSettings, LatencyHistogram
-
-
-class Alarm:
-    """Calls `callback` once after it was armed; arming it again meanwhile changes nothing."""
-
-    def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
-        self._clock = clock
-        self._callback = callback
-        self._timer: TimerHandle | None = None
-
-    def arm(self, delay_s: float) -> None:
-        """Call the callback after `delay_s`, unless it is armed already."""
-        if self._timer is None:
-            self._timer = self._clock.call_at(self._clock.monotonic_s() + delay_s, self._ring)
-
-    def cancel(self) -> None:
-        """Disarm it."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._callback()
 
 
 _T = TypeVar("_T")
