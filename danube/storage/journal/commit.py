@@ -40,7 +40,6 @@ from danube.storage.log.protocol import AppendDone, Saved
 from danube.storage.retention.retention_clock import ClampLog
 from danube.storage.settings import JournalSettings, LatencyHistogram
 
-
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
