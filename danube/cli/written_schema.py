@@ -8,9 +8,7 @@ from danube.client import DanubeClient
 from danube.client.typed.avro import AvroSchema
 from danube.client.typed.registration import subject_of
 from danube.model.calls.schemas import FindVersion, RegisterVersion
-from danube.model.errors import PayloadInvalidError
 from danube.model.schema import SchemaType
-from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
 
 Encode = Callable[[bytes], bytes]
@@ -51,13 +49,4 @@ def _encoder(kind: SchemaType, definition: bytes) -> Encode:
     """Lines of JSON become Avro; in any other format a line is the payload."""
     if kind is not SchemaType.AVRO:
         return _as_it_is
-    schema = AvroSchema(definition.decode())
-
-    def encode(line: bytes) -> bytes:
-        try:
-            value = decode_json(line)
-        except ValueError:
-            raise PayloadInvalidError("a line is no JSON: with an Avro schema each line is a value as JSON") from None
-        return schema.encode(value)
-
-    return encode
+    return AvroSchema(definition.decode()).encode_json

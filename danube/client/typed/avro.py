@@ -5,6 +5,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from danube.client.typed.avro_json import from_json
 from danube.model.errors import PayloadInvalidError, SchemaInvalidError
 from danube.model.limits.registry import SCHEMA_VALIDATORS_MAX
 from danube.model.schema import SchemaType
@@ -22,6 +23,15 @@ class AvroSchema:
         """Raises SchemaInvalidError, and UnsupportedError without the library fastavro."""
         self.definition = definition if isinstance(definition, str) else json.dumps(definition)
         self._parsed = _parsed(self.definition)
+
+    def encode_json(self, text: bytes) -> bytes:
+        """A value as JSON, with bytes in Base64. Raises PayloadInvalidError."""
+        try:
+            value = decode_json(text)
+        except ValueError:
+            raise PayloadInvalidError("it is no JSON: with an Avro schema give a value as JSON") from None
+        parsed, named = _with_names(self.definition)
+        return self.encode(from_json(parsed, value, named))
 
     def encode(self, value: Any) -> bytes:  # noqa: ANN401 - as the protocol
         """As the protocol."""
@@ -48,10 +58,16 @@ class AvroSchema:
         return value
 
 
-@lru_cache(SCHEMA_VALIDATORS_MAX)
 def _parsed(definition: str) -> Any:  # noqa: ANN401 - of fastavro
+    return _with_names(definition)[0]
+
+
+@lru_cache(SCHEMA_VALIDATORS_MAX)
+def _with_names(definition: str) -> tuple[Any, dict[str, Any]]:
+    """The parsed definition, and its named types."""
+    named: dict[str, Any] = {}
     try:
-        return _fastavro().parse_schema(decode_json(definition))
+        return _fastavro().parse_schema(decode_json(definition), named_schemas=named), named
     except Exception as error:
         raise SchemaInvalidError(f"this is no Avro schema: {error}") from error
 
