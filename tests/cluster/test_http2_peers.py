@@ -1,4 +1,5 @@
-"""Clients of other make against the engine: grpcio (aio and sync), grpclib, curl; at length grpc-js, grpc-go, nghttp2.
+"""Clients of other make against the engine: grpcio (aio and sync), grpclib, curl; at length grpc-js, grpc-go, tonic,
+grpc-java, nghttp2.
 
 And `h2spec`, which knows each rule of RFC 9113 and RFC 7541. What needs a compiler or a registry is `nightly`, and is
 skipped with its reason where that cannot be had.
@@ -237,6 +238,27 @@ async def test_grpc_go(server: CarrierServer, tmp_path: Path) -> None:
     await built(go, "get", "google.golang.org/grpc@v1.64.0", folder=tmp_path)
     await built(go, "build", "-o", "peer", ".", folder=tmp_path)
     assert await run("./peer", server.address, folder=tmp_path) == "2000 echoed, 1000 counted, refused with NotFound\n"
+
+
+@pytest.mark.nightly
+async def test_tonic(server: CarrierServer, tmp_path: Path) -> None:
+    cargo = needs("cargo")
+    shutil.copytree(PROGRAMS / "tonic", tmp_path, dirs_exist_ok=True)
+    await built(cargo, "fetch", "--quiet", folder=tmp_path)
+    await run(cargo, "build", "--quiet", "--offline", folder=tmp_path)
+    peer = str(tmp_path / "target" / "debug" / "peer")
+    assert await run(peer, server.address) == "2000 echoed, 1000 counted, refused with NotFound\n"
+
+
+@pytest.mark.nightly
+async def test_grpc_java(server: CarrierServer, tmp_path: Path) -> None:
+    java, javac, maven = needs("java"), needs("javac"), needs("mvn")
+    shutil.copytree(PROGRAMS / "grpc_java", tmp_path, dirs_exist_ok=True)
+    copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+    await built(maven, "-B", "-q", copy, "-DoutputDirectory=jars", folder=tmp_path)
+    await run(javac, "-cp", "jars/*", "Peer.java", folder=tmp_path)
+    told = await run(java, "-cp", "jars/*:.", "Peer", server.address, folder=tmp_path)
+    assert told.endswith("2000 echoed, 1000 counted, refused with NOT_FOUND\n")
 
 
 async def churned(address: str, count: int) -> None:
