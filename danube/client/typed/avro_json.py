@@ -33,10 +33,11 @@ def from_json(schema: Any, value: Any, named: Mapping[str, Any]) -> Any:  # noqa
 def _of_union(branches: list[Any], value: Any, named: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any schema
     """By the first branch that the value may be of; a text is one where there is a branch for texts."""
     kinds = {_kind(named.get(each, each) if isinstance(each, str) else each): each for each in reversed(branches)}
+    wanted: tuple[str, ...] = ("array",)
     if isinstance(value, str):
         wanted = () if _TEXTS & kinds.keys() else ("bytes", "fixed")
-    else:
-        wanted = ("record", "map") if isinstance(value, dict) else ("array",)
+    elif isinstance(value, dict):
+        wanted = ("record", "map")
     found = next((kinds[kind] for kind in wanted if kind in kinds), None)
     return value if found is None else from_json(found, value, named)
 
