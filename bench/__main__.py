@@ -20,6 +20,7 @@ from bench import (
     peers,
     schema,
     schema_registry,
+    security,
     spark,
     startup,
     storage,
@@ -47,6 +48,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "balance": balance.run,
     "schema_registry": schema_registry.run,
     "peers": peers.run,
+    "security": security.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,
@@ -56,6 +58,7 @@ QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "schema": schema.run_quick,
     "balance": balance.run_quick,
     "peers": peers.run_quick,
+    "security": security.run_quick,
 }
 
 

@@ -42,7 +42,9 @@ class Authenticator:
         self._broker_names = broker_names
         self._verified: OrderedDict[bytes, Principal] = OrderedDict()
         self._attempts = FailedAttempts()
-        self.revocations = Revocations()
+        self._certified: dict[str, Principal] = {}
+        """By common name."""
+        self._revocations = Revocations()
         self.refused = 0
         """Tokens that did not verify."""
 
@@ -51,32 +53,47 @@ class Authenticator:
         self._rules = rules
         self._verified.clear()
 
+    def revoke(self, revocations: Revocations) -> None:
+        """Refuse what these revoke from now on, also what was verified before."""
+        self._revocations = revocations
+        for digest in [one for one, principal in self._verified.items() if revocations.revoked(principal)]:
+            del self._verified[digest]
+
+    def known(self, authorization: str, now_s: float) -> Principal | None:
+        """The principal of a token that was verified before, and still counts: all that most calls need."""
+        principal = self._verified.get(_digest(authorization))
+        if principal is None or (principal.expires_s is not None and principal.expires_s <= now_s):
+            return None
+        return principal
+
     def principal_of(self, proof: Proof, now_s: float) -> Principal:
         """The principal. Raises UnauthenticatedError."""
         if proof.authorization is None:
-            return self._by_certificate(proof)
-        principal = self._by_token(proof, proof.authorization, now_s)
-        if revocation := self.revocations.revoked(principal):
-            raise UnauthenticatedError(f"the token of {principal} was revoked: {revocation.reason or revocation.id}")
+            return self._unrevoked(self._by_certificate(proof))
+        known = self.known(proof.authorization, now_s)
+        return known or self._by_token(proof, proof.authorization, now_s)
+
+    def _unrevoked(self, principal: Principal) -> Principal:
+        if revocation := self._revocations.revoked(principal):
+            raise UnauthenticatedError(f"the proof of {principal} was revoked: {revocation.reason or revocation.id}")
         return principal
 
     def _by_certificate(self, proof: Proof) -> Principal:
         name = proof.certificate_name
         if name is None:
             raise UnauthenticatedError("Authentication credentials are missing: send a token, or a client certificate")
-        if name in self._broker_names:
-            return Principal(id=PrincipalName(PrincipalKind.BROKER, name))
-        return Principal(id=PrincipalName(PrincipalKind.SERVICE_ACCOUNT, name))
+        if name not in self._certified:
+            if len(self._certified) >= TOKEN_CACHE_MAX:
+                self._certified.clear()
+            kind = PrincipalKind.BROKER if name in self._broker_names else PrincipalKind.SERVICE_ACCOUNT
+            self._certified[name] = Principal(id=PrincipalName(kind, name))
+        return self._certified[name]
 
     def _by_token(self, proof: Proof, authorization: str, now_s: float) -> Principal:
-        digest = hashlib.sha256(authorization.encode()).digest()
-        known = self._verified.get(digest)
-        if known is not None:
-            if known.expires_s is not None and known.expires_s <= now_s:
-                del self._verified[digest]
-                raise UnauthenticatedError("the token has expired: issue a new one")
-            return known
-        principal = self._verify(proof, authorization, now_s)
+        digest = _digest(authorization)
+        if self._verified.pop(digest, None) is not None:
+            raise UnauthenticatedError("the token has expired: issue a new one")
+        principal = self._unrevoked(self._verify(proof, authorization, now_s))
         self._verified[digest] = principal
         while len(self._verified) > TOKEN_CACHE_MAX:
             self._verified.popitem(last=False)
@@ -100,3 +117,7 @@ class Authenticator:
         if authorization[: len(_BEARER)].lower() != _BEARER:
             raise UnauthenticatedError("Invalid token: the header authorization has the form `Bearer <token>`")
         return self._rules.verify(authorization[len(_BEARER) :].strip(), now_s)
+
+
+def _digest(authorization: str) -> bytes:
+    return hashlib.sha256(authorization.encode()).digest()

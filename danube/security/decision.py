@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+from danube.model.limits.security import TARGETS_CACHE_MAX
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
@@ -49,6 +51,7 @@ class Target:
 CLUSTER = Target()
 
 
+@lru_cache(TARGETS_CACHE_MAX)
 def topic_target(topic: str) -> Target:
     """The target of a topic such as `/default/orders`; a partition has the bindings of its topic."""
     return Target(topic.removeprefix("/").partition("/")[0], topic)

@@ -1,9 +1,8 @@
 """Principal of the call that is handled now, for handlers that record who asked."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import replace
+from types import TracebackType
 
 from danube.model.plans.plan import Caller
 from danube.model.security.principal import Principal
@@ -11,14 +10,23 @@ from danube.model.security.principal import Principal
 _PRINCIPAL: ContextVar[Principal | None] = ContextVar("principal", default=None)
 
 
-@contextmanager
-def acting_as(principal: Principal) -> Iterator[None]:
-    """Handle a call as this principal; tasks that are spawned within keep it."""
-    token = _PRINCIPAL.set(principal)
-    try:
-        yield
-    finally:
-        _PRINCIPAL.reset(token)
+class ActingAs:
+    """Handles a call as a principal, within a `with`; tasks that are spawned within keep it."""
+
+    __slots__ = ("_principal", "_token")
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+        self._token: Token[Principal | None] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _PRINCIPAL.set(self._principal)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            _PRINCIPAL.reset(self._token)
 
 
 def current_principal() -> Principal | None:

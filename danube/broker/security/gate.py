@@ -7,7 +7,7 @@ expires or is revoked, or whose binding goes, is cut.
 import weakref
 from collections.abc import Callable, Sequence
 
-from danube.broker.security.current import acting_as
+from danube.broker.security.current import ActingAs
 from danube.broker.security.directory import SecurityDirectory
 from danube.model.errors import DanubeError, NotPermittedError, UnauthenticatedError
 from danube.model.limits.security import DECISION_CACHE_MAX
@@ -20,6 +20,7 @@ from danube.security.authentication import Authenticator, Proof
 from danube.security.decision import CLUSTER, Target
 
 AUTHORIZATION = "authorization"
+_RIGHTS = {(permission, effect): f"{permission} {effect}" for permission in Permission for effect in Effect}
 
 
 class Gate:
@@ -29,7 +30,10 @@ class Gate:
         self._authenticator = authenticator
         self._directory = directory
         self._clock = clock
-        self._granted: set[tuple[Principal, Permission, Effect, Target]] = set()
+        self._granted: set[tuple[int, str, str, str]] = set()
+        """By the principal's identity, the right, and the target's namespace and topic: cheaper to hash than these."""
+        self._holders: dict[int, Principal] = {}
+        """Principals in `_granted`, which keeps their identities theirs."""
         self._streams: weakref.WeakSet[GuardedStream] = weakref.WeakSet()
         self.streams_cut = 0
         self._allowed = self._denied = self._unauthenticated = 0
@@ -49,33 +53,38 @@ class Gate:
 
     def principal_of(self, caller: Caller) -> Principal:
         """The authenticated principal. Raises UnauthenticatedError."""
+        authorization, now_s = caller.metadata.get(AUTHORIZATION), self._clock.now_ms() / 1_000
+        if authorization is not None and (known := self._authenticator.known(authorization, now_s)):
+            return known
         proof = Proof(
             host=caller.address.rpartition(":")[0],
-            authorization=caller.metadata.get(AUTHORIZATION),
+            authorization=authorization,
             certificate_name=caller.certificate_name,
         )
         try:
-            return self._authenticator.principal_of(proof, self._clock.now_ms() / 1_000)
+            return self._authenticator.principal_of(proof, now_s)
         except UnauthenticatedError:
             self._unauthenticated += 1
             raise
 
     def check(self, principal: Principal, permission: Permission, effect: Effect, targets: Sequence[Target]) -> None:
         """Raise NotPermittedError unless the principal may do this to each of the targets."""
+        right = _RIGHTS[permission, effect]
         for target in targets:
-            key = (principal, permission, effect, target)
+            key = (id(principal), right, target.namespace, target.topic)
             if key not in self._granted:
-                self._decide(*key)
+                self._decide(principal, permission, effect, target)
                 if len(self._granted) >= DECISION_CACHE_MAX:
-                    self._granted.clear()
+                    self._forget()
                 self._granted.add(key)
+                self._holders[id(principal)] = principal
         self._allowed += 1
 
     def guard(
         self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], None]
     ) -> StreamHandler:
         """Have a stream handled as this principal, once `check` has let its first message pass."""
-        with acting_as(principal):
+        with ActingAs(principal):
             guarded = GuardedStream(principal, stream, factory(stream), check)
         self._streams.add(guarded)
         return guarded
@@ -92,9 +101,13 @@ class Gate:
             self._denied += 1
             raise NotPermittedError(decision.reason)
 
-    def _changed(self) -> None:
+    def _forget(self) -> None:
         self._granted.clear()
-        self._authenticator.revocations = self._directory.revocations
+        self._holders.clear()
+
+    def _changed(self) -> None:
+        self._forget()
+        self._authenticator.revoke(self._directory.revocations)
         self.sweep()
 
     def _recheck(self, stream: "GuardedStream", now_s: float) -> None:
@@ -131,7 +144,7 @@ class GuardedStream:
     def on_message(self, message: bytes) -> None:
         if self.is_cut:
             return
-        with acting_as(self.principal):
+        with ActingAs(self.principal):
             if self._opening is None:
                 self._check(message)
                 self._opening = message

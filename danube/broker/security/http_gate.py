@@ -8,7 +8,7 @@ import binascii
 import json
 from collections.abc import Callable
 
-from danube.broker.security.current import acting_as, current_principal
+from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.security.gate import AUTHORIZATION, Gate
 from danube.model.errors import NotPermittedError, UnauthenticatedError
 from danube.model.plans.plan import Effect
@@ -41,7 +41,7 @@ class GuardedApp:
             await _refuse(send, 401, str(error))
             return
         try:
-            with acting_as(principal):
+            with ActingAs(principal):
                 await self._app(scope, receive, send)
         except NotPermittedError as error:
             await _refuse(send, 403, str(error))

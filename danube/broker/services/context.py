@@ -1,7 +1,7 @@
 """Context of a call: the parts of the broker that services use."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from danube.broker.clients.consumers import Consumers
@@ -14,14 +14,40 @@ from danube.broker.security.gate import Gate
 from danube.broker.telemetry.metrics import RpcCounts, Validations
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
+from danube.model.calls.client import SendMessage
 from danube.model.errors import DanubeError, InternalError
 from danube.rpc.carrier import UnaryCall
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
+from danube.wire import decode
 
 
 async def _no_need() -> None:
     """Nothing to free."""
+
+
+class SentMessage:
+    """The message that the gate looked into, kept for the handler, which runs next: it is decoded once."""
+
+    __slots__ = ("_message", "_request")
+
+    def __init__(self) -> None:
+        self._request = b""
+        self._message: SendMessage | None = None
+
+    def look(self, request: bytes) -> SendMessage:
+        """The message, which stays until `take`. Raises InvalidRequestError."""
+        message = decode.send_message(request)
+        self._request, self._message = request, message
+        return message
+
+    def take(self, request: bytes) -> SendMessage:
+        """The message, and nothing stays. Raises InvalidRequestError."""
+        message = self._message
+        if message is None or self._request is not request:
+            return decode.send_message(request)
+        self._request, self._message = b"", None
+        return message
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +71,7 @@ class ServiceContext:
     """Called before a deletion, which needs disk space itself."""
     gate: Gate | None = None
     """Authenticates and authorizes every call; None while security is off."""
+    sent: SentMessage = field(default_factory=SentMessage)
     broker_url: str = ""
     """Identity of this broker, with scheme; known once it listens."""
     connect_url: str = ""

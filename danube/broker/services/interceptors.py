@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from danube.broker.security.current import acting_as
+from danube.broker.security.current import ActingAs
 from danube.broker.security.gate import Gate
 from danube.broker.services.call import Action, Call
 from danube.broker.services.context import ServiceContext
@@ -69,14 +69,15 @@ def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandle
     handler = _recorded(method, call, call.unary(context), context)
     if call.action is Action.EVERYBODY:
         return handler
+    check = _checker(call, context)
 
     def handle(request: bytes, unary: UnaryCall) -> bytes | None:
         gate = context.gate
         if gate is None:
             return handler(request, unary)
         principal = gate.principal_of(unary.caller)
-        _check(gate, call, context, principal, request)
-        with acting_as(principal):
+        check(gate, principal, request)
+        with ActingAs(principal):
             return handler(request, unary)
 
     return handle
@@ -93,13 +94,18 @@ def _recorded(method: str, call: Call, handler: UnaryHandler, context: ServiceCo
     return handle
 
 
-def _check(gate: Gate, call: Call, context: ServiceContext, principal: Principal, request: bytes) -> None:
-    """Raise NotPermittedError unless the principal may do the call to all that its request names."""
+def _checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], None]:
+    """A check that raises NotPermittedError unless the principal may do the call to all that its request names."""
     if call.authorize is not None:
-        call.authorize(gate, principal, request)
-    elif call.action is not Action.ANY_CALLER:
-        targets = (CLUSTER,) if call.targets is None else call.targets(context, request)
-        gate.check(principal, Permission(call.action), call.effect, targets)
+        return call.authorize
+    if call.action is Action.ANY_CALLER:
+        return lambda _gate, _principal, _request: None
+    permission, effect, find = Permission(call.action), call.effect, call.targets
+
+    def check(gate: Gate, principal: Principal, request: bytes) -> None:
+        gate.check(principal, permission, effect, (CLUSTER,) if find is None else find(context, request))
+
+    return check
 
 
 def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
@@ -121,6 +127,8 @@ def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> Unary
 
 
 def _stream(method: str, call: Call, factory: StreamFactory, context: ServiceContext) -> StreamFactory:
+    check = _checker(call, context)
+
     def open_stream(stream: ServerStream) -> StreamHandler:
         if context.closing is not None:
             context.counts.count(method, context.closing.code)
@@ -135,7 +143,6 @@ def _stream(method: str, call: Call, factory: StreamFactory, context: ServiceCon
             context.counts.count(method, error.code)
             raise
         context.counts.count(method, _OK)
-        check = partial(_check, gate, call, context, principal)
-        return gate.guard(principal, stream, factory, check)
+        return gate.guard(principal, stream, factory, partial(check, gate, principal))
 
     return open_stream

@@ -27,7 +27,7 @@ def create_producer(context: ServiceContext) -> Callable[[CreateProducer], Await
 
 def send_message(context: ServiceContext) -> UnaryHandler:
     """Publish one message. The answer follows once the message is as durable as its topic promises."""
-    producers = context.producers
+    producers, take = context.producers, context.sent.take
 
     def handle(request: bytes, call: UnaryCall) -> None:
         if len(request) > MESSAGE_BYTES_MAX:
@@ -35,7 +35,7 @@ def send_message(context: ServiceContext) -> UnaryHandler:
                 f"a message of {len(request)} bytes is larger than {MESSAGE_BYTES_MAX}, the most that consumers could "
                 "receive: send it in parts, or send a reference to it"
             )
-        message = decode.send_message(request)
+        message = take(request)
         topic = producers.topic_of(message)
         if message.payload_size > topic.message_bytes_max:
             topic.check_size(message.payload_size)

@@ -21,9 +21,9 @@ NOTHING: tuple[Target, ...] = ()
 """An id that is not known here: the handler refuses it."""
 
 
-def sent(_: ServiceContext, request: bytes) -> Sequence[Target]:
+def sent(context: ServiceContext, request: bytes) -> Sequence[Target]:
     """Find the topic of a message; the handler refuses a producer of another topic."""
-    return (topic_target(decode.send_message(request).topic),)
+    return (topic_target(context.sent.look(request).topic),)
 
 
 def acknowledged(_: ServiceContext, request: bytes) -> Sequence[Target]:

@@ -12,6 +12,8 @@ TOKEN_KEYS_MAX = 32
 """Keys of tokens at the same time, those of a key set included."""
 TOKEN_CACHE_MAX = 10_000
 """Verified credentials that are remembered."""
+TARGETS_CACHE_MAX = 10_000
+"""Topics whose targets are remembered."""
 DECISION_CACHE_MAX = 50_000
 """Decisions that are remembered until a role or a binding changes."""
 FAILED_ATTEMPTS_MAX = 20

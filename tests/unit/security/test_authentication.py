@@ -58,7 +58,7 @@ def test_new_keys_void_what_was_verified(rules: CountedRules) -> None:
 def test_a_revoked_token_is_refused_though_it_was_verified(rules: CountedRules) -> None:
     authenticator = Authenticator(rules)
     authenticator.principal_of(bearer("good"), 1.0)
-    authenticator.revocations = Revocations([Revocation(id="r", token_id="good", reason="lost laptop")])
+    authenticator.revoke(Revocations([Revocation(id="r", token_id="good", reason="lost laptop")]))
     with pytest.raises(UnauthenticatedError, match="lost laptop"):
         authenticator.principal_of(bearer("good"), 1.0)
 
