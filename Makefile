@@ -34,8 +34,8 @@ help: ## List the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read everything back (KEEP=1 leaves a broker running)
-	@$(BIN)/python -m scripts.demo --wheel-python $(WHEEL_VENV)/bin/python $(if $(KEEP),--keep)
+demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read everything back (KEEP=1 leaves a broker running, SECURE=1: TLS and tokens)
+	@$(BIN)/python -m scripts.demo --wheel-python $(WHEEL_VENV)/bin/python $(if $(KEEP),--keep) $(if $(SECURE),--secure)
 
 .PHONY: cluster
 cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C (STORAGE=local: over three; FOLDER=f keeps all)

@@ -23,6 +23,7 @@ from danube.model.errors import UnavailableError
 from danube.testing.processes.broker import BrokerProcess
 from scripts.demo_admin import AdminStory
 from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
+from scripts.demo_security import DemoSecurity, make_security
 
 _BIN = Path(sys.executable).parent
 _WHEEL_SCRIPT = Path(__file__).with_name("demo_wheel_client.py")
@@ -43,10 +44,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wheel-python", type=Path, required=True, help="Python of the published client's environment")
     parser.add_argument("--keep", action="store_true", help="leave the broker running")
+    parser.add_argument("--secure", action="store_true", help="with TLS, tokens, roles, and approval by somebody else")
     options = parser.parse_args()
     started = time.monotonic()
     try:
-        asyncio.run(_run(options.wheel_python.absolute(), keep=options.keep))
+        asyncio.run(_run(options.wheel_python.absolute(), keep=options.keep, secure=options.secure))
     except (asyncio.CancelledError, KeyboardInterrupt):
         sys.exit(130)
     except (DemoFailedError, TimeoutError) as error:
@@ -54,13 +56,14 @@ def main() -> None:
     _tell(f"Done in {time.monotonic() - started:.0f} s.")
 
 
-async def _run(wheel_python: Path, *, keep: bool) -> None:
+async def _run(wheel_python: Path, *, keep: bool, secure: bool) -> None:
     story = asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, story.cancel if story else sys.exit)
     folder = Path(tempfile.mkdtemp(prefix="danube-demo-"))
-    programs = Programs(folder)
-    demo = Demo(programs, folder, wheel_python)
+    security = make_security(folder) if secure else DemoSecurity()
+    programs = Programs(folder, security.person)
+    demo = Demo(programs, folder, wheel_python, security)
     kept = False
     try:
         async with asyncio.timeout(_DEMO_S_MAX):
@@ -78,12 +81,13 @@ async def _run(wheel_python: Path, *, keep: bool) -> None:
 class Demo:
     """The story, step by step."""
 
-    def __init__(self, programs: Programs, folder: Path, wheel_python: Path) -> None:
+    def __init__(self, programs: Programs, folder: Path, wheel_python: Path, security: DemoSecurity) -> None:
         self._programs = programs
         self._folder = folder
         self._wheel: list[str | Path] = [wheel_python, "-I", _WHEEL_SCRIPT]
         self._rows: list[bytes] = []
-        self.broker = BrokerProcess(folder / "broker")
+        self._security = security
+        self.broker = BrokerProcess(folder / "broker", settings=security.settings)
 
     async def tell_the_story(self) -> None:
         """Every step in order. Raises DemoFailedError where a promise was not kept."""
@@ -97,13 +101,15 @@ class Demo:
         self._judge("danube consume", by_cli)
         self._judge("danube-client", by_wheel)
         await self._count_unread()
-        await AdminStory(self._programs, self.broker).tell()
+        await AdminStory(self._programs, self.broker, self._security).tell()
 
     def _start_the_broker(self) -> None:
         startup = self._start_broker()
         at = self.broker.endpoints
         _tell(f"1/11 danube-broker serves clients on {at.broker}, administrators on {at.admin}")
         _tell(f"    (standalone, {startup}, data in {self._folder})")
+        if self._security.is_on:
+            _tell("    with TLS on both ports, tokens for everybody, and plans that somebody else approves")
 
     def _start_broker(self) -> str:
         """Start it, wait until it serves, and say how that went."""
@@ -195,8 +201,19 @@ class Demo:
             "A new subscription sees what is published from then on:\n"
             f"  {danube} consume {where} --subscription mine\n"
             f"  {danube} produce {where} --message hello\n"
+            f"{self._how_to_prove()}"
             "To end the broker and remove its data:\n"
             f"  kill {self.broker.pid} && rm -r {self._folder}\n"
+        )
+
+    def _how_to_prove(self) -> str:
+        if not self._security.is_on:
+            return ""
+        return (
+            "Callers prove who they are. For an hour:\n"
+            f"  export DANUBE_CA_CERT={self._security.person['DANUBE_CA_CERT']}\n"
+            f"  export DANUBE_TOKEN=$({_shown(_BIN / 'danube-admin')} security tokens create --subject root --type user"
+            f" --ttl 1h --secret-file {self._folder / 'token-secret'})\n"
         )
 
     async def _danube_consume(self, subscription: str, *arguments: str) -> bytes:

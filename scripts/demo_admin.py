@@ -14,6 +14,7 @@ from mcp import Client, StdioServerParameters
 
 from danube.testing.processes.broker import BrokerProcess
 from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
+from scripts.demo_security import ASSISTANT, DemoSecurity
 
 _BIN = Path(sys.executable).parent
 _ADMIN = _BIN / "danube-admin"
@@ -28,9 +29,10 @@ _READ_BYTES = 4_096
 class AdminStory:
     """Steps 7 to 11, each told and checked."""
 
-    def __init__(self, programs: Programs, broker: BrokerProcess) -> None:
+    def __init__(self, programs: Programs, broker: BrokerProcess, security: DemoSecurity) -> None:
         self._programs = programs
         self._broker = broker
+        self._security = security
 
     async def tell(self) -> None:
         """Every step in order. Raises DemoFailedError where something is not as promised."""
@@ -53,6 +55,8 @@ class AdminStory:
         _tell(f"    made {_SCRATCH} with 5 messages, for somebody to tidy up")
 
     async def _let_an_assistant_work(self) -> None:
+        if self._security.is_on:
+            await self._bind_the_assistant()
         _tell("8/11 An assistant (the MCP SDK's client, over stdio) works through danube-admin mcp")
         async with self._assistant() as assistant:
             topics = await _tool(assistant, "list_topics", namespace="default")
@@ -60,6 +64,11 @@ class AdminStory:
             lag = await _tool(assistant, "analyze_consumer_lag", topic="/default/airports")
             _tell(f"    analyze_consumer_lag (answered by {lag['answered_by']}): {lag['total']} groups")
             await self._delete_with_consent(assistant)
+
+    async def _bind_the_assistant(self) -> None:
+        who = ["--principal-type", "user", "--principal-name", ASSISTANT]
+        await self._ask("security", "bindings", "create", ASSISTANT, *who, "--roles", "operator", "--scope", "cluster")
+        _tell("    The assistant has the role operator, and a token of the scope operator, which cannot approve")
 
     async def _delete_with_consent(self, assistant: Client) -> None:
         planned = await _tool(assistant, "delete_topic", topic=_SCRATCH)
@@ -120,9 +129,12 @@ class AdminStory:
 
     @contextlib.asynccontextmanager
     async def _assistant(self) -> AsyncIterator[Client]:
-        server = StdioServerParameters(command=str(_ADMIN), args=self._where("mcp"), env={"PATH": os.environ["PATH"]})
+        server = StdioServerParameters(command=str(_ADMIN), args=self._where("mcp"), env=self._of_the_assistant())
         async with asyncio.timeout(STEP_S_MAX), Client(server) as client:
             yield client
+
+    def _of_the_assistant(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], **self._security.assistant}
 
     async def _ask(self, *arguments: str) -> Any:  # noqa: ANN401 - any JSON
         output = await self._programs.run("danube-admin", _ADMIN, *self._where(*arguments), "-o", "json")

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
 from pathlib import Path
 
 STEP_S_MAX = 120.0
@@ -21,11 +22,13 @@ class DemoFailedError(Exception):
 class Programs:
     """The processes of the demo, each the head of a process group of its own, so that none is left behind."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        """`environment` is given to each of them, beside this program's own."""
         self._folder = folder
         self._running: list[Process] = []
         local = {"GRPC_VERBOSITY": "NONE", "PYTHONUNBUFFERED": "1"}
         self._environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | local
+        self._environment |= environment
 
     async def start(self, name: str, *arguments: str | Path) -> Process:
         """Start a program to talk with; what it says on stderr goes to its log."""

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -131,7 +132,10 @@ async def _consume(options: argparse.Namespace) -> None:
 
 
 async def _client(options: argparse.Namespace) -> DanubeClient:
-    return await DanubeClientBuilder().service_url(options.service_url).build()
+    builder = DanubeClientBuilder().service_url(options.service_url)
+    if "DANUBE_TOKEN" in os.environ:
+        builder = builder.with_tls(os.environ["DANUBE_CA_CERT"]).with_token(os.environ["DANUBE_TOKEN"])
+    return await builder.build()
 
 
 async def _producer(client: DanubeClient, topic: str) -> Producer:

@@ -3,26 +3,45 @@
 import asyncio
 import os
 import secrets
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy
-from danube.model.errors import BrokerUnreachableError, DanubeError, NotPermittedError, UnauthenticatedError
+from danube.model.calls.client import Subscribe
+from danube.model.errors import (
+    BrokerUnreachableError,
+    DanubeError,
+    NotFoundError,
+    NotPermittedError,
+    UnauthenticatedError,
+)
+from danube.model.limits.security import SECURITY_SWEEP_S
 from danube.model.security.principal import PrincipalKind, PrincipalName
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import TopicName
+from danube.security.certificate_authority import Subject, make_authority
 from danube.security.tokens import TokenClaims, issue
 from danube.testing.patience import PATIENCE_S
+from danube.testing.peers.client import Peer
 from danube.testing.processes.broker import BrokerProcess
+from danube.wire import client_messages
+from danube.wire.security import messages
+from tests.cluster.client_models import MODELS, ClientModel, ModelChannel
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 PROGRAM = Path(__file__).parent / "wheel" / "secure_program.py"
 BIN = Path(sys.executable).parent
+_AS_NAME = str.maketrans(" .", "--")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +153,109 @@ async def test_a_server_of_a_foreign_authority_is_not_spoken_to(secured: Secured
 
     with pytest.raises(BrokerUnreachableError):
         await publish(foreign, "/default/ours")
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("proof", ["token", "certificate"])
+async def test_the_official_clients_of_other_languages_prove_themselves(
+    secured: Secured, model: ClientModel, proof: str
+) -> None:
+    files = (secured.certs / "app.pem", secured.certs / "app.key") if proof == "certificate" else ()
+    context = await asyncio.to_thread(model.context, secured.certs / "ca.pem", *files)
+    host, _, port = secured.broker.endpoints.broker.rpartition(":")
+    async with asyncio.timeout(PATIENCE_S):
+        for name in (host, "localhost"):  # the second with SNI
+            async with await ModelChannel.open(model, f"{name}:{port}", context) as channel:
+                await prove(secured, channel, model, by_token=proof == "token")
+                peer, topic = Peer(channel), TopicName("default", f"{model.name}-{proof}-{name}".translate(_AS_NAME))
+                producer_id = await peer.create_producer(topic)
+                assert (await peer.lookup(topic)).connect_url == secured.url
+                await peer.send(topic, producer_id, b"over TLS")
+
+
+async def prove(secured: Secured, channel: ModelChannel, model: ClientModel, *, by_token: bool) -> None:
+    """Without its proof a call is refused."""
+    with pytest.raises(UnauthenticatedError if by_token else NotFoundError):
+        await channel.call("/danube.ConsumerService/Subscribe", subscribe_to_nothing())
+    if by_token:
+        token = await key_exchanged(secured, channel) if model.exchanges_key else secured.token("root")
+        channel.metadata = [("authorization", f"Bearer {token}")]
+
+
+async def key_exchanged(secured: Secured, channel: ModelChannel) -> str:
+    """As Java's `withApiKey`: a call without a header answers the token."""
+    made = await asyncio.to_thread(
+        secured.admin, "security", "keys", "create", "app", "-o", "json", token=secured.token("root")
+    )
+    assert made.returncode == 0, made.stderr
+    key = next(word for word in made.stdout.replace('"', " ").split() if word.startswith("dk_"))
+    return messages.TOKEN.decode(
+        await channel.call("/danube.AuthService/Authenticate", messages.AUTHENTICATE.encode(key))
+    )
+
+
+def subscribe_to_nothing() -> bytes:
+    return client_messages.SUBSCRIBE.encode(
+        Subscribe(
+            request_id=1,
+            topic=TopicName("default", "nothing"),
+            consumer_name="c",
+            subscription="s",
+            type=SubscriptionType.EXCLUSIVE,
+        )
+    )
+
+
+async def test_certificates_are_exchanged_under_load_and_no_connection_drops(secured: Secured) -> None:
+    """Clients publish all the time; the CA signs new certificates, which new connections see."""
+    model = MODELS[0]
+    context = await asyncio.to_thread(model.context, secured.certs / "ca.pem")
+    async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as opened:
+        channels = [await opened.enter_async_context(await _connected(secured, model, context)) for _ in range(8)]
+        before, is_over = channels[0].serial_number, asyncio.Event()
+        loads = [asyncio.ensure_future(_publish_until(channel, is_over)) for channel in channels]
+        await asyncio.to_thread(_sign_anew, secured.certs)
+        await _other_certificate(secured, model, context, before)
+        is_over.set()
+        sent = await asyncio.gather(*loads)  # raises where a connection has dropped
+        assert min(sent) > 0
+
+
+async def _other_certificate(secured: Secured, model: ClientModel, context: ssl.SSLContext, before: str) -> None:
+    """Return when new connections see another certificate: the broker looks at its files by itself."""
+    for _ in range(round(PATIENCE_S / SECURITY_SWEEP_S)):
+        async with await _connected(secured, model, context) as fresh:
+            await Peer(fresh).lookup(TopicName("default", "exchanged"))
+            if fresh.serial_number != before:
+                return
+        await asyncio.sleep(SECURITY_SWEEP_S)
+
+
+async def _connected(secured: Secured, model: ClientModel, context: ssl.SSLContext) -> ModelChannel:
+    channel = await ModelChannel.open(model, secured.broker.endpoints.broker, context)
+    channel.metadata = [("authorization", f"Bearer {secured.token('root')}")]
+    return channel
+
+
+async def _publish_until(channel: ModelChannel, is_over: asyncio.Event) -> int:
+    peer, topic, sent = Peer(channel), TopicName("default", "exchanged"), 0
+    producer_id = await peer.create_producer(topic, f"p{id(channel)}")
+    while not is_over.is_set():
+        await peer.send(topic, producer_id, b"x", producer=f"p{id(channel)}")
+        sent += 1
+        await asyncio.sleep(0.01)
+    return sent
+
+
+def _sign_anew(certs: Path) -> None:
+    """A pair that does not match is refused first; then a new one takes its place."""
+    kept = (certs / "broker.key").read_bytes()
+    (certs / "broker.key").write_bytes((certs / "app.key").read_bytes())
+    (certs / "broker.key").write_bytes(kept)
+    for name in ("broker.pem", "broker.key"):
+        (certs / name).unlink()
+    subject = Subject("broker", "broker", ("localhost", "127.0.0.1"))
+    make_authority(certs, [subject], now=datetime.now(UTC), days=2)
 
 
 def test_danube_admin_proves_itself_by_a_token(secured: Secured) -> None:

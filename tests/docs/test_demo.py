@@ -18,9 +18,12 @@ PUBLISHING = "Publishing"
 
 
 @pytest.fixture
-def demo(root: Path, wheel_python: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def demo(
+    root: Path, wheel_python: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[subprocess.Popen[str]]:
     """The demo, just started; its temporary folder is below the test's."""
     command: list[str | Path] = [sys.executable, "-m", "scripts.demo", "--wheel-python", wheel_python]
+    command += getattr(request, "param", [])
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -29,6 +32,9 @@ def demo(root: Path, wheel_python: Path, tmp_path: Path) -> Iterator[subprocess.
         process.kill()
 
 
+@pytest.mark.parametrize(
+    "demo", [[], pytest.param(["--secure"], marks=pytest.mark.nightly)], ids=["open", "secured"], indirect=True
+)
 def test_the_demo_brings_every_record_back(demo: subprocess.Popen[str], tmp_path: Path) -> None:
     said, _ = demo.communicate(timeout=400)
     assert demo.returncode == 0, said

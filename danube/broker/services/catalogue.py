@@ -231,8 +231,10 @@ ADMIN_CALLS: Calls = {
         "UnloadTopic": in_cluster(
             _TOPIC.later(MOVE, admin.TOPIC, lambda c: c.moves.unload_topic, admin.DONE), _STANDS_ALONE
         ),
-        "SetSubscriptionFailurePolicy": _TOPIC.later(
-            WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE
+        "SetSubscriptionFailurePolicy": _TOPIC.unary(
+            WRITE,
+            later(admin.SET_FAILURE_POLICY, lambda context: context.control.policies.set_failure_policy, admin.DONE),
+            targets=targets.dead_lettered,
         ),
         "GetSubscriptionFailurePolicy": _TOPIC.now(
             READ, admin.SUBSCRIPTION, lambda c: c.policies.failure_policy, admin.FAILURE_POLICY

@@ -7,7 +7,7 @@ from danube.broker.security.current import ActingAs
 from danube.broker.security.gate import Gate
 from danube.broker.services.call import Action, Call
 from danube.broker.services.context import ServiceContext
-from danube.broker.services.direct_calls import admit_direct, is_direct
+from danube.broker.services.direct_calls import recorded
 from danube.model.errors import DanubeError
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal
@@ -66,7 +66,7 @@ class _CountedCall:
 def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandler:
     """The handler behind the gate of this broker, if it has one."""
     assert call.unary is not None  # noqa: S101 - its caller has looked
-    handler = _recorded(method, call, call.unary(context), context)
+    handler = recorded(method, call, call.unary(context), context)
     if call.action is Action.EVERYBODY:
         return handler
     check = _checker(call, context)
@@ -79,17 +79,6 @@ def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandle
         check(gate, principal, request)
         with ActingAs(principal):
             return handler(request, unary)
-
-    return handle
-
-
-def _recorded(method: str, call: Call, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
-    if not is_direct(method, call):
-        return handler
-
-    def handle(request: bytes, unary: UnaryCall) -> bytes | None:
-        admit_direct(method, call, context, unary, request)
-        return handler(request, unary)
 
     return handle
 

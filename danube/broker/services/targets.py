@@ -15,6 +15,8 @@ from danube.model.security.principal import Principal
 from danube.security.decision import CLUSTER, Target, topic_target
 from danube.wire import client_messages, decode
 from danube.wire.codec import Codec
+from danube.wire.gen import DanubeAdmin_pb2
+from danube.wire.parsing import parse
 from danube.wire.stream import consume
 
 NOTHING: tuple[Target, ...] = ()
@@ -71,6 +73,14 @@ def consumed(_: ServiceContext, request: bytes) -> Sequence[Target]:
     if not isinstance(wanted, ConsumeOpen):
         raise InvalidRequestError("the stream was not opened: open it with the first message")
     return (topic_target(str(wanted.subscribe.topic)),)
+
+
+def dead_lettered(_: ServiceContext, request: bytes) -> Sequence[Target]:
+    """Find the topic of a failure policy and the one of its dead letters: the broker publishes there by itself."""
+    wanted = parse(DanubeAdmin_pb2.SetSubscriptionFailurePolicyRequest, request)
+    return [topic_target(topic) for topic in (wanted.topic, wanted.failure_policy.dead_letter_topic) if topic] or [
+        CLUSTER
+    ]
 
 
 def fetched(_: ServiceContext, request: bytes) -> Sequence[Target]:

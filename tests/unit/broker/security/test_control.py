@@ -1,10 +1,12 @@
 """Roles, bindings, tokens and API keys on a broker, and what becomes of streams whose proof is void."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from danube.broker.control.audit import AuditLog
 from danube.model.calls.admin import CreateTopic
 from danube.model.calls.security import BindingKey, CreateApiKey, ExplainAccess, RevokeTokens
 from danube.model.calls.stream import Fetch, FetchFrom
@@ -15,10 +17,13 @@ from danube.model.errors import (
     PlanRefusedError,
     PlanWaitsError,
     PreconditionFailedError,
+    StorageUnavailableError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from danube.model.limits.security import FAILED_ATTEMPTS_MAX, TOKEN_LEEWAY_S
 from danube.model.plans.plan import Caller, Decision, Effect, Face, PlanRequest
+from danube.model.policies import FailurePolicy, SetFailurePolicy, SubscriptionName
 from danube.model.records.audit import AuditEntry, Outcome, ReadAudit
 from danube.model.security.grants import BindingScope, Permission
 from danube.model.security.principal import PrincipalKind, TokenScope
@@ -28,7 +33,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from danube.wire import admin_messages, client_messages, plan_messages
 from danube.wire.security import messages
-from tests.unit.broker.security.conftest import OWN, ROOT, Proven, SecureCell, binding, role, secure_broker
+from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, Proven, SecureCell, binding, role, secure_broker
 
 SECURITY = "/danube_admin.SecurityAdmin"
 OURS = "/danube.control.Security"
@@ -219,6 +224,37 @@ async def _direct_deletions(root: Proven) -> list[AuditEntry]:
     wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
     page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
     return [record.entry for record in page.records if record.entry.operation == "DeleteTopic"]
+
+
+async def test_nothing_is_destroyed_that_cannot_be_recorded(
+    root: Proven, secure: SecureCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise StorageUnavailableError("the disk is gone")
+
+    await secure.create_topic(OWN)
+    named = admin_messages.TOPIC.encode(TopicName.parse(OWN))
+    with monkeypatch.context() as broken:
+        broken.setattr(AuditLog, "record", fail)
+        with pytest.raises(UnavailableError, match="not carried out"):
+            await root.call("/danube_admin.TopicAdmin/DeleteTopic", named)
+    await root.call("/danube_admin.TopicAdmin/DescribeTopic", named)
+    await root.call("/danube_admin.TopicAdmin/DeleteTopic", named)
+    with pytest.raises(NotFoundError):
+        await root.call("/danube_admin.TopicAdmin/DescribeTopic", named)
+
+
+async def test_dead_letters_go_to_no_topic_that_its_owner_has_no_grant_for(root: Proven, secure: SecureCell) -> None:
+    for name in (OWN, FOREIGN):
+        await secure.create_topic(name)
+    await bind(root, "operator", scope=BindingScope.TOPIC)
+    ada, path = secure.channel(secure.token("ada")), "/danube_admin.TopicAdmin/SetSubscriptionFailurePolicy"
+    named = SubscriptionName(topic=TopicName.parse(OWN), subscription="s")
+    for dead, is_allowed in ((FOREIGN, False), (None, True)):
+        policy = FailurePolicy(dead_letter_topic=TopicName.parse(dead) if dead else None)
+        request = admin_messages.SET_FAILURE_POLICY.encode(SetFailurePolicy(name=named, policy=policy))
+        with nullcontext() if is_allowed else pytest.raises(NotPermittedError, match=FOREIGN):
+            await ada.call(path, request)
 
 
 @pytest.mark.parametrize("scope", [TokenScope.OBSERVER, TokenScope.OPERATOR])

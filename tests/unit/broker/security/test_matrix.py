@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
-from danube.model.errors import DanubeError, NotPermittedError, UnauthenticatedError
+from danube.model.errors import DanubeError, NotPermittedError, UnauthenticatedError, UnsupportedError
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import BindingScope, Permission
 from danube.model.security.principal import TokenScope
@@ -217,13 +217,28 @@ def expected(caller: str, word: str, resource: str) -> bool:
     return enough and (caller not in REACH or (kind, resource) in REACH[caller])
 
 
-def test_the_table_has_every_call() -> None:
+Calls = set[tuple[str, str]]
+
+
+def test_the_table_has_every_call_and_misses_one_that_goes() -> None:
     calls = {
         (service.rpartition(".")[2], method)
         for service, methods in {**CLIENT_CALLS, **ADMIN_CALLS}.items()
         for method in methods
     }
-    assert calls == {(service, method) for service, methods in TABLE.items() for method in methods}
+    assert differences(calls) == set()
+    for call in calls:
+        assert differences(calls - {call}) == {call}
+
+
+def differences(calls: Calls) -> Calls:
+    return calls ^ {(service, method) for service, methods in TABLE.items() for method in methods}
+
+
+async def test_a_call_without_an_entry_does_not_exist(secure: SecureCell) -> None:
+    for is_admin, path in ((True, "/danube_admin.BrokerAdmin/Nothing"), (False, "/danube.Nobody/Nothing")):
+        with pytest.raises(UnsupportedError):
+            await secure.channel(secure.token(ROOT), admin=is_admin).call(path)
 
 
 @pytest.mark.parametrize("resource", [OWN, FOREIGN])
@@ -355,7 +370,7 @@ def text_of(name: str, resource: str, *, in_namespaces: bool) -> str:
     namespace = resource.split("/")[1]
     if name == "namespace":
         return namespace
-    if name in {"topic", "topic_name", "name", "base_name"}:
+    if name in {"topic", "topic_name", "name", "base_name", "dead_letter_topic"}:
         return namespace if in_namespaces else resource
     return {"scope": "topic", "face": "cli", "permission": "Lookup", "effect": "read"}.get(name, "some")
 

@@ -1,0 +1,80 @@
+"""Every operation, from the faces in turn, with a token of every scope: refused is what a table by hand says."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from danube.admin.access import Guard
+from danube.admin.execution import Session, execute, parse_arguments
+from danube.admin.grpc_gateway.broker_connection import ConnectionPool
+from danube.admin.grpc_gateway.gateway import GrpcGateway
+from danube.admin.local_state import LocalState
+from danube.admin.operations import REGISTRY
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.target import Target
+from danube.model.errors import DanubeError, NotPermittedError
+from danube.model.plans.plan import Caller, Face
+from danube.model.security.principal import TokenScope
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
+from danube.testing.patience import PATIENCE_S
+from tests.faces.test_refusals import EFFECTS
+from tests.unit.broker.security.conftest import ROOT, SecureCell, secure_broker
+from tests.unit.broker.security.test_matrix import digest
+
+ALLOWED = {
+    TokenScope.OBSERVER: {"read"},
+    TokenScope.OPERATOR: {"read", "write", "move", "destroy"},
+    TokenScope.ADMIN: {"read", "write", "move", "destroy", "guarded", "consent"},
+}
+"""Effects by `EFFECTS`; whether a plan waits for somebody else is another table."""
+DECIDES = {"approve_plan", "reject_plan"}
+"""Giving or withholding consent: for people alone."""
+ELSEWHERE = {"run_analytics", "disconnect_client"}
+"""Starts a program of its own on this machine; finds no client here, and so disconnects none."""
+FACES = [Face.CLI, Face.TUI, Face.WEB, Face.MCP]
+
+
+@asynccontextmanager
+async def gateway(secure: SecureCell, scope: TokenScope, folder: Path) -> AsyncIterator[GrpcGateway]:
+    endpoint = f"https://{secure.cell.broker.addresses.admin}"
+    target = Target(endpoint=endpoint, token=secure.token(ROOT, scope), tls=True, timeout_s=PATIENCE_S)
+    runner, pool = BlockingThread("admin-files"), ConnectionPool(target, secure.cell.carrier)
+    try:
+        yield GrpcGateway(pool, LocalState(folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner))
+    finally:
+        await pool.close()
+        await runner.aclose()
+
+
+@pytest.mark.parametrize("scope", TokenScope)
+async def test_every_operation_is_allowed_or_refused_as_the_table_says(
+    scope: TokenScope, tmp_path: Path, authority: Path
+) -> None:
+    surprises = []
+    async with secure_broker(tmp_path, authority) as secure, gateway(secure, scope, tmp_path / "state") as reached:
+        for number, operation in enumerate(each for each in REGISTRY if each.name not in ELSEWHERE):
+            before = await digest(secure)
+            caller = Caller(who="somebody", face=FACES[number % len(FACES)])
+            session = Session(gateway=reached, caller=caller, clock=SystemClock(), guard=Guard())
+            is_refused = await refused(session, operation)
+            effect = "consent" if operation.name in DECIDES else EFFECTS[operation.name]
+            if is_refused is (effect in ALLOWED[scope]):
+                surprises.append(f"{operation.name} ({effect}): refused {is_refused}")
+            if is_refused and await digest(secure) != before:
+                surprises.append(f"{operation.name} was refused and changed something")
+    assert surprises == []
+
+
+async def refused(session: Session, operation: AnyOperation) -> bool:
+    """True if the token's scope is the reason; any other error comes from what the call is about."""
+    try:
+        await execute(session, operation, parse_arguments(operation, dict(operation.examples[0].arguments)))
+    except NotPermittedError as error:
+        return "scope" in str(error)
+    except DanubeError:
+        return False
+    return False
