@@ -27,6 +27,8 @@ from danube.model.errors import (
 from danube.model.limits.registry import SCHEMA_BYTES_MAX
 from danube.model.schema import SchemaType
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc import http_port  # noqa: F401 - uvicorn is read before the event loop runs, as in a process of its own
+from danube.rpc.address import split_address
 from danube.runtime.protoc import compiler
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
@@ -156,6 +158,39 @@ async def test_unknown_ids_on_messages_are_refused_or_counted(start_broker: Star
                 continue
             with pytest.raises(SchemaRefusedError):
                 await send(*pair)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+async def test_a_bad_payload_within_a_batch_is_refused_in_any_compression(
+    start_broker: StartBroker, codec: str
+) -> None:
+    async with client_of(await start_broker()) as client:
+        await enforced(client, ORDER)
+        builder = client.new_producer().with_topic(str(TOPIC)).with_name("p").with_schema_subject("orders")
+        producer = builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).with_compression(codec).build()
+        await producer.create()
+        good = json.dumps({"id": 1, "note": "x" * 500}).encode()
+        assert await producer.send_many([good] * 20) == 20
+        with pytest.raises(SchemaRefusedError, match="record 19 of the batch"):
+            await producer.send_many([*[good] * 19, b'{"id": "x"}'])
+
+
+async def test_what_a_warning_lets_through_is_counted_by_its_reason(start_broker: StartBroker) -> None:
+    cell = await start_broker(prom_exporter="127.0.0.1:0")
+    async with client_of(cell) as client:
+        await enforced(client, ORDER)
+        await client.schema().update_topic_validation_policy(str(TOPIC), "warn", True)
+        producer = producer_of(client, "p")
+        await producer.create()
+        await producer.send_many([b'{"id": 1}', b"{}", b"no JSON"])
+        await producer.send(b"[]")
+    reader, writer = await asyncio.open_connection(*split_address(str(cell.broker.addresses.metrics)))
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    async with asyncio.timeout(PATIENCE_S):
+        shown = (await reader.read()).decode()
+    writer.close()
+    assert f'danube_schema_validation_failures_total{{reason="payload_invalid",topic="{TOPIC}"}} 3.0' in shown
+    assert f'danube_schema_validation_total{{policy="warn",topic="{TOPIC}"}} 4.0' in shown
 
 
 async def test_a_topic_of_a_deleted_version_keeps_its_messages_and_takes_those_of_the_next(
