@@ -6,6 +6,7 @@ skipped with its reason where that cannot be had.
 """
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -246,8 +247,9 @@ async def test_tonic(server: CarrierServer, tmp_path: Path) -> None:
     shutil.copytree(PROGRAMS / "tonic", tmp_path, dirs_exist_ok=True)
     await built(cargo, "fetch", "--quiet", folder=tmp_path)
     await run(cargo, "build", "--quiet", "--offline", folder=tmp_path)
-    peer = str(tmp_path / "target" / "debug" / "peer")
-    assert await run(peer, server.address) == "2000 echoed, 1000 counted, refused with NotFound\n"
+    target = Path(os.environ.get("CARGO_TARGET_DIR", tmp_path / "target"))
+    told = await run(str(target / "debug" / "peer"), server.address)
+    assert told == "2000 echoed, 1000 counted, refused with NotFound\n"
 
 
 @pytest.mark.nightly
