@@ -23,7 +23,8 @@ SCRATCH = "object-cache"
 def open_counted(given: Dependencies) -> RetryingStore:
     """The object store of the settings, with retries and a bill. Raises SettingsError."""
     raw = given.environment.objects or open_objects(given.settings.object_store.place())
-    return RetryingStore(raw, given.clock, given.rng, bill=Bill(given.clock.monotonic_s()), cause=Cause.SEGMENT)
+    bill = Bill(given.clock.monotonic_s(), given.settings.object_store.prices)
+    return RetryingStore(raw, given.clock, given.rng, bill=bill, cause=Cause.SEGMENT)
 
 
 async def open_object_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> ObjectStorage:

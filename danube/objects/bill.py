@@ -79,6 +79,7 @@ class Bill:
 
     started_s: float
     """By the monotonic clock."""
+    prices: Prices = field(default_factory=Prices)
     _counts: dict[tuple[RequestKind, Cause], _Counts] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -12,6 +12,7 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
+from danube.objects.use import ObjectUse
 from danube.runtime.tasks import TaskScope
 from danube.storage.carry import LogCarry
 from danube.storage.disk_space import SpaceGate, SpaceLevel, check_space
@@ -164,6 +165,11 @@ class Storage:
     def refuses(self) -> str | None:
         """The reason that appends are refused for now, or None: too little room on the disk."""
         return self._gate.refusal
+
+    @property
+    def object_use(self) -> ObjectUse | None:
+        """The use of an object store, if there is one."""
+        return None
 
     @property
     def free_bytes(self) -> int | None:

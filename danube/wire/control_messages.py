@@ -10,6 +10,8 @@ from danube.model.calls.admin import (
     ConsumerDescription,
     DescribeCursor,
     DescribeTopics,
+    ObjectRequests,
+    ObjectStoreDescription,
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
@@ -91,6 +93,8 @@ record(NamedTopicState, pb.NamedTopicState)
 LIST_TOPIC_STATES: Codec[str | None] = single(pb.ListTopicStatesRequest, "namespace", str | None, NAMESPACE_RULE)
 TOPIC_STATES = record(TopicStatesList, pb.ListTopicStatesResponse)
 DESCRIBE_BROKER = Unread(pb.DescribeBrokerRequest)
+record(ObjectRequests, pb.ObjectRequests)
+record(ObjectStoreDescription, pb.ObjectStoreUse)
 BROKER_DESCRIPTION = record(
     BrokerDescription, pb.DescribeBrokerResponse, info=Rule(flat={}), uptime_s="uptime_seconds", is_healthy="healthy"
 )

@@ -12,11 +12,15 @@ from danube.model.calls.admin import (
     BrokerInfo,
     BrokerState,
     JournalDescription,
+    ObjectRequests,
+    ObjectStoreDescription,
     StorageDescription,
 )
 from danube.model.errors import NotFoundError
 from danube.model.limits.metadata import CLUSTER_GONE_SHOWN_S
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
+from danube.objects.bill import cost_of, projected_month
+from danube.objects.use import ObjectUse
 from danube.runtime.clock import Clock
 from danube.storage.disk_space import SpaceLevel
 from danube.storage.settings import JournalStats, StorageStats
@@ -174,7 +178,7 @@ class BrokerControl:
             consumers=sum(subscription.connected() for subscription in subscriptions),
             blocked_subscriptions=sum(subscription.is_blocked for subscription in subscriptions),
             journal=_describe_journal(stats.journal, self._storage.stopped),
-            storage=_describe_storage(stats, self._storage.refuses),
+            storage=_describe_storage(stats, self._storage.refuses, self._storage.object_use),
         )
 
     def _info(self) -> BrokerInfo:
@@ -226,7 +230,34 @@ def _describe_journal(stats: JournalStats, stopped: str | None) -> JournalDescri
     )
 
 
-def _describe_storage(stats: StorageStats, refused: str | None) -> StorageDescription:
+def _describe_objects(use: ObjectUse, stored_bytes: int) -> ObjectStoreDescription:
+    prices, lines = use.bill.prices, use.bill.lines()
+    return ObjectStoreDescription(
+        url=use.url,
+        elapsed_s=use.elapsed_s,
+        requests=tuple(
+            ObjectRequests(
+                kind=one.kind.value,
+                cause=one.cause.value,
+                requests=one.requests,
+                failed=one.failed,
+                sent_bytes=one.sent_bytes,
+                received_bytes=one.received_bytes,
+                dollars=cost_of(one, prices),
+            )
+            for one in lines
+        ),
+        month_dollars=projected_month(sum(cost_of(one, prices) for one in lines), use.elapsed_s),
+        stored_bytes=stored_bytes,
+        stored_month_dollars=stored_bytes / 1e9 * prices.stored_gb_month,
+        cache_hits=use.cache_hits,
+        cache_misses=use.cache_misses,
+        waiting_bytes=use.waiting_bytes,
+        unanswered_s=use.unanswered_s,
+    )
+
+
+def _describe_storage(stats: StorageStats, refused: str | None, use: ObjectUse | None) -> StorageDescription:
     return StorageDescription(
         segments=stats.segments,
         segment_file_bytes=stats.segment_file_bytes,
@@ -239,4 +270,5 @@ def _describe_storage(stats: StorageStats, refused: str | None) -> StorageDescri
         disk_free_bytes=stats.free_bytes,
         disk_is_low=stats.space_level is not SpaceLevel.OK,
         refused_reason=refused,
+        object_store=None if use is None else _describe_objects(use, stats.segment_file_bytes),
     )

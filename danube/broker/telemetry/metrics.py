@@ -15,6 +15,8 @@ from danube.broker.schemas.gate import ValidationCounts
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.objects.bill import Line, cost_of, projected_month
+from danube.objects.use import ObjectUse
 from danube.storage.log.protocol import TopicStorageStats
 from danube.storage.settings import LatencyHistogram, StorageStats
 from danube.storage.store import Storage
@@ -64,6 +66,14 @@ _STORAGE: list[_StorageRow] = [
     ("read_wait_seconds", "Cold reads gave way to slow syncs.", COUNTER, lambda stats: stats.read_wait_s),
     ("disk_level", "0: room, 1: little room, 2: messages are refused.", GAUGE, lambda stats: int(stats.space_level)),
     ("disk_free_bytes", "Free on the disk.", GAUGE, lambda stats: stats.free_bytes),
+]
+
+
+_OBJECTS: list[tuple[str, str, Callable[[Line], float]]] = [
+    ("requests", "Requests to the object store.", lambda line: line.requests),
+    ("failed_requests", "Those that were refused or not answered.", lambda line: line.failed),
+    ("sent_bytes", "Bytes sent to the object store.", lambda line: line.sent_bytes),
+    ("received_bytes", "Bytes read from the object store.", lambda line: line.received_bytes),
 ]
 
 
@@ -135,6 +145,7 @@ class BrokerCollector(Collector):
             yield series.family()
         yield from _topic_storage(self._topics)
         yield from _storage(self._storage)
+        yield from _objects(self._storage.object_use)
 
 
 def new_registry(
@@ -265,6 +276,23 @@ def _storage(storage: Storage) -> Iterator[Metric]:
         for name, text, kind, read in rows:
             value = read(stats)
             yield _family(kind, f"danube_{prefix}_{name}", text, [] if value is None else [((), value)])
+
+
+def _objects(use: ObjectUse | None) -> Iterator[Metric]:
+    """Requests to the object store by kind and cause, and what they cost; nothing where there is none."""
+    lines = use.bill.lines() if use is not None else []
+    for name, text, read in _OBJECTS:
+        rows = [((one.kind.value, one.cause.value), read(one)) for one in lines]
+        yield _family(COUNTER, f"danube_object_store_{name}", text, rows, labels=("kind", "cause"))
+    month = projected_month(sum(cost_of(one, use.bill.prices) for one in lines), use.elapsed_s) if use else 0.0
+    for name, text, value in (
+        ("month_dollars", "Cost of a month of requests like those so far.", month),
+        ("unanswered_seconds", "Time for which the store has not answered; 0 while it does.", use and use.unanswered_s),
+        ("cache_hits", "Reads of blocks that were in memory, or on their way.", use and use.cache_hits),
+        ("cache_misses", "Reads of blocks that had to be waited for.", use and use.cache_misses),
+        ("waiting_bytes", "Sealed and not yet uploaded.", use and use.waiting_bytes),
+    ):
+        yield _family(GAUGE, f"danube_object_store_{name}", text, [] if use is None else [((), float(value or 0))])
 
 
 def _seconds(time_ms: int | None) -> float | None:

@@ -107,12 +107,10 @@ class JournalParts:
         with self._lock:
             if self.is_fenced:
                 return True
-            if self.owned:
-                if self._is_proved:
-                    self._is_proved = False
-                    return False
-                return self._is_next_taken()
-        return self._ends_with_fence()
+            if self.owned and self._is_proved:
+                self._is_proved = False
+                return False
+        return self._is_next_taken() if self.owned else self._ends_with_fence()
 
     def fence_content(self) -> bytes:
         """Records of the new owners. Raises OSError, FileNotFoundError for a journal without objects."""
@@ -251,9 +249,13 @@ class JournalParts:
             file.append([payload])
 
     def _is_next_taken(self) -> bool:
+        """Look at the next number. What is there may be of this process: another thread may be about to write it."""
+        name = part_name(self.folder, self._next)
         try:
-            self._store.charged_to(Cause.FENCE).size(part_name(self.folder, self._next))
+            header = decode_header(self._store.charged_to(Cause.FENCE).get(name, 0, HEADER_BYTES))
         except FileNotFoundError:
+            return False
+        if header is not None and header.writer == self._writer:
             return False
         self.taken = True
         return True

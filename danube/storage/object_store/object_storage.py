@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from danube.model.errors import DataFolderError
 from danube.model.limits.objects import OBJECT_CLOSING_S, OBJECT_OUTAGE_REFUSED_S
-from danube.objects.bill import Bill
 from danube.objects.opening import unusable
 from danube.objects.store import ObjectStore
+from danube.objects.use import ObjectUse
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_tier import BlockCache
 from danube.storage.takeover.journal_reader import journal_folder
@@ -57,9 +57,16 @@ class ObjectStorage(SharedStorage):
         return storage
 
     @property
-    def bill(self) -> Bill:
-        """Requests since the start."""
-        return self._objects.store.bill
+    def object_use(self) -> ObjectUse:
+        store, now_s = self._objects.store, self._clock.monotonic_s()
+        return ObjectUse(
+            url=self._url,
+            bill=store.bill,
+            elapsed_s=now_s - store.bill.started_s,
+            unanswered_s=store.outage.lasted_s(now_s),
+            cache_hits=self.cache.stats.hits,
+            cache_misses=self.cache.stats.misses,
+        )
 
     @property
     def refuses(self) -> str | None:

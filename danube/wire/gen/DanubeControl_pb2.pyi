@@ -271,7 +271,7 @@ class Journal(_message.Message):
     def __init__(self, rounds: _Optional[int] = ..., failed_rounds: _Optional[int] = ..., bytes_written: _Optional[int] = ..., syncs: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., backlog_bytes: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., last_round_ms: _Optional[float] = ..., stopped_reason: _Optional[str] = ...) -> None: ...
 
 class Storage(_message.Message):
-    __slots__ = ("segments", "segment_file_bytes", "flush_passes", "merged_segments", "dropped_segments", "freed_bytes", "quarantined_topics", "refused_topics", "disk_free_bytes", "disk_is_low", "refused_reason")
+    __slots__ = ("segments", "segment_file_bytes", "flush_passes", "merged_segments", "dropped_segments", "freed_bytes", "quarantined_topics", "refused_topics", "disk_free_bytes", "disk_is_low", "refused_reason", "object_store")
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FLUSH_PASSES_FIELD_NUMBER: _ClassVar[int]
@@ -283,6 +283,7 @@ class Storage(_message.Message):
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     DISK_IS_LOW_FIELD_NUMBER: _ClassVar[int]
     REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_STORE_FIELD_NUMBER: _ClassVar[int]
     segments: int
     segment_file_bytes: int
     flush_passes: int
@@ -294,7 +295,50 @@ class Storage(_message.Message):
     disk_free_bytes: int
     disk_is_low: bool
     refused_reason: str
-    def __init__(self, segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., flush_passes: _Optional[int] = ..., merged_segments: _Optional[int] = ..., dropped_segments: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., quarantined_topics: _Optional[int] = ..., refused_topics: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_is_low: _Optional[bool] = ..., refused_reason: _Optional[str] = ...) -> None: ...
+    object_store: ObjectStoreUse
+    def __init__(self, segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., flush_passes: _Optional[int] = ..., merged_segments: _Optional[int] = ..., dropped_segments: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., quarantined_topics: _Optional[int] = ..., refused_topics: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_is_low: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., object_store: _Optional[_Union[ObjectStoreUse, _Mapping[str, object]]] = ...) -> None: ...
+
+class ObjectStoreUse(_message.Message):
+    __slots__ = ("url", "elapsed_s", "requests", "month_dollars", "stored_bytes", "stored_month_dollars", "cache_hits", "cache_misses", "waiting_bytes", "unanswered_s")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_S_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    MONTH_DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORED_MONTH_DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_HITS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_MISSES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNANSWERED_S_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    elapsed_s: float
+    requests: _containers.RepeatedCompositeFieldContainer[ObjectRequests]
+    month_dollars: float
+    stored_bytes: int
+    stored_month_dollars: float
+    cache_hits: int
+    cache_misses: int
+    waiting_bytes: int
+    unanswered_s: float
+    def __init__(self, url: _Optional[str] = ..., elapsed_s: _Optional[float] = ..., requests: _Optional[_Iterable[_Union[ObjectRequests, _Mapping[str, object]]]] = ..., month_dollars: _Optional[float] = ..., stored_bytes: _Optional[int] = ..., stored_month_dollars: _Optional[float] = ..., cache_hits: _Optional[int] = ..., cache_misses: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., unanswered_s: _Optional[float] = ...) -> None: ...
+
+class ObjectRequests(_message.Message):
+    __slots__ = ("kind", "cause", "requests", "failed", "sent_bytes", "received_bytes", "dollars")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    cause: str
+    requests: int
+    failed: int
+    sent_bytes: int
+    received_bytes: int
+    dollars: float
+    def __init__(self, kind: _Optional[str] = ..., cause: _Optional[str] = ..., requests: _Optional[int] = ..., failed: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ..., dollars: _Optional[float] = ...) -> None: ...
 
 class Caller(_message.Message):
     __slots__ = ("who", "face", "client")

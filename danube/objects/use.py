@@ -1,0 +1,20 @@
+"""The use of an object store by one broker, as its faces show it."""
+
+from dataclasses import dataclass
+
+from danube.objects.bill import Bill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectUse:
+    """Requests so far, and how it stands."""
+
+    url: str
+    bill: Bill
+    elapsed_s: float
+    unanswered_s: float
+    """Seconds for which the store has not answered; 0 while it does."""
+    cache_hits: int
+    cache_misses: int
+    waiting_bytes: int = 0
+    """Sealed and not yet uploaded."""

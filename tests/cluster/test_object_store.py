@@ -1,0 +1,113 @@
+"""Real brokers over a server of the S3 protocol: disks are deleted, owners die and stand still, nothing is lost."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from danube.model.errors import DanubeError
+from danube.model.ownership import StorageMode
+from danube.model.topic import TopicName
+from danube.testing.patience import PATIENCE_S
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.etcd import EtcdServer
+from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoServer
+from lab.failover.administration import Administration
+from tests.cluster.test_metadata_tools import TOPIC, publish, stored
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+LEASE_S = "3"
+_POLL_S = 0.25
+
+
+@pytest.fixture
+def moto(tmp_path: Path) -> Iterator[MotoServer]:
+    with MotoServer(tmp_path / "moto") as server:
+        yield server
+
+
+def _settings(moto: MotoServer, **more: str) -> dict[str, str]:
+    keys = {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION, "endpoint": moto.endpoint}
+    place = {"url": f"s3://{BUCKET}/one", **keys, **more}
+    return {"storage_mode": "object_store", **{f"object_store_{name}": value for name, value in place.items()}}
+
+
+def _until_published(broker: BrokerProcess, messages: int) -> None:
+    """Publish once the topic is served: a broker that has just lost it says so first."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            asyncio.run(publish(broker, messages))
+        except DanubeError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def test_a_new_broker_on_an_empty_disk_serves_all_of_a_dead_one(moto: MotoServer, tmp_path: Path) -> None:
+    with EtcdServer(tmp_path / "etcd") as etcd:
+        metadata = {"meta_store_type": "etcd", "meta_store_endpoints": etcd.address, "meta_store_root": "/objects"}
+        settings = {**metadata, **_settings(moto), "lease_ttl_s": LEASE_S}
+        with BrokerProcess(tmp_path / "first", settings=settings) as first:
+            asyncio.run(publish(first, 50))
+            first.kill()
+        shutil.rmtree(tmp_path / "first")
+        with BrokerProcess(tmp_path / "second", settings=settings) as second:
+            _until_published(second, 5)
+            assert asyncio.run(stored(second)) == 55
+
+
+def test_a_paused_owner_is_fenced_and_a_dead_ones_disk_is_not_missed(moto: MotoServer, tmp_path: Path) -> None:
+    settings = {"lease_ttl_s": LEASE_S}
+    with BrokerCluster(tmp_path, mode=StorageMode.OBJECT_STORE, objects=moto, settings=settings) as cluster:
+        administration = Administration(cluster, StorageMode.OBJECT_STORE)
+        asyncio.run(publish(cluster.brokers[0], 20))
+        paused = asyncio.run(administration.owner(TopicName.parse(TOPIC)))
+        paused.pause()
+        others = [one for one in cluster.brokers if one is not paused]
+        _until_published(others[0], 10)
+        paused.resume()
+        _wait_for(paused, "taken over")
+        owner = asyncio.run(administration.owner(TopicName.parse(TOPIC)))
+        owner.kill()
+        shutil.rmtree(owner.data_dir)
+        left = next(one for one in others if one is not owner)
+        _until_published(left, 10)
+        assert asyncio.run(stored(left)) == 40
+
+
+def _wait_for(broker: BrokerProcess, words: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while words not in broker.log():
+        assert time.monotonic() < deadline_s, f"{words!r} is not in the log:\n{broker.log()[-2_000:]}"
+        time.sleep(_POLL_S)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"url": "s3://no-such-bucket/one"}, "there is no such bucket: make it"),
+        ({"endpoint": "http://127.0.0.1:1"}, "does not answer"),
+    ],
+)
+def test_a_wrong_place_is_one_clear_sentence(moto: MotoServer, tmp_path: Path, more: dict[str, str], said: str) -> None:
+    settings = {**_settings(moto, **more), "meta_store_type": "raft", "meta_store_secret_file": str(_secret(tmp_path))}
+    broker = BrokerProcess(tmp_path / "broker", settings=settings)
+    broker.launch()
+    _wait_for(broker, said)
+    broker.kill()
+    assert "Traceback" not in broker.log()
+
+
+def _secret(folder: Path) -> Path:
+    path = folder / "secret"
+    path.write_text("0" * 64, encoding="ascii")
+    path.chmod(0o600)
+    return path
