@@ -38,8 +38,8 @@ demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read every
 	@$(BIN)/python -m scripts.demo --wheel-python $(WHEEL_VENV)/bin/python $(if $(KEEP),--keep) $(if $(SECURE),--secure)
 
 .PHONY: cluster
-cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C (STORAGE=local: over three; FOLDER=f keeps all)
-	@$(BIN)/python -m scripts.cluster --storage $(STORAGE) $(if $(FOLDER),--folder $(FOLDER))
+cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C (STORAGE=local, object; FOLDER=f keeps all)
+	@$(BIN)/python -m scripts.cluster --storage $(patsubst object,object_store,$(STORAGE)) $(if $(FOLDER),--folder $(FOLDER))
 
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; ten minutes on two processors

@@ -1,15 +1,18 @@
 """Three brokers that are one cluster, on this machine, until Ctrl-C: they agree on the metadata by Raft."""
 
 import argparse
+import contextlib
 import signal
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 from danube.model.errors import UnavailableError
 from danube.model.ownership import StorageMode
 from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.object_server import MotoServer
 
 _SIZE = 3
 _CLIENT_PORT, _ADMIN_PORT, _RAFT_PORT = 6650, 50051, 7650
@@ -25,7 +28,8 @@ def main() -> None:
         type=StorageMode,
         choices=list(StorageMode),
         default=StorageMode.SHARED_FS,
-        help="shared_fs: messages in one folder. local: each broker keeps its own  [shared_fs]",
+        help="shared_fs: messages in one folder. local: each broker keeps its own. object_store: in a bucket"
+        " of a server in memory  [shared_fs]",
     )
     options = parser.parse_args()
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="danube-cluster-"))).absolute()
@@ -33,13 +37,13 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     _tell(f"Three brokers start in {folder}: each waits until a majority of them runs.")
-    if options.any_ports:
-        cluster = BrokerCluster(folder, size=_SIZE, mode=options.storage)
-    else:
-        ports = _ports(_RAFT_PORT)
-        cluster = BrokerCluster(folder, size=_SIZE, mode=options.storage, flags=_addresses(), raft_ports=ports)
     try:
-        with cluster:
+        with contextlib.ExitStack() as running:
+            objects = _objects(options.storage, folder, running)
+            how: dict[str, Any] = {"size": _SIZE, "mode": options.storage, "objects": objects}
+            if not options.any_ports:
+                how |= {"flags": _addresses(), "raft_ports": _ports(_RAFT_PORT)}
+            cluster = running.enter_context(BrokerCluster(folder, **how))
             _tell(_welcome(cluster, folder, options.storage))
             ended.wait()
             _tell("\nThey drain and end.")
@@ -47,6 +51,11 @@ def main() -> None:
                 broker.terminate()
     except UnavailableError as error:
         sys.exit(f"FAILED: {error}")
+
+
+def _objects(mode: StorageMode, folder: Path, running: contextlib.ExitStack) -> MotoServer | None:
+    """The embedded S3 server: what is in it ends with it."""
+    return running.enter_context(MotoServer(folder / "objects")) if mode is StorageMode.OBJECT_STORE else None
 
 
 def _ports(first: int) -> list[int]:
@@ -67,6 +76,7 @@ def _welcome(cluster: BrokerCluster, folder: Path, mode: StorageMode) -> str:
     first, second = cluster.brokers[0].endpoints, cluster.brokers[1].endpoints
     where = {
         StorageMode.SHARED_FS: f"Messages are in {folder / 'shared'}: others serve the topics of one that dies.",
+        StorageMode.OBJECT_STORE: "Messages are in a bucket of a server in memory, and gone when it ends.",
         StorageMode.LOCAL: "Each broker keeps its messages: the topics of one that dies wait for it.",
     }[mode]
     return f"""

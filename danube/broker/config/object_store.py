@@ -1,7 +1,7 @@
-"""Settings of the object store of `storage.mode` object_store, and of tiering to it."""
+"""Settings of the object store of `storage.mode` object_store."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -10,7 +10,6 @@ from danube.model.limits.objects import (
     BATCH_TIMEOUT_MS,
     BATCH_TIMEOUT_MS_MAX,
     OBJECT_CACHE_BYTES,
-    TIER_AFTER_S,
 )
 from danube.objects.bill import Prices
 from danube.objects.place import Adapter, ObjectPlace
@@ -41,11 +40,6 @@ class ObjectStoreSettings(BaseModel):
     virtual_host_style: bool = Field(
         default=False, description="Whether the bucket is a part of the host's name, not of the path."
     )
-    journal: Literal["object", "local"] = Field(
-        "object",
-        description="object: acknowledged when stored in the bucket. local: when synced on the broker's disk, and"
-        " uploaded in the background; a disk that is lost loses what was not uploaded.",
-    )
     batch_timeout_ms: int = Field(
         BATCH_TIMEOUT_MS,
         ge=0,
@@ -54,18 +48,6 @@ class ObjectStoreSettings(BaseModel):
     )
     cache_bytes_max: int = Field(
         OBJECT_CACHE_BYTES, ge=1 << 20, le=1 << 36, description="Bytes of read segments that are kept in memory."
-    )
-    tier_after_s: float = Field(
-        TIER_AFTER_S,
-        ge=0,
-        le=315_360_000,
-        description="Seconds after which a sealed segment of the modes local and shared_fs is uploaded, if url is set.",
-    )
-    tier_keep_local_s: float = Field(
-        0,
-        ge=0,
-        le=315_360_000,
-        description="Seconds for which a segment that was uploaded stays on the disk, too.",
     )
     price_put_per_million: Price = Field(5.0, description="Dollars for a million PUT and LIST requests.")
     price_get_per_million: Price = Field(0.4, description="Dollars for a million GET and HEAD requests.")

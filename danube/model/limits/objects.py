@@ -40,5 +40,3 @@ JOURNAL_FILE_AGE_OBJECTS_S = 300.0
 """Default of `journal_file_age_s` with the journal in an object store: its small objects become segments by then."""
 TAKE_ATTEMPTS_MAX = 1_000
 """Numbers that one attempt to take the next one of a journal tries, while its owner takes them, too."""
-TIER_AFTER_S = 60.0
-"""Default of `object_store.tier_after_s`."""

@@ -232,8 +232,8 @@ async def test_an_owner_that_looks_while_it_writes_takes_its_own_object_for_no_f
     first = await world.start(1)
     await first.acquire([A])
     await fill(first.topic(A), 3)
-    parts = first._objects.journal(first.journal_folder)  # noqa: SLF001 - the moment between a put and its answer
-    parts._next -= 1  # noqa: SLF001 - as above
-    parts._is_proved = False  # noqa: SLF001 - as above
+    parts = first._objects.journal(first.journal_folder)
+    parts._next -= 1
+    parts._is_proved = False
     assert not await first.is_fenced()
-    parts._next += 1  # noqa: SLF001 - as above
+    parts._next += 1
