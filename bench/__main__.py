@@ -17,6 +17,7 @@ from bench import (
     mcp,
     metadata,
     moves,
+    object_store,
     peers,
     schema,
     schema_registry,
@@ -47,6 +48,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "schema": schema.run,
     "balance": balance.run,
     "schema_registry": schema_registry.run,
+    "object_store": object_store.run,
     "peers": peers.run,
     "security": security.run,
 }
@@ -57,6 +59,7 @@ QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "moves": moves.run_quick,
     "schema": schema.run_quick,
     "balance": balance.run_quick,
+    "object_store": object_store.run_quick,
     "peers": peers.run_quick,
     "security": security.run_quick,
 }

@@ -10,8 +10,6 @@ from danube.model.calls.admin import (
     ConsumerDescription,
     DescribeCursor,
     DescribeTopics,
-    ObjectRequests,
-    ObjectStoreDescription,
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
@@ -19,6 +17,7 @@ from danube.model.calls.admin import (
     TopicStorageDescription,
 )
 from danube.model.calls.carry import CarryOffer, PrepareCarry, ReadSegment, SegmentPiece
+from danube.model.calls.object_use import ObjectRequests, ObjectStoreDescription
 from danube.model.calls.positions import (
     AddPartitions,
     Connection,

@@ -12,10 +12,9 @@ from danube.model.calls.admin import (
     BrokerInfo,
     BrokerState,
     JournalDescription,
-    ObjectRequests,
-    ObjectStoreDescription,
     StorageDescription,
 )
+from danube.model.calls.object_use import ObjectRequests, ObjectStoreDescription
 from danube.model.errors import NotFoundError
 from danube.model.limits.metadata import CLUSTER_GONE_SHOWN_S
 from danube.model.records.telemetry import SYSTEM_NAMESPACE

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.model.calls.admin import ObjectRequests, ObjectStoreDescription
+from danube.model.calls.object_use import ObjectRequests, ObjectStoreDescription
 from danube.model.plans.plan import Effect
 
 

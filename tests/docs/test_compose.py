@@ -1,0 +1,88 @@
+"""`deploy/compose/`: there is no container runtime in tests, so its files are held against what they name."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # it has no stubs
+import pytest
+import yaml
+
+from danube.broker.config.settings import BrokerSettings, load_broker_settings
+from danube.model.ownership import StorageMode
+from danube.runtime.settings import ENVIRONMENT_PREFIX, fields_of
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "deploy" / "compose"
+SERVICE = {
+    "type": "object",
+    "additionalProperties": False,
+    "anyOf": [{"required": ["image"]}, {"required": ["build"]}],
+    "properties": {
+        "image": {"type": "string", "pattern": r"^[a-z0-9./-]+:[v0-9.]+$"},
+        "build": {"type": "object", "required": ["context", "dockerfile"]},
+        "command": {"type": "array", "items": {"type": "string"}},
+        "entrypoint": {"type": "array", "items": {"type": "string"}},
+        "environment": {"type": "object", "additionalProperties": {"type": "string"}},
+        "volumes": {"type": "array", "items": {"type": "string", "pattern": r"^[./a-z0-9-]+:/[^:]+(:ro)?$"}},
+        "ports": {"type": "array", "items": {"type": "string", "pattern": r"^127\.0\.0\.1:\d+:\d+$"}},
+        "depends_on": {"type": ["array", "object"]},
+        "restart": {"const": "unless-stopped"},
+    },
+}
+SCHEMA = {
+    "type": "object",
+    "required": ["name", "services", "volumes"],
+    "properties": {"services": {"type": "object", "additionalProperties": SERVICE}, "volumes": {"type": "object"}},
+    "patternProperties": {"^x-": {}},
+}
+"""The part of Compose's schema that the file uses; ports are bound to the machine itself."""
+BROKERS = ("broker1", "broker2", "broker3")
+
+
+@pytest.fixture(scope="module")
+def compose() -> Any:
+    return yaml.safe_load((COMPOSE / "compose.yaml").read_text())
+
+
+def test_the_file_has_the_form_of_compose(compose: Any) -> None:
+    jsonschema.validate(compose, SCHEMA)
+    assert set(BROKERS) <= set(compose["services"])
+
+
+def test_what_services_name_is_there(compose: Any) -> None:
+    for service in compose["services"].values():
+        assert set(service.get("depends_on", ())) <= set(compose["services"])
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            is_made = source in {"./raft.secret", *compose["volumes"]}  # the secret by the first step in the docs
+            assert is_made or (COMPOSE / source).exists(), volume
+        if "build" in service:
+            assert (COMPOSE / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_the_settings_of_a_broker_are_known_and_load(compose: Any, name: str) -> None:
+    environment: Mapping[str, str] = compose["services"][name]["environment"]
+    known = {ENVIRONMENT_PREFIX + key.replace(".", "_").upper() for key in fields_of(BrokerSettings)}
+    assert set(environment) <= known
+    loaded = load_broker_settings(COMPOSE / "danube.yaml", environment, {})
+    assert (loaded.settings.storage.mode, loaded.warnings) == (StorageMode.OBJECT_STORE, ())
+
+
+def test_prometheus_asks_every_broker(compose: Any) -> None:
+    asked = yaml.safe_load((COMPOSE / "prometheus.yaml").read_text())["scrape_configs"][0]["static_configs"]
+    port = yaml.safe_load((COMPOSE / "danube.yaml").read_text())["prom_exporter"].rpartition(":")[2]
+    assert asked == [{"targets": [f"{name}:{port}" for name in BROKERS]}]
+
+
+@pytest.mark.parametrize("board", sorted((COMPOSE / "grafana" / "boards").glob("*.json")), ids=lambda path: path.stem)
+def test_every_metric_of_a_board_exists(board: Path) -> None:
+    metrics = set(re.findall(r"^\| `(danube_\w+)`", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE))
+    used = set(
+        re.findall(r"danube_\w+", json.dumps([panel["targets"] for panel in json.loads(board.read_text())["panels"]]))
+    )
+    assert used
+    assert {re.sub(r"_bucket$", "", name) for name in used} <= metrics
