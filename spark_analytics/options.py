@@ -4,6 +4,7 @@ Spark's options are texts, and upper or lower case makes no difference. `docs/sp
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
@@ -18,6 +19,7 @@ from danube.model.errors import DanubeError, SettingsError
 from danube.model.limits.faces import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
+from danube.objects.place import Adapter, ObjectPlace
 from danube.runtime.paths import expanded
 from spark_analytics.source.link import Endpoint
 from spark_analytics.source.planning import Positions
@@ -82,7 +84,12 @@ def _parse_time(text: str) -> Positions:
     return Positions(FetchTime(max(0, round(moment.timestamp() * 1_000))))
 
 
-def _parse_folder(path: str) -> Path:
+def _parse_folder(path: str) -> Path | ObjectPlace:
+    if "://" in path:
+        try:
+            return ObjectPlace.of(path, adapter=Adapter.S3FS if path.startswith("s3") else Adapter.OBSTORE)
+        except SettingsError as error:
+            raise ValueError(str(error).replace("object_store.url", "the option folder")) from None
     folder = expanded(Path(path))
     if not folder.is_absolute():
         raise ValueError(f"{path[:80]!r} is no absolute path: workers have other working folders")
@@ -126,8 +133,10 @@ class SourceOptions(BaseModel):
     """End before what was appended then or later, in place of `ending`."""
     source: SourceKind = SourceKind.BROKER
     """`segments` reads a folder that brokers share; they are asked for offsets, and for what is not in segments yet."""
-    folder: Annotated[Path, BeforeValidator(_parse_folder)] | None = None
-    """The brokers' shared folder, as the driver and the workers see it."""
+    folder: Annotated[Path | ObjectPlace, BeforeValidator(_parse_folder)] | None = None
+    """The brokers' shared folder, as the driver and the workers see it, or the URL of their bucket and prefix."""
+    folder_endpoint: Annotated[str, BeforeValidator(_parse_url)] | None = None
+    """Of the bucket, if it is a store that only speaks like S3. Keys come from the environment."""
     columns: Annotated[tuple[str, ...], BeforeValidator(_parse_columns)] = COLUMN_NAMES
     """Which columns to read."""
     rows_per_partition: int = Field(SPARK_PARTITION_ROWS, ge=1)
@@ -152,7 +161,16 @@ class SourceOptions(BaseModel):
                 raise ValueError(f"{name} and {name}_timestamp exclude each other: give one of them")
         if (self.source is SourceKind.SEGMENTS) != (self.folder is not None):
             raise ValueError("source=segments goes with the option folder: give both, or neither")
+        if self.folder_endpoint is not None and not isinstance(self.folder, ObjectPlace):
+            raise ValueError("folder_endpoint goes with a folder in a bucket, such as s3://bucket/prefix")
         return self
+
+    @property
+    def segments(self) -> Path | ObjectPlace | None:
+        """The place of the segments to read; None to read through the brokers."""
+        if isinstance(self.folder, ObjectPlace):
+            return replace(self.folder, endpoint=self.folder_endpoint)
+        return self.folder
 
     @property
     def start(self) -> Positions:

@@ -77,6 +77,8 @@ class SpaceGate:
         self._is_reserve_used = False
         self.admitted_bytes = 0
         """By all appends that the journal took."""
+        self.outage: Callable[[], str | None] | None = None
+        """Answers why a store behind the disk takes nothing for now."""
         self.level = SpaceLevel.OK
         self.free_bytes: int | None = None
         """As last seen; None before the first look."""
@@ -84,7 +86,7 @@ class SpaceGate:
     @property
     def refusal(self) -> str | None:
         """The reason that appends are refused, or None."""
-        return self._refusal
+        return self._refusal or (self.outage() if self.outage is not None else None)
 
     def check(self, size: int) -> None:
         """Raise StorageUnavailableError while there is too little room for an append of so many bytes."""
@@ -92,8 +94,8 @@ class SpaceGate:
             self._judge(
                 DiskRoom(min(self._room.free_bytes, self._marks.refuse_below_bytes - 1), self._room.total_bytes)
             )
-        if self._refusal is not None:
-            raise StorageUnavailableError(self._refusal)
+        if (reason := self.refusal) is not None:
+            raise StorageUnavailableError(reason)
 
     def update(self, room: DiskRoom, unwritten_bytes: int = 0) -> None:
         """Set the free space, less `unwritten_bytes` that were admitted; a change of the level is logged once."""

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from danube.model.errors import DanubeError, InvalidRequestError
-from spark_analytics.options import SourceKind, SourceOptions, parse_options
+from spark_analytics.options import SourceOptions, parse_options
 from spark_analytics.source.link import close_link, link_to
 from spark_analytics.source.offsets import OffsetJson, StreamOffsets
 from spark_analytics.source.planning import OffsetRange, TopicState, batch_ranges, slices
@@ -186,7 +186,7 @@ def _slice_reader(options: SourceOptions) -> SliceReader:
         endpoint=options.endpoint,
         columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
-        folder=options.folder if options.source is SourceKind.SEGMENTS else None,
+        folder=options.segments,
     )
 
 

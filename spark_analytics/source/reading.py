@@ -10,6 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
 from danube.model.limits.faces import SPARK_ARROW_BYTES
+from danube.objects.place import ObjectPlace
 from spark_analytics.source.columns import ColumnBuilder
 from spark_analytics.source.link import Endpoint, link_to
 from spark_analytics.source.planning import OffsetRange, first_readable
@@ -25,8 +26,8 @@ class SliceReader:
     endpoint: Endpoint
     columns: Sequence[str]
     fail_on_data_loss: bool
-    folder: Path | None = None
-    """Shared folder whose segments are read in place of the broker, as far as they go."""
+    folder: Path | ObjectPlace | None = None
+    """Shared folder, or bucket, whose segments are read in place of the broker, as far as they go."""
 
     def read(self, wanted: OffsetRange) -> Iterator[RecordBatch]:
         """The records of a slice, each once and in order, as Arrow batches.

@@ -1,35 +1,47 @@
-"""Segments of a shared folder, read without a broker: the same batches as a broker would send.
+"""Segments of a shared folder or bucket, read without a broker: the same batches as a broker would send.
 
 The newest manifest of a topic lists its segments (`docs/formats/manifest.md`); what is behind its end is still in a
 broker's journal, and comes from the broker. A manifest that an interrupted flush left behind lists records that the
 journal has, too: their offsets and bytes are the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DamagedDataError, DanubeError, PreconditionFailedError, SettingsError
 from danube.model.limits.faces import SPARK_SEGMENT_READ_BYTES
+from danube.model.limits.objects import OBJECT_READS_AHEAD
+from danube.objects.bill import Bill, Cause
+from danube.objects.opening import open_objects
+from danube.objects.place import ObjectPlace
+from danube.objects.retrying import RetryingStore
+from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import SystemRng
 from danube.storage.log.protocol import StoredBatch
+from danube.storage.object_store.object_tier import BlockCache, ObjectTier
+from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import SegmentTier
 from spark_analytics.source.planning import OffsetRange
 
 _MANIFEST = ".manifest"
 
 
 class SegmentFolder:
-    """A folder that brokers share, with segments of all topics. Not for several threads."""
+    """A folder or bucket that brokers share, with segments of all topics. Not for several threads."""
 
-    def __init__(self, folder: Path) -> None:
-        if not (folder / SEGMENTS).is_dir():
-            raise SettingsError(f"{folder} has no folder {SEGMENTS}: give the brokers' storage.folder as option folder")
-        self._tier = DirectoryTier(LocalDisk(folder))
+    def __init__(self, folder: Path | ObjectPlace) -> None:
+        self._tier, self._close = _tier_of(folder)
         self._reader = SegmentReader(self._tier)
+
+    def close(self) -> None:
+        """Close files and connections."""
+        self._close()
 
     def manifest(self, topic_id: int) -> Manifest:
         """The newest manifest of a topic; an empty one where there is none yet. Raises DamagedDataError."""
@@ -76,11 +88,30 @@ def _fetched(batch: StoredBatch, start: int, end: int) -> FetchedBatch:
     )
 
 
-_opened: dict[Path, SegmentFolder] = {}
+def close_folders() -> None:
+    """Close all folders of this process."""
+    while _opened:
+        _opened.popitem()[1].close()
+
+
+def _tier_of(folder: Path | ObjectPlace) -> tuple[SegmentTier, Callable[[], None]]:
+    """The tier, and what closes it."""
+    if isinstance(folder, ObjectPlace):
+        clock = SystemClock()
+        bill = Bill(clock.monotonic_s())
+        store = RetryingStore(open_objects(folder), clock, SystemRng(), bill=bill, cause=Cause.READ)
+        return ObjectTier(store, BlockCache(store, SideBySide(OBJECT_READS_AHEAD))), store.close
+    if not (folder / SEGMENTS).is_dir():
+        raise SettingsError(f"{folder} has no folder {SEGMENTS}: give the brokers' storage.folder as option folder")
+    tier = DirectoryTier(LocalDisk(folder))
+    return tier, tier.close
+
+
+_opened: dict[Path | ObjectPlace, SegmentFolder] = {}
 """The folders of this process: a worker reads many slices of the same one."""
 
 
-def segment_folder(folder: Path) -> SegmentFolder:
+def segment_folder(folder: Path | ObjectPlace) -> SegmentFolder:
     """The folder, opened once in this process. Raises SettingsError."""
     if folder not in _opened:
         _opened[folder] = SegmentFolder(folder)

@@ -12,14 +12,17 @@ import pytest
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.errors import PreconditionFailedError, SettingsError
 from danube.model.limits.broker import MIB
+from danube.model.ownership import StorageMode
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.object_server import BUCKET, MotoServer
 from spark_analytics.options import parse_options
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.planning import OffsetRange
 from spark_analytics.source.reading import SliceReader
 from spark_analytics.source.rows import COLUMN_NAMES
-from spark_analytics.source.segments import SegmentFolder
+from spark_analytics.source.segments import SegmentFolder, close_folders
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -69,6 +72,33 @@ def test_segments_and_broker_give_the_same_rows(broker: BrokerProcess, tmp_path:
     broker.kill()
     close_link()
     assert rows(direct, middle).num_rows == middle.rows  # without a broker
+
+
+@pytest.mark.cluster
+def test_segments_in_a_bucket_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with MotoServer(tmp_path / "moto") as server:
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        settings = {"object_store_batch_timeout_ms": "0", **{name: str(value) for name, value in SETTINGS.items()}}
+        cluster = BrokerCluster(tmp_path, size=1, mode=StorageMode.OBJECT_STORE, objects=server, settings=settings)
+        with cluster:
+            broker = cluster.brokers[0]
+            asyncio.run(fill(broker))
+            options = {"topic": TOPIC, "source": "segments", "folder": f"s3://{BUCKET}/cluster"}
+            place = parse_options({**options, "folder_endpoint": server.endpoint}).segments
+            assert place is not None
+            endpoint = Endpoint(service_url=broker.endpoints.service_url, retry_s=PATIENCE_S)
+            (state,) = link_to(endpoint).states(TOPIC)
+            segments, end_s = SegmentFolder(place), time.monotonic() + PATIENCE_S
+            while len(segments.manifest(state.topic_id).segments) < 2:
+                assert time.monotonic() < end_s
+                time.sleep(0.1)
+            through = SliceReader(endpoint=endpoint, columns=COLUMN_NAMES, fail_on_data_loss=True)
+            whole = OffsetRange(TOPIC, state.topic_id, state.start, state.end)
+            assert rows(replace(through, folder=place), whole).equals(rows(through, whole))
+            close_link()
+            segments.close()
+            close_folders()
 
 
 def test_a_folder_that_is_none_and_trimmed_records_are_refused(tmp_path: Path) -> None:

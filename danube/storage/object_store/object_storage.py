@@ -37,6 +37,7 @@ class ObjectStorage(SharedStorage):
         self._clock = environment.clock
         self._url = environment.url
         self.cache = environment.cache
+        self._gate.outage = self._outage
 
     @classmethod
     async def open_objects(cls, environment: ObjectEnvironment) -> "ObjectStorage":
@@ -68,13 +69,12 @@ class ObjectStorage(SharedStorage):
             cache_misses=self.cache.stats.misses,
         )
 
-    @property
-    def refuses(self) -> str | None:
-        """As `Storage.refuses`; also while the object store does not answer."""
+    def _outage(self) -> str | None:
+        """The reason that appends are refused while the object store does not answer."""
         outage = self._objects.store.outage
         lasted_s = outage.lasted_s(self._clock.monotonic_s())
         if lasted_s < OBJECT_OUTAGE_REFUSED_S:
-            return super().refuses
+            return None
         return (
             f"the object store has not taken anything for {lasted_s:.0f} s ({outage.error}): messages are accepted"
             " again once it does. Check object_store and the network"

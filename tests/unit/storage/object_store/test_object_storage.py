@@ -175,8 +175,11 @@ async def test_messages_are_refused_with_the_reason_while_the_store_is_gone_and_
     outage = first._objects.store.outage
     outage.began(world.clock.monotonic_s() - 20, "the store does not answer")
     assert "has not taken anything for 20 s (the store does not answer)" in str(first.refuses)
+    with pytest.raises(StorageUnavailableError, match="has not taken anything"):
+        first.topic(A).append_record(b"x", Told())
     outage.ended()
     assert first.refuses is None
+    assert await fill(first.topic(A), 1)
 
 
 async def test_a_round_of_several_topics_is_one_request(world: ObjectsWorld) -> None:
