@@ -3,9 +3,9 @@
 There is no call here that deletes or moves: those act through a plan alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from danube.model.calls.admin import (
     AddNode,
@@ -32,6 +32,7 @@ from danube.model.calls.balance import (
     RebalanceWish,
     SetAutomatic,
 )
+from danube.model.calls.inspection import LogPage, MetricsPage, ReadLog, ReadMetrics
 from danube.model.calls.positions import (
     AddPartitions,
     CreateSubscription,
@@ -102,6 +103,39 @@ class SystemRecord:
     payload: bytes
 
 
+Told = TypeVar("Told")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfBroker(Generic[Told]):
+    """One broker's answer, or why there is none."""
+
+    broker_id: str
+    told: Told | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromQuery:
+    """A question to Prometheus: of this moment, or of a range."""
+
+    query: str
+    start_ms: int | None = None
+    end_ms: int | None = None
+    step_s: int | None = None
+    """Of a range, with both of its ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromSeries:
+    """One series of its answer."""
+
+    labels: Mapping[str, str]
+    """Its name among them, as `__name__`."""
+    points: Sequence[tuple[int, float]]
+    """Milliseconds since the epoch, and values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLogPlace:
     """One audit log of a cluster: each broker writes its own."""
@@ -152,6 +186,17 @@ class AdminGateway(Protocol):
 
     async def describe_broker(self) -> BrokerDescription:
         """The broker behind the endpoint, in full. Raises UnsupportedError for the original's."""
+
+    async def metrics(self, wanted: ReadMetrics, broker_id: str | None) -> Sequence[OfBroker[MetricsPage]]:
+        """Metrics of one broker, or of all that run. Raises NotFoundError, and UnsupportedError for the original's."""
+
+    async def broker_logs(self, wanted: ReadLog, broker_id: str | None) -> Sequence[OfBroker[LogPage]]:
+        """Log records of one broker, or of all that run. Raises as `metrics`."""
+
+    async def prometheus(self, wanted: PromQuery) -> Sequence[PromSeries]:
+        """What Prometheus answers. Raises InvalidRequestError with its words, and PreconditionFailedError where none
+        is configured.
+        """
 
     # Balance of load
 

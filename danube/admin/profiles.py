@@ -71,6 +71,9 @@ class Context(BaseModel):
     approval: ApprovalMode | None = Field(
         default=None, description="Which plans of assistants wait for a person: destroy, move (these too) or none."
     )
+    prometheus: str | None = Field(
+        default=None, description="`http://host:9090` of a Prometheus that scrapes the brokers, for PromQL."
+    )
     yes: bool = Field(default=False, description="Apply plans made on the command line without a question.")
     colour: Colour | None = Field(default=None, description="What faces mark the cluster with.")
 
@@ -211,6 +214,7 @@ def resolve_target(flags: TargetFlags, environ: Mapping[str, str]) -> Target:
         guard=_guard(flags, environ, name, context),
         assume_yes=flags.yes or environ.get("DANUBE_ADMIN_YES") == "1" or bool(context and context.yes),
         timeout_s=_timeout(flags.timeout_s),
+        prometheus=read.text("PROMETHEUS", context.prometheus if context else None),
         colour=context.colour if context else None,
     )
 

@@ -45,6 +45,8 @@ class Target:
     """Plans made on the command line are applied without a question."""
     timeout_s: float = ADMIN_CALL_TIMEOUT_S
     """Of one call to a broker."""
+    prometheus: str | None = field(default=None, repr=False)
+    """URL of a Prometheus that scrapes the brokers; may hold a password."""
     colour: Colour | None = None
     """Of the context; None where it has none."""
 

@@ -62,6 +62,8 @@ from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_sche
 from danube.broker.security.assembly import Security, open_security
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
+from danube.broker.telemetry.inspection import InspectionControl
+from danube.broker.telemetry.log_ring import LogRing
 from danube.broker.telemetry.metrics import RpcCounts, new_registry
 from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
 from danube.broker.topics.local_topics import Topics
@@ -85,6 +87,8 @@ from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from danube.broker.cluster.member import Cluster
 
 
@@ -139,6 +143,7 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
 
 async def _open_folder(settings: BrokerSettings, environment: Environment, running: AsyncExitStack) -> Dependencies:
     writer, reader, flusher = (BlockingThread(name) for name in ("journal", "storage-read", "storage-flush"))
+    log = running.enter_context(LogRing().listening())
     for thread in (writer, reader, flusher):
         running.push_async_callback(thread.aclose)
     is_shared = settings.mode is Mode.CLUSTER
@@ -153,6 +158,7 @@ async def _open_folder(settings: BrokerSettings, environment: Environment, runni
         writer=writer,
         reader=reader,
         flusher=flusher,
+        log=log,
     )
 
 
@@ -376,6 +382,7 @@ def _control(
         topics=topic_control,
         subscriptions=subscriptions,
         descriptions=Descriptions(topics, brokers, states),
+        inspection=InspectionControl(given.log),
         policies=PolicyControl(topics, records),
         positions=positions,
         peeking=Peeking(topics),
@@ -393,7 +400,12 @@ async def _listen(given: Dependencies, context: ServiceContext, storage: Storage
     broker = await _serve(given, security.carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
     admin = await _serve(given, security.admin_carrier, settings.admin_addr, admin_services(context))
-    metrics = await _serve_metrics(given, context, storage, security)
+    from danube.broker.security.metrics import SecurityCollector  # noqa: PLC0415 - it needs this module's parts
+
+    registry = new_registry(context.topics, storage, context.counts, context.validations)
+    registry.register(SecurityCollector(security))
+    context.control.inspection.follow(registry)
+    metrics = await _serve_metrics(given, registry, storage, security)
     return Addresses(broker, admin, metrics, await serve_schemas(given, context.control.schemas, security))
 
 
@@ -404,15 +416,13 @@ async def _serve(given: Dependencies, carrier: Carrier, address: str, services: 
 
 
 async def _serve_metrics(
-    given: Dependencies, context: ServiceContext, storage: Storage, security: Security
+    given: Dependencies, registry: "CollectorRegistry", storage: Storage, security: Security
 ) -> str | None:
     if given.settings.prom_exporter is None:
         return None
-    from danube.broker.security.metrics import SecurityCollector, metrics_app  # noqa: PLC0415 - as below
+    from danube.broker.security.metrics import metrics_app  # noqa: PLC0415 - as below
     from danube.broker.telemetry.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
 
-    registry = new_registry(context.topics, storage, context.counts, context.validations)
-    registry.register(SecurityCollector(security))
     server = HttpServer(
         registry,
         lambda: storage.stopped,  # a restart does not help against a full disk

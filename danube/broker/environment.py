@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from danube.broker.balance.reporting.machine import Machine
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.settings import BrokerSettings, Mode
+from danube.broker.telemetry.log_ring import LogRing
 from danube.data_folder.data_folder import DataFolder
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import SWEEP_INTERVAL_S
@@ -66,6 +67,8 @@ class Dependencies:
     writer: BlockingThread
     reader: BlockingThread
     flusher: BlockingThread
+    log: LogRing = field(default_factory=LogRing)
+    """The newest records of the log, since the broker began to start."""
 
     @property
     def clock(self) -> Clock:

@@ -1,5 +1,6 @@
-"""Texts for people: counts, durations, sizes, and start positions: `earliest`, `latest`, an offset, a time. Pure."""
+"""Texts for people, and back: counts, durations, sizes, and start positions: `earliest`, an offset, a time. Pure."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
@@ -8,6 +9,14 @@ from danube.model.errors import InvalidRequestError
 START_CHARS_MAX = 40
 _OFFSET_MAX = 2**63 - 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_SPANS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_SPAN = re.compile(r"(?:\d+\s*[smhdw]\s*)+")
+_SPAN_PART = re.compile(r"(\d+)\s*([smhdw])")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?b?|b)", re.IGNORECASE)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_DIGITS_MAX = 20
+SPAN_WORDS = "seconds, or a duration such as 90s, 1h30m, 7d"
+SIZE_WORDS = "bytes, or a size such as 512KiB, 10GiB, 500MB"
 
 
 def parse_start(text: str) -> FetchStart:
@@ -90,3 +99,26 @@ def size_text(count: float) -> str:
             break
         amount, unit = amount / 1024, larger
     return f"{count:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"
+
+
+def span_s(text: str) -> int:
+    """Seconds of a duration; digits alone are seconds. Raises InvalidRequestError."""
+    typed = text.strip().lower()
+    if typed.isascii() and typed.isdigit() and len(typed) <= _DIGITS_MAX:
+        return int(typed)
+    if len(typed) > 2 * _DIGITS_MAX or not _SPAN.fullmatch(typed):
+        raise InvalidRequestError(f"{text[:40]!r} is no duration: give {SPAN_WORDS}")
+    return sum(int(count) * _SPANS_S[unit] for count, unit in _SPAN_PART.findall(typed))
+
+
+def size_bytes(text: str) -> int:
+    """Bytes of a size; `KB` is a thousand of them and `KiB` or `K` 1,024. Raises InvalidRequestError."""
+    typed = text.strip().lower()
+    if typed.isascii() and typed.isdigit() and len(typed) <= _DIGITS_MAX:
+        return int(typed)
+    found = _SIZE.fullmatch(typed) if len(typed) <= 2 * _DIGITS_MAX else None
+    if found is None:
+        raise InvalidRequestError(f"{text[:40]!r} is no size: give {SIZE_WORDS}")
+    unit = found[2].removesuffix("b")
+    base = 1_000 if found[2].endswith("b") and "i" not in found[2] else 1_024
+    return round(float(found[1]) * float(base) ** _POWER[unit.removesuffix("i")])

@@ -17,6 +17,16 @@ from danube.model.calls.admin import (
     TopicStorageDescription,
 )
 from danube.model.calls.carry import CarryOffer, PrepareCarry, ReadSegment, SegmentPiece
+from danube.model.calls.inspection import (
+    LogLevel,
+    LogPage,
+    LogRecord,
+    MetricLabel,
+    MetricSample,
+    MetricsPage,
+    ReadLog,
+    ReadMetrics,
+)
 from danube.model.calls.object_use import ObjectRequests, ObjectStoreDescription
 from danube.model.calls.positions import (
     AddPartitions,
@@ -41,6 +51,7 @@ from danube.model.limits.broker import (
     PEEK_MESSAGES_MAX,
     PEEK_PAYLOAD_BYTES_MAX,
 )
+from danube.model.limits.inspection import LOG_READ_DEFAULT, LOG_READ_MAX, METRICS_READ_DEFAULT, METRICS_READ_MAX
 from danube.model.plans.durability import durability_of
 from danube.model.policies import PoliciesView, SetNamespacePolicies, SetTopicPolicies, SubscriptionName
 from danube.model.topic import TopicName
@@ -48,7 +59,7 @@ from danube.wire.admin_messages import NAME_RULE, NAMESPACE_RULE, SUBSCRIPTION_R
 from danube.wire.client_messages import start_fields, start_of
 from danube.wire.codec import Codec, Rule, Unread, listing, record, row, single
 from danube.wire.gen import DanubeControl_pb2 as pb
-from danube.wire.parsing import member_name, topic_name
+from danube.wire.parsing import member_name, topic_name, word
 
 # Inspection: topics in full, and the broker
 
@@ -97,6 +108,23 @@ record(ObjectStoreDescription, pb.ObjectStoreUse)
 BROKER_DESCRIPTION = record(
     BrokerDescription, pb.DescribeBrokerResponse, info=Rule(flat={}), uptime_s="uptime_seconds", is_healthy="healthy"
 )
+
+READ_METRICS = record(
+    ReadMetrics,
+    pb.ReadMetricsRequest,
+    limit=Rule(decode=lambda most: min(most or METRICS_READ_DEFAULT, METRICS_READ_MAX)),
+)
+record(MetricLabel, pb.MetricLabel)
+record(MetricSample, pb.MetricSample)
+METRICS_PAGE = record(MetricsPage, pb.ReadMetricsResponse)
+READ_LOG = record(
+    ReadLog,
+    pb.ReadLogRequest,
+    level=Rule(decode=lambda name: word(LogLevel, name or LogLevel.DEBUG)),
+    limit=Rule(decode=lambda most: min(most or LOG_READ_DEFAULT, LOG_READ_MAX)),
+)
+record(LogRecord, pb.LogRecord)
+LOG_PAGE = record(LogPage, pb.ReadLogResponse)
 
 # The cluster
 

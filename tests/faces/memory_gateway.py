@@ -62,7 +62,7 @@ from danube.model.records.audit import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
-from tests.faces import memory_balance, memory_schedules, memory_security
+from tests.faces import memory_balance, memory_inspection, memory_schedules, memory_security
 from tests.faces.memory_balance import BalanceCalls
 from tests.faces.memory_cluster import (
     AS_SET_UP,
@@ -106,7 +106,8 @@ _OURS_ALONE = frozenset(
         "topic_policies",
         "topic_states",
         "transfer_leadership",
-        *(memory_balance.OURS_ALONE | memory_schedules.OURS_ALONE | memory_security.OURS_ALONE),
+        *(memory_balance.OURS_ALONE | memory_inspection.OURS_ALONE),
+        *(memory_schedules.OURS_ALONE | memory_security.OURS_ALONE),
     }
 )
 """Calls that the original does not answer."""
@@ -130,7 +131,7 @@ def _watched(kind: G) -> G:
 
 
 @_watched
-class MemoryGateway(BalanceCalls, ScheduleCalls, SecurityCalls, MemorySchemas):
+class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCalls, SecurityCalls, MemorySchemas):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
     `failures` maps the name of a method, or ANY_CALL, to the error that it raises. `held` is an event that every call
@@ -140,6 +141,7 @@ class MemoryGateway(BalanceCalls, ScheduleCalls, SecurityCalls, MemorySchemas):
 
     def __init__(self, clock: Clock | None = None, *, endpoint: str = DEFAULT_ENDPOINT) -> None:
         MemorySchemas.__init__(self, clock)
+        memory_inspection.InspectionCalls.__init__(self)
         self.security = memory_security.MemorySecurity()
         self.job_schedules = memory_schedules.MemorySchedules()
         self.raft: admin.RaftStatus | None = None

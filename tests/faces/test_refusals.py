@@ -84,6 +84,8 @@ EFFECTS = {
     "unload_broker": "move",
     "activate_broker": "move",
     "cluster_status": "read",
+    "get_metrics": "read",
+    "get_broker_logs": "read",
     "add_cluster_node": "write",
     "promote_cluster_node": "move",
     "remove_cluster_node": "destroy",

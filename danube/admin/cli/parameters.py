@@ -141,6 +141,8 @@ def _annotation(field: FieldSpec) -> Any:  # noqa: ANN401 - as above
 def _metavar(field: FieldSpec) -> str | None:
     if field.type is bool:
         return None
+    if field.measured:
+        return field.measured
     if field.choices:
         words = "|".join(field.choices)
         return words if len(words) <= _METAVAR_CHARS_MAX else "NAME"

@@ -9,8 +9,10 @@ from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
 from danube.admin.grpc_gateway.balance import BalanceCalls
 from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, Request, carrier_for
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
+from danube.admin.grpc_gateway.inspection import InspectionCalls
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
+from danube.admin.grpc_gateway.prometheus import Prometheus
 from danube.admin.grpc_gateway.schedules import ScheduleCalls
 from danube.admin.grpc_gateway.schemas import SchemaCalls
 from danube.admin.grpc_gateway.security import SecurityCalls
@@ -102,13 +104,15 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         pool = ConnectionPool(target, await carrier_for(target, clock, runner))
         parts.push_async_callback(pool.close)
         folder = state_folder(target.endpoint, os.environ)
-        yield GrpcGateway(pool, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
+        state = LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner)
+        yield GrpcGateway(pool, state, Prometheus(target.prometheus, target.timeout_s) if target.prometheus else None)
 
 
-class GrpcGateway(BalanceCalls, ScheduleCalls, SecurityCalls):
+class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
     """One cluster, through the admin port of one of its brokers."""
 
-    def __init__(self, pool: ConnectionPool, state: LocalState) -> None:
+    def __init__(self, pool: ConnectionPool, state: LocalState, prometheus: Prometheus | None = None) -> None:
+        self._prometheus = prometheus
         self._pool = pool
         self._broker = pool.endpoint
         self._state = state

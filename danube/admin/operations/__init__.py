@@ -1,7 +1,17 @@
 """The operations of administrators, each declared once; here in menu order."""
 
 from danube.admin.operations.analytics import analytics, lag, recommendations, report, schedules
-from danube.admin.operations.cluster import balance, brokers, health, members, namespaces, plans_and_audit, storage
+from danube.admin.operations.cluster import (
+    balance,
+    brokers,
+    health,
+    logs,
+    members,
+    metrics,
+    namespaces,
+    plans_and_audit,
+    storage,
+)
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.schemas import changes, subjects
 from danube.admin.operations.schemas import topics as topic_schemas
@@ -34,6 +44,8 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *topic_schemas.OPERATIONS,
     *health.OPERATIONS,
     *storage.OPERATIONS,
+    *metrics.OPERATIONS,
+    *logs.OPERATIONS,
     *recommendations.OPERATIONS,
     *lag.OPERATIONS,
     *analytics.OPERATIONS,

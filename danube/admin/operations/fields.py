@@ -1,6 +1,6 @@
 """Parameters and results of operations: their types, marks on their fields, and each field as a face shows it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cache
@@ -21,7 +21,9 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import LIST_ROWS_MAX
+from danube.model.text import size_bytes, span_s
 from danube.model.topic import TopicName, check_name_part
 
 
@@ -99,6 +101,24 @@ def spelled(others: Mapping[str, str]) -> BeforeValidator:
     return BeforeValidator(lambda word: others.get(word.lower(), word.lower()) if isinstance(word, str) else word)
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Marks a number that people may type with its unit: faces ask for text."""
+
+    word: str
+    """In place of the value in a usage line."""
+
+
+def _measured(read: Callable[[str], int]) -> BeforeValidator:
+    def number(given: object) -> object:
+        try:
+            return read(given) if isinstance(given, str) else given
+        except InvalidRequestError as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(number)
+
+
 VOLATILE = Volatile()
 WIDE = Wide()
 DETAIL = Detail()
@@ -111,6 +131,12 @@ Int64 = Annotated[
     WithJsonSchema({"type": ["integer", "string"]}, mode="serialization"),
 ]
 """A number that a client chose, up to 64 bits: text in JSON where most readers of JSON would round it."""
+
+_NUMBER_OR_TEXT = WithJsonSchema({"type": ["integer", "string"]}, mode="validation")
+SpanS = Annotated[int, _measured(span_s), _NUMBER_OR_TEXT, Measured("DURATION")]
+"""Seconds, which may be typed as `90s`, `1h30m` or `7d`."""
+SizeB = Annotated[int, _measured(size_bytes), _NUMBER_OR_TEXT, Measured("SIZE")]
+"""Bytes, which may be typed as `512KiB` or `10GiB`."""
 
 Millis = Annotated[int, Field(description="Milliseconds since the epoch."), VOLATILE]
 
@@ -191,6 +217,8 @@ class FieldSpec:
     has_own_bounds: bool = False
     """They are of the field itself; those of its type are wide, and help texts leave them out."""
     chars_max: int | None = None
+    measured: str = ""
+    """Of a number that may be typed with its unit: the word for its value in a usage line."""
     completes: str | None = None
     """The kind of name in the cluster that its values are, see `Completes`."""
     opposite: str
@@ -229,6 +257,9 @@ def _spec(name: str, info: FieldInfo) -> FieldSpec:
         annotation, of_list = _unwrapped(get_args(annotation)[0])
     choices, kind, value_type = _kind(annotation)
     default = _default(info)
+    measured = next((each.word for each in marks if isinstance(each, Measured)), "")
+    if measured:
+        kind, value_type = FieldKind.TEXT, str
     if kind is FieldKind.SWITCH and default is not False:
         kind, choices = FieldKind.CHOICE, ("true", "false")
     chars_max = min(_each(marks, "max_length"), default=None) if value_type is str and not is_list else None
@@ -243,10 +274,11 @@ def _spec(name: str, info: FieldInfo) -> FieldSpec:
         is_required=info.is_required(),
         default=default,
         choices=choices,
-        minimum=max((*_each(marks, "ge"), *_each(marks, "gt")), default=None),
-        maximum=min((*_each(marks, "le"), *_each(marks, "lt")), default=None),
+        minimum=None if measured else max((*_each(marks, "ge"), *_each(marks, "gt")), default=None),
+        maximum=None if measured else min((*_each(marks, "le"), *_each(marks, "lt")), default=None),
         has_own_bounds=any(hasattr(each, bound) for each in info.metadata for bound in ("ge", "gt", "le", "lt")),
         chars_max=chars_max,
+        measured=measured,
         completes=next((each.kind for each in marks if isinstance(each, Completes)), None),
         opposite=next((each.word for each in marks if isinstance(each, Opposite)), f"no-{name.replace('_', '-')}"),
     )

@@ -26,6 +26,7 @@ Report = Callable[[float, float | None, str], Awaitable[None]]
 
 
 DEFAULT_TOOLSET = "default"
+"""The 32 tools that an assistant has when nothing is said; a test names them."""
 
 
 async def say_nothing(done: float, total: float | None, message: str) -> None:

@@ -37,10 +37,10 @@ machine reaches it, until you say otherwise: that needs a token (--token-file, o
 
 _ORIGINAL = "Accepted for the original's sake"
 _TLS = ("DANUBE_ADMIN_TLS", "DANUBE_ADMIN_DOMAIN", "DANUBE_ADMIN_CA", "DANUBE_ADMIN_CERT", "DANUBE_ADMIN_KEY")
+_VARIABLES = (*_TLS, "DANUBE_ADMIN_PROMETHEUS")
 _NO_MEANING = {
     "cache_ttl_ms": "nothing is cached",
     "cors_allow_origin": "pages of other sites are never let in",
-    "prometheus_url": "metrics come from the brokers themselves",
     "metrics_timeout_ms": "metrics come from the brokers themselves",
 }
 
@@ -131,7 +131,9 @@ class _Serve:
         grpc_key: Annotated[str | None, typer.Option(help="As DANUBE_ADMIN_KEY.", rich_help_panel=_ORIGINAL)] = None,
         cache_ttl_ms: Annotated[int | None, typer.Option(hidden=True)] = None,
         cors_allow_origin: Annotated[str | None, typer.Option(hidden=True)] = None,
-        prometheus_url: Annotated[str | None, typer.Option(hidden=True)] = None,
+        prometheus_url: Annotated[
+            str | None, typer.Option(help="As DANUBE_ADMIN_PROMETHEUS.", rich_help_panel=_ORIGINAL)
+        ] = None,
         metrics_timeout_ms: Annotated[int | None, typer.Option(hidden=True)] = None,
     ) -> None:
         given = context.find_root().obj or TargetFlags()
@@ -141,8 +143,8 @@ class _Serve:
             access=access or given.access,
             timeout_s=given.timeout_s if request_timeout_ms is None else request_timeout_ms / 1_000,
         )
-        tls = (grpc_enable_tls and grpc_enable_tls.lower(), grpc_domain, grpc_ca, grpc_cert, grpc_key)
-        idle = (cache_ttl_ms, cors_allow_origin, prometheus_url, metrics_timeout_ms)
+        own = (grpc_enable_tls and grpc_enable_tls.lower(), grpc_domain, grpc_ca, grpc_cert, grpc_key, prometheus_url)
+        idle = (cache_ttl_ms, cors_allow_origin, metrics_timeout_ms)
 
         def work() -> ExitCode:
             with ReadyFile(ready_file) as ready:
@@ -150,7 +152,7 @@ class _Serve:
 
         def served(ready: ReadyFile) -> ExitCode:
             warn_of_idle_flags(dict(zip(_NO_MEANING, idle, strict=True)))
-            environ = with_tls(os.environ, tls)
+            environ = with_variables(os.environ, own)
             web = resolve_target(replace(flags, access=flags.access or AccessLevel.READ), environ)
             assisted = resolve_target(flags, environ)
             exposure = Exposure(
@@ -176,9 +178,9 @@ class _Serve:
         return partial(self._serve_mcp, self._connect, target, config)
 
 
-def with_tls(environ: Mapping[str, str], given: Sequence[str | None]) -> Mapping[str, str]:
-    """The environment with what the original's TLS flags say, in the order of _TLS: a flag goes before its variable."""
-    return {**environ, **{name: value for name, value in zip(_TLS, given, strict=True) if value}}
+def with_variables(environ: Mapping[str, str], given: Sequence[str | None]) -> Mapping[str, str]:
+    """The environment with what the original's flags say, in the order of _VARIABLES; a flag goes first."""
+    return {**environ, **{name: value for name, value in zip(_VARIABLES, given, strict=True) if value}}
 
 
 def read_tokens(file: Path | None, environ: Mapping[str, str]) -> tuple[WebToken, ...]:

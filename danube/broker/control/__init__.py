@@ -20,6 +20,7 @@ from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.schemas.control import SchemaControl
 from danube.broker.security.control import SecurityControl
+from danube.broker.telemetry.inspection import InspectionControl
 from danube.broker.topics.topic_states import TopicStates
 
 
@@ -37,6 +38,7 @@ class Control:
     topics: TopicControl
     subscriptions: SubscriptionControl
     descriptions: Descriptions
+    inspection: InspectionControl
     policies: PolicyControl
     positions: PositionControl
     peeking: Peeking

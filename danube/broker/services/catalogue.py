@@ -254,6 +254,8 @@ ADMIN_CALLS: Calls = {
         "DescribeBroker": _BROKER.now(
             READ, control.DESCRIBE_BROKER, lambda c: lambda _: c.brokers.describe(), control.BROKER_DESCRIPTION
         ),
+        "ReadMetrics": _BROKER.now(READ, control.READ_METRICS, lambda c: c.inspection.metrics, control.METRICS_PAGE),
+        "ReadLog": _BROKER.now(READ, control.READ_LOG, lambda c: c.inspection.log, control.LOG_PAGE),
     },
     "danube.control.Cluster": {
         "DescribeCluster": _CLUSTER.later(

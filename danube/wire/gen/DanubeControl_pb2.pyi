@@ -28,6 +28,80 @@ FSYNC: Durability
 INTERVAL: Durability
 OS: Durability
 
+class ReadMetricsRequest(_message.Message):
+    __slots__ = ("prefix", "topic", "limit")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    topic: str
+    limit: int
+    def __init__(self, prefix: _Optional[str] = ..., topic: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ReadMetricsResponse(_message.Message):
+    __slots__ = ("samples", "sample_count")
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    samples: _containers.RepeatedCompositeFieldContainer[MetricSample]
+    sample_count: int
+    def __init__(self, samples: _Optional[_Iterable[_Union[MetricSample, _Mapping[str, object]]]] = ..., sample_count: _Optional[int] = ...) -> None: ...
+
+class MetricSample(_message.Message):
+    __slots__ = ("name", "labels", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    labels: _containers.RepeatedCompositeFieldContainer[MetricLabel]
+    value: float
+    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[MetricLabel, _Mapping[str, object]]]] = ..., value: _Optional[float] = ...) -> None: ...
+
+class MetricLabel(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class ReadLogRequest(_message.Message):
+    __slots__ = ("level", "topic", "since_ms", "until_ms", "limit")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    topic: str
+    since_ms: int
+    until_ms: int
+    limit: int
+    def __init__(self, level: _Optional[str] = ..., topic: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ReadLogResponse(_message.Message):
+    __slots__ = ("records", "record_count", "kept_since_ms", "dropped_count")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[LogRecord]
+    record_count: int
+    kept_since_ms: int
+    dropped_count: int
+    def __init__(self, records: _Optional[_Iterable[_Union[LogRecord, _Mapping[str, object]]]] = ..., record_count: _Optional[int] = ..., kept_since_ms: _Optional[int] = ..., dropped_count: _Optional[int] = ...) -> None: ...
+
+class LogRecord(_message.Message):
+    __slots__ = ("time_ms", "level", "logger", "text")
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    time_ms: int
+    level: str
+    logger: str
+    text: str
+    def __init__(self, time_ms: _Optional[int] = ..., level: _Optional[str] = ..., logger: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
 class ListTopicStatesRequest(_message.Message):
     __slots__ = ("namespace",)
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]

@@ -111,6 +111,9 @@ def set_command(
         bool | None,
         typer.Option("--always-yes/--never-yes", help="Apply plans made on the command line without a question."),
     ] = None,
+    prometheus: Annotated[
+        str | None, typer.Option("--prometheus", help="http://host:9090 of a Prometheus that scrapes the brokers.")
+    ] = None,
     colour: Annotated[Colour | None, typer.Option("--colour", help="What faces mark the cluster with.")] = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="FIELD", help="Take a field away; may be repeated.")

@@ -24,8 +24,7 @@ from danube.runtime.process import on_end
 from danube.runtime.settings import read_settings_file
 
 _NOT_USED = {
-    "prometheus_url": "metrics of brokers are read by other means",
-    "deployment": "logs of brokers are read by other means",
+    "deployment": "brokers tell their logs themselves",
     "resources": "the original does not use it either",
 }
 """Fields of the original's configuration that mean nothing here."""
@@ -77,6 +76,7 @@ async def _configured(target: Target, config_file: Path) -> Target:
     config = await run_apart("mcp-config", lambda: read_original_config(config_file))
     for remark in config.remarks:
         say(remark, PROGRAM)
+    target = replace(target, prometheus=config.prometheus_url or target.prometheus)
     endpoint = checked_endpoint(config.broker_endpoint, tls=target.tls)
     if endpoint == target.endpoint:
         return target
@@ -89,6 +89,7 @@ class OriginalConfig:
     """The part of the original's `mcp-config.yml` that counts."""
 
     broker_endpoint: str
+    prometheus_url: str | None
     remarks: tuple[str, ...]
     """What of the file has no meaning here, a sentence each."""
 
@@ -99,7 +100,10 @@ def read_original_config(path: Path) -> OriginalConfig:
     endpoint = values.pop("broker_endpoint", None)
     if not isinstance(endpoint, str) or not endpoint:
         raise SettingsError(f"{path} has no broker_endpoint: write `broker_endpoint: http://127.0.0.1:50051`")
-    return OriginalConfig(endpoint, tuple(_remark(path, str(name)) for name in values))
+    prometheus = values.pop("prometheus_url", None)
+    return OriginalConfig(
+        endpoint, str(prometheus) if prometheus else None, tuple(_remark(path, str(name)) for name in values)
+    )
 
 
 def _remark(path: Path, name: str) -> str:

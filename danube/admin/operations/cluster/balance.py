@@ -384,6 +384,7 @@ LIST_REBALANCES = Operation(
     params=Params,
     result=RebalancesResult,
     run=_rebalances,
+    toolset=TOOLSET,
     examples=(Example("All that are kept"),),
 )
 
@@ -396,6 +397,7 @@ CANCEL_REBALANCE = Operation(
     result=CancelResult,
     run=_cancel,
     done="{said}",
+    toolset=TOOLSET,
     examples=(Example("The one that runs, if any"),),
     is_idempotent=True,
 )

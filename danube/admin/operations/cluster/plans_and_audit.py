@@ -205,7 +205,7 @@ LIST_PLANS = Operation(
     result=PlanList,
     run=_plans,
     listing=Listing(rows="plans", key="plan_id"),
-    is_tool=False,
+    toolset="plans",
     examples=(Example("Every plan"), Example("Those that wait for approval", {"status": "waiting"})),
 )
 

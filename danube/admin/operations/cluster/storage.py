@@ -98,6 +98,7 @@ STORAGE_COST = Operation(
     params=Params,
     result=StorageCost,
     run=_cost,
+    toolset="storage",
     examples=(Example("The bill"),),
 )
 

@@ -199,7 +199,6 @@ CHECK = Operation(
     result=CheckResult,
     run=_check,
     positional=("subject",),
-    toolset=TOOLSET,
     examples=(
         Example("An optional property more", {"subject": ORDERS, "schema_type": "json_schema", "definition": ORDER_3}),
         Example("Another type", {"subject": ORDERS, "schema_type": "json_schema", "definition": ORDER_BROKEN}),

@@ -218,7 +218,6 @@ LIST_SUBJECTS = Operation(
     params=PageParams,
     result=SubjectList,
     run=_subjects,
-    toolset=TOOLSET,
     listing=Listing(rows="subjects", key="subject"),
     examples=(Example("Every subject"),),
 )
@@ -232,7 +231,6 @@ GET_SCHEMA = Operation(
     params=GetSchemaParams,
     result=SchemaDetail,
     run=_get,
-    toolset=TOOLSET,
     examples=(
         Example("The latest version", {"subject": ORDERS}),
         Example("The first version of the subject with id 1", {"schema_id": 1, "version": 1}),
@@ -249,7 +247,6 @@ LIST_VERSIONS = Operation(
     run=_versions,
     positional=("subject",),
     listing=Listing(rows="versions", key="version"),
-    toolset=TOOLSET,
     examples=(Example(f"Those of {ORDERS}", {"subject": ORDERS}),),
 )
 
@@ -265,7 +262,6 @@ REGISTER = Operation(
     run=_register,
     done="Schema ID: {schema_id}, Version: {version} of {subject}",
     positional=("subject",),
-    toolset=TOOLSET,
     examples=(
         Example(
             "A third version",
@@ -286,7 +282,6 @@ SET_MODE = Operation(
     result=ModeResult,
     run=_set_mode,
     done="Compatibility mode set: {mode}",
-    toolset=TOOLSET,
     examples=(
         Example("Both directions, all versions", {"subject": ORDERS, "mode": "full_transitive"}),
         Example("The default of the cluster", {"mode": "forward"}),

@@ -89,7 +89,6 @@ CONFIGURE = Operation(
     run=_configure,
     done="Schema configuration set: {topic} follows {schema_subject}, {validation_policy}",
     positional=("topic",),
-    toolset=TOOLSET,
     examples=(
         Example(
             "Refuse what does not follow it",

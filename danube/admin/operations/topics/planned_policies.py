@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from danube.admin.operations.fields import NamespaceText, Opposite, TopicText
+from danube.admin.operations.fields import NamespaceText, Opposite, SizeB, SpanS, TopicText
 from danube.admin.operations.operation import Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.policies import TOOLSET, ChangeParams
@@ -14,16 +14,19 @@ from danube.model.plans.plan import Effect
 from danube.model.plans.policy_changes import durability_change, retention_change
 from danube.model.policies import PolicyChange
 
-_Seconds = Annotated[int, Field(ge=0, le=RETENTION_TIME_S_MAX)]
-_Bytes = Annotated[int, Field(ge=0, le=RETENTION_BYTES_MAX)]
+_Seconds = Annotated[SpanS, Field(ge=0, le=RETENTION_TIME_S_MAX)]
+_Bytes = Annotated[SizeB, Field(ge=0, le=RETENTION_BYTES_MAX)]
 
 
 class RetentionParams(ChangeParams):
     """A change of how long messages are kept; what is not given stays."""
 
-    time_s: _Seconds | None = Field(default=None, description="Seconds that messages are kept for; 0 is for ever.")
+    time_s: _Seconds | None = Field(
+        default=None, description="Seconds that messages are kept for, or such as 7d; 0 is for ever."
+    )
     bytes: _Bytes | None = Field(
-        default=None, description="Bytes of one topic above which its oldest messages go; 0 is no limit."
+        default=None,
+        description="Bytes of one topic, or such as 10GiB, above which its oldest messages go; 0 is no limit.",
     )
     drops_unread: Annotated[bool | None, Opposite("keeps-unread")] = Field(
         default=None, description="Whether what a subscription has not acknowledged goes, too."

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from danube.admin.operations.fields import NamespaceText, Params, Result, TopicText
+from danube.admin.operations.fields import NamespaceText, Params, Result, SizeB, SpanS, TopicText
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.topics.topics import TopicParams
 from danube.model.errors import InvalidRequestError
@@ -40,7 +40,8 @@ class PolicyName(StrEnum):
 
 
 _Number = Annotated[int, Field(ge=0, le=POLICY_NUMBER_MAX)]
-_Seconds = Annotated[int, Field(ge=0, le=MESSAGE_TTL_S_MAX)]
+_Seconds = Annotated[SpanS, Field(ge=0, le=MESSAGE_TTL_S_MAX)]
+_Bytes = Annotated[SizeB, Field(ge=0, le=POLICY_NUMBER_MAX)]
 
 
 class ChangeParams(Params):
@@ -67,11 +68,11 @@ class LimitParams(ChangeParams):
     max_consumers_per_topic: _Number | None = Field(default=None, description="Consumers of one topic.")
     max_consumers_per_subscription: _Number | None = Field(default=None, description="Consumers of one subscription.")
     max_publish_rate: _Number | None = Field(default=None, description="Messages a second into one topic.")
-    max_publish_rate_bytes: _Number | None = Field(default=None, description="Bytes a second into one topic.")
+    max_publish_rate_bytes: _Bytes | None = Field(default=None, description="Bytes a second into one topic.")
     max_subscription_dispatch_rate: _Number | None = Field(
         default=None, description="Messages a second that one subscription sends."
     )
-    max_message_size: _Number | None = Field(default=None, description="Bytes of one payload.")
+    max_message_size: _Bytes | None = Field(default=None, description="Bytes of one payload.")
     message_ttl_s: _Seconds | None = Field(
         default=None, description="Seconds after which subscriptions pass over a message they have not acknowledged."
     )

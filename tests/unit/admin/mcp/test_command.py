@@ -92,8 +92,8 @@ def test_an_original_settings_file_gives_its_endpoint_and_tells_what_it_does_not
     )
     config = read_original_config(written(tmp_path, text))
     assert config.broker_endpoint == "http://broker:50051"
+    assert config.prometheus_url == "http://p:9090"
     assert [remark.split(": ")[1] for remark in config.remarks] == [
-        "prometheus_url is not used",
         "surprise is not known",
         "deployment is not used",
     ]

@@ -16,6 +16,8 @@ from danube.admin.operations import REGISTRY
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import MCP_FULL_LIST_BYTES_MAX, MCP_LIST_BYTES_MAX
 from danube.model.plans.plan import Effect
+from tests.faces.seeded import SEEDED_REQUEST, seeded_gateway
+from tests.unit.admin.mcp.hosts import host
 
 GOLDEN = Path(__file__).parents[3] / "snapshots" / "mcp"
 LEVELS = list(AccessLevel)
@@ -142,3 +144,32 @@ def test_a_toolset_that_is_not_there_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match=r"no toolset 'defualt'.*default"):
         check_toolsets(["defualt"])
     assert check_toolsets([]) == ("default",)
+
+
+DEFAULT_32 = """
+list_brokers cluster_status get_cluster_balance trigger_rebalance unload_broker activate_broker list_namespaces
+get_namespace_policies create_namespace delete_namespace list_topics describe_topic create_topic delete_topic
+unload_topic list_subscriptions unsubscribe configure_topic_schema list_subjects get_schema list_schema_versions
+check_schema_compatibility register_schema set_schema_compatibility_mode health_check get_recommendations
+analyze_consumer_lag analyze_cluster_balance run_analytics get_analytics_result get_metrics get_broker_logs
+"""
+
+
+async def test_a_host_sees_exactly_the_32_tools_of_the_default_set() -> None:
+    async with host(seeded_gateway()) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+    assert sorted(names) == sorted(DEFAULT_32.split())
+    assert len(names) == 32
+
+
+async def test_no_tool_of_any_toolset_approves_rejects_or_reads_the_audit_log() -> None:
+    gateway = seeded_gateway()
+    plan = await gateway.create_plan(SEEDED_REQUEST)
+    async with host(gateway, toolsets=(ALL_TOOLSETS,)) as client:
+        tools = (await client.list_tools()).tools
+        assert {"list_plans", "peek_messages", "retry_blocked"} <= {tool.name for tool in tools}
+        for name in ("approve_plan", "reject_plan", "audit"):
+            assert name not in {tool.name for tool in tools}
+            answer = await client.call_tool(name, {"plan_id": plan.plan_id} if name != "audit" else {})
+            assert answer.is_error
+    assert (await gateway.plan(plan.plan_id)).decided_by is None

@@ -93,7 +93,6 @@ def test_in_mode_all_both_sides_run_and_end_together_with_their_own_access_level
     [
         ("--cache-ttl-ms", "3000"),
         ("--cors-allow-origin", "*"),
-        ("--prometheus-url", "http://prometheus:9090"),
         ("--metrics-timeout-ms", "5000"),
     ],
 )

@@ -113,6 +113,8 @@ TABLE = {
         "DescribeTopics": "ManageTopic topic read",
         "ListTopicStates": "ManageTopic namespace read",
         "DescribeBroker": "ManageBroker cluster read",
+        "ReadMetrics": "ManageBroker cluster read",
+        "ReadLog": "ManageBroker cluster read",
     },
     "Cluster": {
         "DescribeCluster": "ManageCluster cluster read",

@@ -1,0 +1,58 @@
+"""Metrics and log of this broker, for administrators who ask over the admin port."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from danube.broker.telemetry.log_ring import LogRing
+from danube.model.calls.inspection import LogPage, MetricLabel, MetricSample, MetricsPage, ReadLog, ReadMetrics
+from danube.model.errors import UnavailableError
+from danube.model.topic import TopicName
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+_TOPIC = "topic"
+"""The label that names a topic."""
+
+
+class InspectionControl:
+    """What the broker tells of itself; metrics can be read once it is assembled."""
+
+    def __init__(self, ring: LogRing) -> None:
+        self._ring = ring
+        self._registry: CollectorRegistry | None = None
+
+    def follow(self, registry: "CollectorRegistry") -> None:
+        """Read metrics from this registry, which the metrics port serves as well."""
+        self._registry = registry
+
+    def metrics(self, wanted: ReadMetrics) -> MetricsPage:
+        """The metrics of this moment. Costs a step for each subscription. Raises UnavailableError while it starts."""
+        if self._registry is None:
+            raise UnavailableError("the broker has no metrics yet, as it is starting: ask again in a moment")
+        found, count = [], 0
+        for sample in _samples(self._registry, wanted):
+            count += 1
+            if count <= wanted.limit:
+                found.append(sample)
+        return MetricsPage(samples=tuple(found), sample_count=count)
+
+    def log(self, wanted: ReadLog) -> LogPage:
+        """Records of the log that are still kept."""
+        return self._ring.read(wanted)
+
+
+def _samples(registry: "CollectorRegistry", wanted: ReadMetrics) -> Iterator[MetricSample]:
+    for family in registry.collect():
+        if not family.name.startswith(wanted.prefix) and not wanted.prefix.startswith(family.name):
+            continue
+        for sample in family.samples:
+            if sample.name.startswith(wanted.prefix) and _is_about(sample.labels.get(_TOPIC), wanted.topic):
+                labels = tuple(MetricLabel(name=name, value=value) for name, value in sample.labels.items())
+                yield MetricSample(name=sample.name, labels=labels, value=sample.value)
+
+
+def _is_about(label: str | None, topic: TopicName | None) -> bool:
+    if topic is None:
+        return True
+    return label is not None and TopicName.parse(label).is_of(topic)
