@@ -60,6 +60,7 @@ from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
 from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
 from danube.broker.security.assembly import Security, open_security
+from danube.broker.security.metrics import SecurityCollector, metrics_app
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.telemetry.inspection import InspectionControl
@@ -400,8 +401,6 @@ async def _listen(given: Dependencies, context: ServiceContext, storage: Storage
     broker = await _serve(given, security.carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
     admin = await _serve(given, security.admin_carrier, settings.admin_addr, admin_services(context))
-    from danube.broker.security.metrics import SecurityCollector  # noqa: PLC0415 - it needs this module's parts
-
     registry = new_registry(context.topics, storage, context.counts, context.validations)
     registry.register(SecurityCollector(security))
     context.control.inspection.follow(registry)
@@ -420,7 +419,6 @@ async def _serve_metrics(
 ) -> str | None:
     if given.settings.prom_exporter is None:
         return None
-    from danube.broker.security.metrics import metrics_app  # noqa: PLC0415 - as below
     from danube.broker.telemetry.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
 
     server = HttpServer(

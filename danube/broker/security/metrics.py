@@ -1,6 +1,7 @@
 """Metrics of security, and the part of all metrics that a principal may see."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,8 +11,10 @@ from danube.broker.security.assembly import Security
 from danube.broker.security.current import current_principal
 from danube.broker.security.gate import Gate
 from danube.model.security.principal import Principal
-from danube.rpc.http_port import App, Message, Receive, Send
 from danube.security.decision import topic_target
+
+if TYPE_CHECKING:
+    from danube.rpc.http_port import App, Message, Receive, Send
 
 _TOPIC = "topic"
 
@@ -42,7 +45,7 @@ class SecurityCollector(Collector):
         yield from (calls, cut, expiry)
 
 
-def metrics_app(registry: CollectorRegistry, gate: Gate | None) -> App:
+def metrics_app(registry: CollectorRegistry, gate: Gate | None) -> "App":
     """An application that shows a principal the metrics of the topics that it may see.
 
     Who may see all of the cluster gets all of them.
@@ -51,7 +54,7 @@ def metrics_app(registry: CollectorRegistry, gate: Gate | None) -> App:
     if gate is None:
         return whole
 
-    async def show(scope: Message, receive: Receive, send: Send) -> None:
+    async def show(scope: "Message", receive: "Receive", send: "Send") -> None:
         principal = current_principal()
         assert principal is not None  # noqa: S101 - GuardedApp is before this
         if gate.sees_all(principal):
