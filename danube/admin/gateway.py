@@ -194,7 +194,7 @@ class AdminGateway(Protocol):
         """Log records of one broker, or of all that run. Raises as `metrics`."""
 
     async def prometheus(self, wanted: PromQuery) -> Sequence[PromSeries]:
-        """What Prometheus answers. Raises InvalidRequestError with its words, and PreconditionFailedError where none
+        """Series that Prometheus answers. Raises InvalidRequestError with its words, and PreconditionFailedError where none
         is configured.
         """
 

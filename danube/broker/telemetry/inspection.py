@@ -16,7 +16,7 @@ _TOPIC = "topic"
 
 
 class InspectionControl:
-    """What the broker tells of itself; metrics can be read once it is assembled."""
+    """Metrics and log of this broker; metrics can be read once it is assembled."""
 
     def __init__(self, ring: LogRing) -> None:
         self._ring = ring
