@@ -194,8 +194,8 @@ class AdminGateway(Protocol):
         """Log records of one broker, or of all that run. Raises as `metrics`."""
 
     async def prometheus(self, wanted: PromQuery) -> Sequence[PromSeries]:
-        """Series that Prometheus answers. Raises InvalidRequestError with its words, and PreconditionFailedError where none
-        is configured.
+        """Series that Prometheus answers. Raises InvalidRequestError with its words, PreconditionFailedError without
+        a Prometheus.
         """
 
     # Balance of load
