@@ -139,6 +139,8 @@ class SourceOptions(BaseModel):
     """Of the bucket, if it is a store that only speaks like S3. Keys come from the environment."""
     columns: Annotated[tuple[str, ...], BeforeValidator(_parse_columns)] = COLUMN_NAMES
     """Which columns to read."""
+    decode: bool = False
+    """Whether there is a column `decoded` with the payload as a typed value, by the topic's schema."""
     rows_per_partition: int = Field(SPARK_PARTITION_ROWS, ge=1)
     """At most so many rows in one Spark partition."""
     max_rows_per_trigger: int | None = Field(None, ge=1)

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from danube.model.errors import DanubeError, InvalidRequestError
 from spark_analytics.options import SourceOptions, parse_options
+from spark_analytics.source.decoding import DECODED, TopicSchema
 from spark_analytics.source.link import close_link, link_to
 from spark_analytics.source.offsets import OffsetJson, StreamOffsets
 from spark_analytics.source.planning import OffsetRange, TopicState, batch_ranges, slices
@@ -62,19 +63,21 @@ class DanubeDataSource(DataSource):
 
     def schema(self) -> str:
         """The chosen columns, as DDL."""
-        return spark_schema(self.source_options.columns)
+        columns = spark_schema(self.source_options.columns)
+        decoding = self._decoding()
+        return f"{columns}, `{DECODED}` {decoding.shape().ddl}" if decoding else columns
 
     @_in_a_sentence
     def reader(self, schema: StructType) -> "DanubeReader":
         """A batch reader. Runs on the driver."""
         self._check("batch", schema)
-        return DanubeReader(self.source_options)
+        return DanubeReader(self.source_options, self._decoding())
 
     @_in_a_sentence
     def streamReader(self, schema: StructType) -> "DanubeStreamReader":  # noqa: N802 - Spark's name
         """A reader of a stream. Runs on the driver, in one process for each query."""
         self._check("stream", schema)
-        return DanubeStreamReader(self.source_options)
+        return DanubeStreamReader(self.source_options, self._decoding())
 
     @_in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DanubeStreamWriter:  # noqa: FBT001, N802 - Spark's
@@ -86,18 +89,29 @@ class DanubeDataSource(DataSource):
             raise InvalidRequestError("option checkpointLocation is missing: the sink tells repeated batches by it")
         return DanubeStreamWriter(self.source_options.endpoint, self.source_options.topic, checkpoint, schema)
 
+    @_in_a_sentence
+    def _decoding(self) -> TopicSchema | None:
+        options = self.source_options
+        if not options.decode:
+            return None
+        try:
+            return TopicSchema.of(options.endpoint, options.topic)
+        finally:
+            close_link()
+
     def _check(self, kind: Literal["batch", "stream"], schema: StructType) -> None:
         self.source_options.refuse_for(kind)
-        if tuple(schema.fieldNames()) != tuple(self.source_options.columns):
+        decoded = (DECODED,) if self.source_options.decode else ()
+        if tuple(schema.fieldNames()) != (*self.source_options.columns, *decoded):
             raise InvalidRequestError("the data source danube has its own schema: choose with the option columns")
 
 
 class DanubeReader(DataSourceReader):
     """One batch read: planned once per DataFrame on the driver, read slice by slice on the workers."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, decoding: TopicSchema | None = None) -> None:
         self._options = options
-        self._slice_reader = _slice_reader(options)
+        self._slice_reader = _slice_reader(options, decoding)
 
     @_in_a_sentence
     def partitions(self) -> Sequence[InputPartition]:
@@ -122,9 +136,9 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     All but `read` runs on the driver, in one process of its own for the life of the query.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, decoding: TopicSchema | None = None) -> None:
         self._options = options
-        self._slice_reader = _slice_reader(options)
+        self._slice_reader = _slice_reader(options, decoding)
         self._target: StreamOffsets | None = None
         """Where a query ends that reads what was there when it began."""
         self._seen: StreamOffsets | None = None
@@ -181,11 +195,12 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return link_to(self._options.endpoint).states(self._options.topic, times_ms)
 
 
-def _slice_reader(options: SourceOptions) -> SliceReader:
+def _slice_reader(options: SourceOptions, decoding: TopicSchema | None) -> SliceReader:
     return SliceReader(
         endpoint=options.endpoint,
         columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
+        decoding=decoding,
         folder=options.segments,
     )
 

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.connection.retry import Failure, RetryPolicy, delay_before_retry
+from danube.model.calls.schemas import FindVersion, VersionDescription
 from danube.model.calls.stream import FetchedBatch
-from danube.model.errors import DanubeError, TopicNotFoundError
+from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
 from danube.rpc.engines import ClientTls, client_carrier
@@ -66,6 +67,18 @@ class Link:
         finally:
             self._run(answers.aclose())
 
+    def topic_schema(self, topic: str) -> VersionDescription:
+        """The newest version of the subject that a topic is bound to; of a partitioned one, its first partition's.
+
+        Raises PreconditionFailedError for a topic without a schema, DanubeError.
+        """
+        return self._run(self._patiently(lambda: self._topic_schema(topic)))
+
+    def schema_version(self, schema_id: int, version: int | None) -> VersionDescription:
+        """A version of a subject; None is the newest. Raises DanubeError."""
+        wanted = FindVersion(schema_id=schema_id, version=version or 0)
+        return self._run(self._patiently(lambda: self._client.schema().find(wanted)))
+
     def close(self) -> None:
         """Disconnect. Idempotent."""
         self._run(self._client.close())
@@ -73,6 +86,15 @@ class Link:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Not by `asyncio.Runner`: at each run it spells out the last result for an error that nobody sees."""
         return self._loop.run_until_complete(work)
+
+    async def _topic_schema(self, topic: str) -> VersionDescription:
+        names = await self._client.partitions(topic) or [topic]
+        config = await self._client.schema().get_topic_schema_config(names[0])
+        if not config.schema_subject:
+            raise PreconditionFailedError(
+                f"{topic} has no schema: bind it to a subject, or leave out the option decode"
+            )
+        return await self._client.schema().find(FindVersion(subject=config.schema_subject))
 
     async def _states(self, topic: str, times_ms: Sequence[int]) -> list[TopicState]:
         names = await self._client.partitions(topic)

@@ -12,6 +12,7 @@ from danube.model.errors import DanubeError, PreconditionFailedError, Unavailabl
 from danube.model.limits.faces import SPARK_ARROW_BYTES
 from danube.objects.place import ObjectPlace
 from spark_analytics.source.columns import ColumnBuilder
+from spark_analytics.source.decoding import DECODED, NEEDED, Decoder, TopicSchema
 from spark_analytics.source.link import Endpoint, link_to
 from spark_analytics.source.planning import OffsetRange, first_readable
 from spark_analytics.source.segments import segment_folder
@@ -26,6 +27,8 @@ class SliceReader:
     endpoint: Endpoint
     columns: Sequence[str]
     fail_on_data_loss: bool
+    decoding: TopicSchema | None = None
+    """The schema of the column `decoded`; None for none."""
     folder: Path | ObjectPlace | None = None
     """Shared folder, or bucket, whose segments are read in place of the broker, as far as they go."""
 
@@ -38,8 +41,14 @@ class SliceReader:
         wanted = wanted if self.folder is not None else self._check(wanted)
         if not wanted.rows:
             return
-        builder = ColumnBuilder(wanted.topic, self.columns)
-        yield from _joined(map(builder.build, contiguous(wanted, self._batches(wanted))))
+        if self.decoding is None:
+            builder = ColumnBuilder(wanted.topic, self.columns)
+            yield from _joined(map(builder.build, contiguous(wanted, self._batches(wanted))))
+            return
+        builder = ColumnBuilder(wanted.topic, [*self.columns, *NEEDED])
+        decoder = Decoder(self.endpoint, self.decoding)
+        built = map(builder.build, contiguous(wanted, self._batches(wanted)))
+        yield from (decoder.add_to(batch).select([*self.columns, DECODED]) for batch in _joined(built))
 
     def _batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
         """From the segments, and from the broker what is not in them."""

@@ -61,5 +61,5 @@ def test_examples_of_the_page_run(lake: Lake, tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     for example in examples:
         exec(example.replace("/default/orders", lake.topic), names)
-    assert len(examples) == 3
+    assert len(examples) == 4
     assert lake.spark.read.parquet(f"{tmp_path}/orders").count() == 300
