@@ -30,6 +30,10 @@ class SimpleValidator:
         """As the protocol."""
         self.decode(payload)
 
+    def steps(self, payload: bytes) -> int:  # noqa: ARG002 - as the protocol
+        """As the protocol."""
+        return 0
+
     def decode(self, payload: bytes) -> object:
         """As the protocol. A number of 4 or 8 bytes is answered as bytes: its layout is its producer's."""
         if self.kind is SchemaType.STRING:

@@ -17,6 +17,9 @@ class Validator(Protocol):
     def check(self, payload: bytes) -> None:
         """Raise PayloadInvalidError, with the field and the reason, unless the payload follows the definition."""
 
+    def steps(self, payload: bytes) -> int:
+        """Most comparisons that checking it may take; 0 where the time follows from its length alone."""
+
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - whatever the definition describes
         """Value as Python's plain types; raises PayloadInvalidError likewise."""
 

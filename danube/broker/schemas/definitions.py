@@ -18,7 +18,7 @@ from danube.schema.differences import Direction
 from danube.schema.formats import parse
 from danube.schema.parsed import ParsedSchema
 from danube.schema.protobuf.proto_text import described_file
-from danube.schema.validation import validator
+from danube.schema.validation import Validator, validator
 
 _ROOT = "schema.proto"
 
@@ -49,6 +49,23 @@ class Comparison:
     def conflicts(self) -> tuple[SchemaDifference, ...]:
         """Differences that break what the mode asks for."""
         return tuple(one for one in self.differences if one.breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A validator as a gate asks it."""
+
+    validator: Validator
+
+    def __call__(self, payload: bytes) -> str | None:
+        try:
+            self.validator.check(payload)
+        except PayloadInvalidError as error:
+            return str(error)
+        return None
+
+    def steps(self, payload: bytes) -> int:
+        return self.validator.steps(payload)
 
 
 class Definitions:
@@ -102,15 +119,7 @@ class Definitions:
         found = self._faults.get(version.number)
         if found is None:
             parsed = await self.parsed(version)
-            compiled = await self._thread.run(lambda: validator(parsed))
-
-            def found(payload: bytes) -> str | None:
-                try:
-                    compiled.check(payload)
-                except PayloadInvalidError as error:
-                    return str(error)
-                return None
-
+            found = _Compiled(await self._thread.run(lambda: validator(parsed)))
             self._faults[version.number] = found
             if len(self._faults) > SCHEMA_VALIDATORS_MAX:
                 self._faults.popitem(last=False)

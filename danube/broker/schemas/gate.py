@@ -16,15 +16,25 @@ from danube.model.limits.registry import (
     SCHEMA_PREPARE_TIMEOUT_S,
     SCHEMA_REFUSALS_SHOWN_CHARS,
 )
+from danube.model.limits.schema import SCHEMA_BATCH_STEPS_MAX
 from danube.model.schema import TopicSchema, ValidationPolicy
 from danube.model.topic import TopicName
 from danube.runtime.tasks import TaskScope
 
 Pair = tuple[int, int]
 """Schema id and version, 0 for none."""
-Fault = Callable[[bytes], str | None]
-"""The reason why a payload is not valid, with its field; None for a valid one."""
 Payloads = Callable[[], Iterable[bytes]]
+_TOO_MANY_STEPS = "the batch takes too long to check: send smaller ones"
+
+
+class Fault(Protocol):
+    """Compiled validator of a version."""
+
+    def __call__(self, payload: bytes) -> str | None:
+        """The reason why a payload is not valid, with its field; None for a valid one."""
+
+    def steps(self, payload: bytes) -> int:
+        """Most comparisons that the answer may take."""
 
 
 class Versions(Protocol):
@@ -187,8 +197,10 @@ class SchemaGate:
         return _Verdict(fault=await self._versions.fault_of(found))
 
     def _check_payloads(self, fault: Fault, payloads: Iterable[bytes]) -> None:
+        steps = 0
         for index, payload in enumerate(payloads):
-            reason = fault(payload)
+            steps += fault.steps(payload)
+            reason = fault(payload) if steps <= SCHEMA_BATCH_STEPS_MAX else _TOO_MANY_STEPS
             if reason is not None:
                 which = f"record {index} of the batch" if index else "the payload"
                 self._fail("payload_invalid", f"{which} does not follow its schema: {reason}", 1)

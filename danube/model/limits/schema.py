@@ -22,6 +22,10 @@ SCHEMA_PATTERN_BYTES_MAX = 1 * MIB
 """Memory of one compiled regular expression."""
 SCHEMA_APPLICATIONS_MAX = 1_000
 """Times that one value of a payload may be checked, by all parts of a JSON Schema together."""
+SCHEMA_STEPS_MAX = 16 * 1024 * 1024
+"""Comparisons that one payload of JSON may need: a fifth of a second."""
+SCHEMA_BATCH_STEPS_MAX = 4 * SCHEMA_STEPS_MAX
+"""The same of all payloads of one batch, which are checked in one go."""
 SCHEMA_PAYLOAD_DEPTH_MAX = 64
 """Levels of a payload that is checked."""
 SCHEMA_PAYLOAD_DEPTH_MIN = 8

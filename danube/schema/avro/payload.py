@@ -20,6 +20,10 @@ class AvroValidator:
         """As the protocol."""
         self._scan(payload)
 
+    def steps(self, payload: bytes) -> int:  # noqa: ARG002 - as the protocol
+        """As the protocol."""
+        return 0
+
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - whatever the definition describes
         """As the protocol. Logical types are Python's own; a value outside their range is answered as it is stored."""
         self._scan(payload)

@@ -10,10 +10,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from danube.model.errors import SchemaInvalidError
-from danube.model.limits.schema import SCHEMA_APPLICATIONS_MAX, SCHEMA_PAYLOAD_DEPTH_MAX, SCHEMA_PAYLOAD_DEPTH_MIN
+from danube.model.limits.schema import (
+    SCHEMA_APPLICATIONS_MAX,
+    SCHEMA_PAYLOAD_DEPTH_MAX,
+    SCHEMA_PAYLOAD_DEPTH_MIN,
+    SCHEMA_STEPS_MAX,
+)
 from danube.schema.json_schema.keywords import DIALECT_7, Schema, below, in_place
 from danube.schema.json_schema.references import References
 
+_PATTERN_STEPS: Final = 10
+"""Of a regular expression, beside the comparison of two plain values."""
 _PROPERTY: Final = re.compile(r"(properties/.*|items/\d+|prefixItems/\d+)")
 
 
@@ -32,9 +39,10 @@ class ApplicationCost:
         Raises SchemaInvalidError for a schema that applies itself to the same value for ever, or too often.
         """
         order = self._order(root)
-        counts = {id(schema): 0 for schema in order}
+        own = {id(schema): 1 for schema in order}
+        counts = dict.fromkeys(own, 0)
         for depth in range(SCHEMA_PAYLOAD_DEPTH_MAX + 1):
-            counts = self._one_deeper(order, counts, depth)
+            counts = self._one_deeper(order, counts, own if depth == 0 else None, SCHEMA_APPLICATIONS_MAX + 1)
             if counts.get(id(root), 0) > SCHEMA_APPLICATIONS_MAX:
                 if depth <= SCHEMA_PAYLOAD_DEPTH_MIN:
                     raise SchemaInvalidError(
@@ -45,13 +53,24 @@ class ApplicationCost:
                 return depth - 1
         return SCHEMA_PAYLOAD_DEPTH_MAX
 
-    def _one_deeper(self, order: list[Schema], before: dict[int, int], depth: int) -> dict[int, int]:
-        """Applications at the worst place `depth` levels below each schema, from those one level less deep."""
+    def steps_max(self, root: Schema, depth_max: int) -> int:
+        """Most comparisons that one value of a payload of so many levels may need."""
+        order = self._order(root)
+        own = {id(schema): _steps(schema) for schema in order}
+        counts, most = dict.fromkeys(own, 0), 1
+        for depth in range(depth_max + 1):
+            counts = self._one_deeper(order, counts, own if depth == 0 else None, SCHEMA_STEPS_MAX)
+            most = max(most, counts.get(id(root), 0))
+        return most
+
+    def _one_deeper(
+        self, order: list[Schema], before: dict[int, int], own: dict[int, int] | None, bound: int
+    ) -> dict[int, int]:
+        """Costs at the worst place one level further below each schema; with `own` those of the value itself."""
         counts: dict[int, int] = {}
         for schema in order:
-            own = 1 if depth == 0 else _worst(self._below[id(schema)], before)
-            total = own + sum(counts[id(each)] for each in self._in_place[id(schema)])
-            counts[id(schema)] = min(total, SCHEMA_APPLICATIONS_MAX + 1)
+            here = own[id(schema)] if own is not None else _worst(self._below[id(schema)], before)
+            counts[id(schema)] = min(here + sum(counts[id(each)] for each in self._in_place[id(schema)]), bound)
         return counts
 
     def _order(self, root: Schema) -> list[Schema]:
@@ -87,6 +106,26 @@ class ApplicationCost:
         held = [] if alone else [each for _, each in in_place(schema)]
         self._in_place[id(schema)] = [each for each in (*held, target) if isinstance(each, dict)]
         self._below[id(schema)] = [] if alone else [(at, each) for at, each in below(schema) if isinstance(each, dict)]
+
+
+def _steps(schema: Schema) -> int:
+    """Comparisons of one value with one part of a schema; listed texts are looked up at once."""
+    if not isinstance(schema, dict):
+        return 1
+    patterns = len(schema.get("patternProperties", ())) + ("pattern" in schema)
+    listed = schema.get("enum", ())
+    others = 0 if all(isinstance(each, str) for each in listed) else _parts(listed)
+    return 1 + _PATTERN_STEPS * patterns + others + _parts(schema.get("const"))
+
+
+def _parts(value: object) -> int:
+    """Values within a value."""
+    count, todo = 0, [value]
+    while todo:
+        one = todo.pop()
+        count += 1
+        todo.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+    return count
 
 
 def _worst(parts: Iterable[tuple[str, Schema]], before: dict[int, int]) -> int:

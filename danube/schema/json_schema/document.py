@@ -12,6 +12,7 @@ from danube.model.limits.schema import (
     SCHEMA_DEPTH_MAX,
     SCHEMA_PATTERN_BYTES_MAX,
     SCHEMA_PATTERN_STEPS_MAX,
+    SCHEMA_STEPS_MAX,
 )
 from danube.model.schema import SchemaType
 from danube.model.untrusted_json import UntrustedJsonError, decode_json
@@ -45,6 +46,8 @@ class JsonDocument:
     dialect: str
     references: References
     payload_depth_max: int
+    steps_max: int
+    """Most comparisons for one value of a payload."""
     validator: Any
     """Compiled by jsonschema-rs."""
 
@@ -57,7 +60,18 @@ class JsonValidator:
 
     def check(self, payload: bytes) -> None:
         """As the protocol."""
+        steps = self.steps(payload)
+        if steps > SCHEMA_STEPS_MAX:
+            raise PayloadInvalidError(
+                f"checking it takes up to {steps:,} comparisons, and {SCHEMA_STEPS_MAX:,} are the most:"
+                " send smaller messages, or list fewer alternatives in the schema"
+            )
         self.decode(payload)
+
+    def steps(self, payload: bytes) -> int:
+        """As the protocol: each value of the payload may need as many as the worst."""
+        values = 1 + payload.count(b",") + payload.count(b"[") + payload.count(b"{")
+        return values * self.document.steps_max
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - a JSON value
         """As the protocol."""
@@ -81,14 +95,16 @@ def parse_json_schema(text: str, given: Mapping[str, str]) -> ParsedSchema:
     references = References(root, dialect, others)
     for schema in (root, *references.used.values()):
         _check_parts(schema, "#")
-    depth_max = ApplicationCost(references, dialect).payload_depth_max(root)
+    cost = ApplicationCost(references, dialect)
+    depth_max = cost.payload_depth_max(root)
+    steps_max = cost.steps_max(root, depth_max)
     validator = compile_schema(root, dialect, references.used)
     _check_defaults(root, dialect)
     canonical = _canonical(root)
     digest = hashlib.sha256(canonical)
     for address, schema in sorted(references.used.items()):
         digest.update(b"\0" + address.encode() + b"\0" + _canonical(schema))
-    document = JsonDocument(root, dialect, references, depth_max, validator)
+    document = JsonDocument(root, dialect, references, depth_max, steps_max, validator)
     return ParsedSchema(SchemaType.JSON_SCHEMA, text, canonical, f"sha256:{digest.hexdigest()}", _names(root), document)
 
 

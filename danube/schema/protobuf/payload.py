@@ -29,6 +29,10 @@ class ProtobufValidator:
         """As the protocol."""
         self._read(payload)
 
+    def steps(self, payload: bytes) -> int:  # noqa: ARG002 - as the protocol
+        """As the protocol."""
+        return 0
+
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - a JSON value
         """As the protocol: names as in the definition, 64-bit numbers as text, as JSON of Protobuf has them."""
         message = self._read(payload)

@@ -175,6 +175,20 @@ async def test_a_bad_payload_within_a_batch_is_refused_in_any_compression(
             await producer.send_many([*[good] * 19, b'{"id": "x"}'])
 
 
+async def test_a_batch_that_takes_too_long_to_check_is_refused(start_broker: StartBroker) -> None:
+    words = [f"x{number}" for number in range(6_000)]
+    async with client_of(await start_broker()) as client:
+        await enforced(client, {"items": {"enum": [*words, 1]}})
+        producer = producer_of(client, "p")
+        await producer.create()
+        heavy = b"[" + b",".join([b"1"] * 2_000) + b"]"
+        await producer.send(heavy)
+        began_s = time.process_time()
+        with pytest.raises(SchemaRefusedError, match="batch takes too long to check"):
+            await producer.send_many([heavy] * 50)
+        assert time.process_time() - began_s < 2 * CPU_S_MAX
+
+
 async def test_what_a_warning_lets_through_is_counted_by_its_reason(start_broker: StartBroker) -> None:
     cell = await start_broker(prom_exporter="127.0.0.1:0")
     async with client_of(cell) as client:

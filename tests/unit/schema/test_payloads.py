@@ -77,6 +77,29 @@ def test_a_pattern_that_explodes_elsewhere_is_bounded(pattern: str) -> None:
     assert time.process_time() - began_s < CPU_S_MAX
 
 
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"enum": [f"x{number}" for number in range(5_000)] + [1]},
+        {"allOf": [{"minimum": -number} for number in range(400)]},
+        {"anyOf": [*({"const": [number] * 1_000} for number in range(5)), {}]},
+    ],
+)
+def test_a_schema_that_asks_for_too_many_comparisons_checks_small_payloads_alone(items: dict[str, Any]) -> None:
+    checks = json_schema({"items": items})
+    checks.check(b"[1, 1, 1]")
+    began_s = time.process_time()
+    with pytest.raises(PayloadInvalidError, match="comparisons"):
+        checks.check(b"[" + b",".join([b"1"] * 300_000) + b"]")
+    assert time.process_time() - began_s < CPU_S_MAX
+
+
+def test_an_ordinary_schema_checks_a_payload_of_a_megabyte() -> None:
+    fields = {f"field{number}": {"type": "string", "pattern": "^[a-z]", "enum": ["a", "b"]} for number in range(20)}
+    checks = json_schema({"items": {"type": "object", "properties": fields, "required": list(fields)}})
+    checks.check(json.dumps([dict.fromkeys(fields, "a")] * 3_000).encode())
+
+
 def test_avro_payloads_are_checked_and_decoded() -> None:
     value = {"name": "ä", "age": -7, "tags": ["B", "A"], "more": {"name": "", "age": 1, "tags": [], "more": None}}
     payload = encoded(value, USER)
