@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from danube.broker.config.settings import BrokerSettings
 from danube.data_folder.after_repair import record_repair
 from danube.data_folder.data_folder import IDENTITY, JOURNAL, METADATA, Identity, forget_journal
 from danube.data_folder.findings import Finding
@@ -16,13 +17,18 @@ from danube.metadata.records.storage import StorageRecords, TopicStorage
 from danube.metadata.sqlite.store import SqliteStore
 from danube.model.errors import DamagedDataError, NotFoundError, StorageUnavailableError, TopicNotFoundError
 from danube.model.exit_codes import ExitCode
+from danube.model.limits.objects import OBJECT_READS_AHEAD
 from danube.model.text import count_text
+from danube.objects.bill import Bill, Cause
+from danube.objects.opening import open_objects, unusable
+from danube.objects.retrying import RetryingStore
 from danube.offline.cli_options import PROGRAM, OutputFormat
 from danube.offline.folder import identity_in, locked
 from danube.offline.folder_metadata import FolderMetadata, metadata_of
 from danube.offline.metadata.sources import Wanted
 from danube.offline.output import progress, show
 from danube.offline.storage import views
+from danube.offline.storage.bucket import verify_bucket
 from danube.offline.storage.one_file import FileContent, file_content, find_file
 from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
 from danube.offline.storage.repair.repair import TEXT_REPORT, Point, bytes_to_write, carry_out
@@ -35,6 +41,8 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.damage import with_data_folder
 from danube.storage.flush.manifest_lookup import load_manifest
+from danube.storage.object_store.object_tier import BlockCache, ObjectTier
+from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.tiers.directory import DirectoryTier
 
 _TOLD_LATER = "This broker's cluster learns of it when the broker starts next; nothing has to be done for that."
@@ -96,6 +104,23 @@ def verify_folder(wanted: Wanted, *, output: OutputFormat) -> ExitCode:
         found = _verified(folder)
         text = with_data_folder(views.verification_text(found), str(wanted.data_dir))
         show(views.verification_facts(found), output, text)
+    return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
+
+
+def verify_objects(settings: BrokerSettings, *, output: OutputFormat) -> ExitCode:
+    """Read the bucket of the settings and tell what is wrong. Raises SettingsError, DanubeError."""
+    place, clock = settings.object_store.place(), SystemClock()
+    bill = Bill(clock.monotonic_s(), settings.object_store.prices)
+    store = RetryingStore(open_objects(place), clock, SystemRng(), bill=bill, cause=Cause.READ)
+    ahead = SideBySide(OBJECT_READS_AHEAD)
+    try:
+        found = verify_bucket(store, ObjectTier(store, BlockCache(store, ahead)))
+    except OSError as error:
+        raise unusable(error, place.url) from error
+    finally:
+        ahead.close()
+        store.close()
+    show(views.bucket_facts(found), output, views.bucket_text(found, place.url))
     return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
 
 

@@ -1,10 +1,13 @@
 """`danube-broker storage`: what is in the data folder of a broker that does not run, whether it is sound; repair."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from danube.broker.config.settings import BrokerSettings
 from danube.offline.cli_options import DataDir, Output, OutputFormat, end, wanted_of
+from danube.runtime.settings import Loaded
 
 _EPILOG = """Examples:
 
@@ -43,6 +46,8 @@ _VERIFY = """Examples:
 
   danube-broker --config-file broker.yml storage verify   (of a cluster: the metadata is read where the broker has it)
 
+  danube-broker --config-file broker.yml storage verify --tier object   (the bucket; brokers may run)
+
 Exit codes: 0 sound, 2 wrong usage, 7 data folder cannot be used or a broker has it, 8 stored data is damaged.
 """
 
@@ -66,6 +71,16 @@ app = typer.Typer(
 
 _Topic = Annotated[str | None, typer.Option("--topic", help="Only this topic, with its segments.")]
 _File = Annotated[str | None, typer.Option("--file", help="What is in this one file, by its name: rounds, blocks.")]
+
+
+class Tier(StrEnum):
+    """Place that is read."""
+
+    DISK = "disk"
+    OBJECT = "object"
+
+
+_Tier = Annotated[Tier, typer.Option("--tier", help="disk, or object: the bucket of the settings.")]
 _Accept = Annotated[bool, typer.Option("--accept-loss", help="Do it. What is damaged is set aside, not deleted.")]
 
 
@@ -85,10 +100,18 @@ def inspect(
 
 
 @app.command("verify", epilog=_VERIFY)
-def verify(context: typer.Context, data_dir: DataDir = None, output: Output = OutputFormat.TABLE) -> None:
-    """Read every byte of a data folder and tell each fault, with file, byte, topic and offsets. Changes nothing."""
+def verify(
+    context: typer.Context, data_dir: DataDir = None, tier: _Tier = Tier.DISK, output: Output = OutputFormat.TABLE
+) -> None:
+    """Read every byte of a data folder and tell each fault, with file, byte, topic and offsets. Changes nothing.
+
+    With --tier object it is the bucket of the broker's settings that is read; brokers may run meanwhile.
+    """
     from danube.offline.storage import commands  # noqa: PLC0415 - as above
 
+    if tier is Tier.OBJECT:
+        loaded: Loaded[BrokerSettings] = context.obj
+        end(lambda: commands.verify_objects(loaded.settings, output=output))
     wanted = wanted_of(context, data_dir)
     end(lambda: commands.verify_folder(wanted, output=output))
 

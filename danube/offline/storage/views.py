@@ -12,6 +12,7 @@ from danube.data_folder.findings import Finding
 from danube.model.limits.faces import CLI_DRAWN_ROWS_MAX
 from danube.model.text import count_text
 from danube.offline.output import NONE, Facts, table, table_of, time_text
+from danube.offline.storage.bucket import BucketJournal, BucketScan, BucketTopic
 from danube.offline.storage.one_file import FileContent, Row
 from danube.offline.storage.report import finding_line
 from danube.offline.storage.scan.journal_contents import FileSummary
@@ -212,3 +213,33 @@ def _records(records: Sequence[Row]) -> str:
     topics = list(dict.fromkeys(escaped(str(one["topic"])) for one in records))
     more = f" and {len(topics) - 3} more topics" if len(topics) > 3 else ""
     return f"{len(records)}: {', '.join(topics[:3])}{more}" if records else "0"
+
+
+_BUCKET_TOPICS: Mapping[str, Callable[[BucketTopic], str]] = {
+    "id": lambda one: str(one.topic_id),
+    "manifest version": lambda one: str(one.manifest_version),
+    "offsets in segments": lambda one: f"{one.start_offset} .. {one.end_offset}",
+    "segments": lambda one: f"{one.segments:,}",
+    "segment bytes": lambda one: f"{one.segment_bytes:,}",
+}
+_BUCKET_JOURNALS: Mapping[str, Callable[[BucketJournal], str]] = {
+    "journal": lambda one: one.journal,
+    "objects": lambda one: f"{one.objects:,}",
+    "bytes": lambda one: f"{one.object_bytes:,}",
+    "fenced": lambda one: "yes" if one.is_fenced else "no",
+}
+
+
+def bucket_text(found: BucketScan, url: str) -> str:
+    """A bucket, and what is wrong with it."""
+    parts = [f"Bucket: {url}, of cluster {found.cluster or 'none'}"]
+    parts.append(table_of("Topics", _BUCKET_TOPICS, found.topics))
+    parts.append(table_of("Journals", _BUCKET_JOURNALS, found.journals))
+    parts += [f"{'DAMAGED' if one.is_damage else 'note'}: {one.name}: {one.what}" for one in found.findings]
+    parts.append("Sound: every byte is what was written" if found.is_sound else "Damaged: see above")
+    return "\n\n".join(parts) + "\n"
+
+
+def bucket_facts(found: BucketScan) -> Facts:
+    """The same for programs."""
+    return {"is_sound": found.is_sound, **asdict(found)}
