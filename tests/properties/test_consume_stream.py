@@ -171,7 +171,7 @@ class Course:
             case 5:
                 if self.readers:
                     self.chance.choice(list(self.readers.values())).cut()
-            case 6 if self.chance.random() < 0.4:
+            case 6 if self.model.keys and self.chance.random() < 0.4:
                 await cell.broker.moves.unload(TOPIC)
                 await cell.broker.moves.open_again(TOPIC)
             case _:
