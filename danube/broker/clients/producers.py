@@ -153,6 +153,8 @@ class Producers:
             session.sends_messages = True
         elif session.topic.name != message.topic:
             raise TopicNotServedError(f"producer {message.producer_id} is not attached to {message.topic[:300]}")
+        elif session.timer is not None:  # connected, as nearly all are
+            session.seen_s = self._clock.monotonic_s()
         elif not self._touch(session):
             raise _no_room(session.topic, message.producer_id)
         self._access.refuse_if_held(session.topic)

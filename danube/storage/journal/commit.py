@@ -130,7 +130,8 @@ class GroupCommit:
 
     def append_record(self, topic: TopicState, record: bytes, done: AppendDone) -> None:
         """As `TopicLog.append_record`."""
-        self._check_open()
+        if self.stopped is not None or self._closing:
+            raise self._refusal()
         self._backlog.add_record(topic, record, done)
         self._wake.set()
 

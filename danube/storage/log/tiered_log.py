@@ -174,10 +174,11 @@ class TieredLog(JournalTopicLog):
     # Appends
 
     def append_record(self, record: bytes, done: AppendDone) -> None:
+        gate = self._cold.gate
         if not self._uses_reserve:
-            self._cold.gate.check(len(record))
-        super().append_record(record, done)
-        self._cold.gate.admitted_bytes += len(record)
+            gate.check(len(record))
+        self._journal.commit.append_record(self._topic, record, done)
+        gate.admitted_bytes += len(record)
 
     def append_batch(self, body: bytes, done: AppendDone) -> None:
         if not self._uses_reserve:

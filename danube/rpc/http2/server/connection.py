@@ -71,6 +71,7 @@ class ServerConnection(ConnectionDriver):
         self._address = "unknown"
         self._certificate_name: str | None = None
         self._known_caller: tuple[RequestHead, Caller] | None = None
+        self._known_method: tuple[RequestHead, Method] | None = None
         self._reactions = {
             HeadersReceived: self._on_headers,
             DataReceived: self._on_data,
@@ -233,9 +234,9 @@ class ServerConnection(ConnectionDriver):
         if not head.is_grpc or head.method != b"POST":
             self._refuse_http(stream, head)
             return
-        method = self.side.methods.get(head.path)
-        error = self._refusal(head, method)
-        if error is not None or method is None:
+        method = self._method_of(head)
+        error = self._overload() if isinstance(method, Method) else method
+        if error is not None or not isinstance(method, Method):
             self._send_status(stream, status_for(error or _unknown(head.path), "a call"), opened=False)
             return
         self.side.active += 1
@@ -270,7 +271,18 @@ class ServerConnection(ConnectionDriver):
             call.expire()
             self.flush_soon()
 
-    def _refusal(self, head: RequestHead, method: Method | None) -> DanubeError | None:
+    def _method_of(self, head: RequestHead) -> Method | DanubeError:
+        """The method of a request, or the reason to refuse it; calls that repeat each other share one head."""
+        known = self._known_method
+        if known is not None and known[0] is head:
+            return known[1]
+        found = self._find_method(head)
+        if isinstance(found, Method):
+            self._known_method = head, found
+        return found
+
+    def _find_method(self, head: RequestHead) -> Method | DanubeError:
+        method = self.side.methods.get(head.path)
         if head.list_bytes > self.side.options.metadata_bytes_max:
             return LimitReachedError("the call's metadata is larger than this server takes")
         if method is None:
@@ -280,7 +292,7 @@ class ServerConnection(ConnectionDriver):
             return UnsupportedError(f"grpc-encoding {name[:40]!r} is not supported: send messages without compression")
         if head.bad_timeout:
             return InvalidRequestError("grpc-timeout is no time: write digits and a unit, such as 10S")
-        return self._overload()
+        return method
 
     def _overload(self) -> DanubeError | None:
         side = self.side
