@@ -15,6 +15,7 @@ from bench import (
     fan_out,
     machine,
     mcp,
+    memory,
     metadata,
     moves,
     object_store,
@@ -53,6 +54,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "object_store": object_store.run,
     "peers": peers.run,
     "security": security.run,
+    "memory": memory.run,
 }
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,
@@ -64,6 +66,7 @@ QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "object_store": object_store.run_quick,
     "peers": peers.run_quick,
     "security": security.run_quick,
+    "memory": memory.run_quick,
 }
 
 

@@ -79,6 +79,8 @@ _BENCH_EPILOG = f"""Examples:
 
   danube bench --rate 1000 --messages 30000
 
+  danube bench --messages 20000 --compare nats://127.0.0.1:4222 --compare kafka://127.0.0.1:9092
+
 {EXIT_CODES}
 """
 
@@ -314,9 +316,13 @@ def bench_command(  # noqa: PLR0917 - one parameter for each flag
     rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second; 0: as fast as they go.")] = 0,
     compression: Annotated[str, typer.Option("--compression", metavar="lz4|zstd|none", help="Of batches.")] = "none",
     single_calls: Annotated[bool, typer.Option("--single-calls", help="Receive by one call for each message.")] = False,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--compare", metavar="URL", help="Beside kafka://, nats:// or redis://host:port; may repeat."),
+    ] = None,
 ) -> None:
     """Measure a broker: messages a second, percentiles of latency, loss and order. The topic stays."""
-    from danube.cli.bench import BenchRequest, Part, run_bench  # noqa: PLC0415 - `--help` needs no gRPC
+    from danube.cli.bench import BenchRequest, Part, run_bench, run_comparison  # noqa: PLC0415 - `--help` needs no gRPC
 
     if part not in list(Part):
         raise _usage(InvalidRequestError(f"{part!r} cannot be measured: use {', '.join(Part)}"))
@@ -332,6 +338,10 @@ def bench_command(  # noqa: PLR0917 - one parameter for each flag
     access = Access(service_addr=service_addr)
 
     async def work() -> ExitCode:
+        if others:
+            for line in await run_comparison(access, request, others):
+                typer.echo(line)
+            return ExitCode.OK
         report, code = await run_bench(access, request)
         for line in report.lines():
             typer.echo(line)

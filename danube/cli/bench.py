@@ -8,14 +8,16 @@ import asyncio
 import struct
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from danube.cli.arguments import Access
+from danube.cli.compare.compare import Comparison, compare, comparison_lines, connected
 from danube.client import Consumer, DanubeClient, DispatchStrategy, Producer, SubType
 from danube.model.errors import InvalidRequestError
 from danube.model.exit_codes import ExitCode
+from danube.model.limits.compare import COMPARE_RATE, COMPARE_ROUNDS
 
 HEAD_BYTES = 16
 _HEAD = struct.Struct("<Qd")  # number, monotonic time
@@ -108,11 +110,23 @@ class BenchReport:
 
 async def run_bench(access: Access, request: BenchRequest) -> tuple[BenchReport, ExitCode]:
     """Connect and measure. Raises DanubeError."""
-    if request.size < HEAD_BYTES:
-        raise InvalidRequestError(f"a message of a bench has {HEAD_BYTES} bytes at least: choose a larger --size")
+    _check_size(request)
     async with await access.connect() as client:
         report = await _measure(client, request)
     return report, ExitCode.OK if report.is_sound else ExitCode.FAILURE
+
+
+def _check_size(request: BenchRequest) -> None:
+    if request.size < HEAD_BYTES:
+        raise InvalidRequestError(f"a message of a bench has {HEAD_BYTES} bytes at least: choose a larger --size")
+
+
+async def run_comparison(access: Access, request: BenchRequest, others: Sequence[str]) -> list[str]:
+    """Connect to all and measure them in turns. Raises DanubeError."""
+    _check_size(request)
+    wanted = Comparison(request.messages, request.size, COMPARE_ROUNDS, request.rate or COMPARE_RATE)
+    async with await access.connect() as client, connected(client, request.topic, others) as peers:
+        return list(comparison_lines(await compare(peers, wanted), wanted))
 
 
 async def _measure(client: DanubeClient, request: BenchRequest) -> BenchReport:

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
     [
         ("storage", "by turns, segments"),
         ("cold_reader", "beside a reader of 24 MiB: p99"),
-        ("peers", "danube: consume"),
+        ("peers", "danube: end to end, 1024 bytes"),
+        ("memory", "after 50,000 messages"),
         ("metadata", "sqlite, 50 keys: linearizable reads, 32 in flight"),
     ],
 )

@@ -204,3 +204,4 @@ def test_a_bench_counts_and_judges(danube: Danube, part: str, flags: tuple[str, 
 def test_a_bench_that_cannot_be_is_refused(danube: Danube) -> None:
     assert "use produce, consume, end-to-end" in danube.refused(2, "bench", "sideways")
     assert "larger --size" in danube.refused(2, "bench", "--size", "3")
+    assert "use kafka://, nats://, redis://" in danube.refused(2, "bench", "--compare", "mqtt://127.0.0.1:1883")

@@ -1,0 +1,1 @@
+"""Other brokers that `danube bench --compare` measures beside this one, each by its own protocol."""
