@@ -1,7 +1,7 @@
 """Memory of a broker: idle, after millions of messages were consumed, and after a while without work.
 
-Messages go by batches, and are acknowledged. Single calls, as older clients make them, take hours: they carry a thousandth
-as many. What stays beyond idle may be the cache's bound and 30 % of idle.
+Messages go by batches, and are acknowledged. Single calls, as older clients make them, carry a thousandth as many: they
+take hours. What stays beyond idle may be the cache's bound and 30 % of idle.
 """
 
 import asyncio
