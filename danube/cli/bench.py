@@ -17,7 +17,7 @@ from danube.cli.compare.compare import Comparison, compare, comparison_lines, co
 from danube.client import Consumer, DanubeClient, DispatchStrategy, Producer, SubType
 from danube.model.errors import InvalidRequestError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits.compare import COMPARE_RATE, COMPARE_ROUNDS
+from danube.model.limits.faces import COMPARE_RATE, COMPARE_ROUNDS
 
 HEAD_BYTES = 16
 _HEAD = struct.Struct("<Qd")  # number, monotonic time

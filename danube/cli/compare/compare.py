@@ -12,7 +12,7 @@ from danube.cli.compare.peer import Peer, latencies_s, throughput
 from danube.cli.compare.redis import redis_peer
 from danube.client import DanubeClient
 from danube.model.errors import InvalidRequestError
-from danube.model.limits.compare import COMPARE_LATENCY_MESSAGES_MAX, COMPARE_RATE
+from danube.model.limits.faces import COMPARE_LATENCY_MESSAGES_MAX, COMPARE_RATE
 
 _SCHEMES: dict[str, Callable[[str], AbstractAsyncContextManager[Peer]]] = {
     "kafka": kafka_peer,

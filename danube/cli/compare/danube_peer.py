@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from danube.cli.compare.peer import Arrived
 from danube.client import Consumer, DanubeClient, DispatchStrategy, Producer, SubType
-from danube.model.limits.compare import COMPARE_POLL_S
+from danube.model.limits.faces import COMPARE_POLL_S
 from danube.runtime.tasks import TaskScope
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from danube.cli.compare.peer import Arrived
 from danube.model.errors import UnavailableError, UnsupportedError
-from danube.model.limits.compare import COMPARE_IDLE_S, COMPARE_POLL_S, COMPARE_PULLED
+from danube.model.limits.faces import COMPARE_IDLE_S, COMPARE_POLL_S, COMPARE_PULLED
 from danube.runtime.blocking import BlockingThread
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class KafkaPeer:
         await self._producing.aclose()
 
     def _receive(self) -> Arrived:
-        """What is there: a message that comes alone does not wait for others."""
+        """The messages at hand: one that comes alone does not wait for others."""
         first = self._consumer.poll(COMPARE_POLL_S)
         if first is None:
             return Arrived((), time.monotonic())

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from danube.cli.compare.peer import Arrived
 from danube.model.errors import UnavailableError
-from danube.model.limits.compare import COMPARE_IN_FLIGHT, COMPARE_POLL_S, COMPARE_PULLED
+from danube.model.limits.faces import COMPARE_IN_FLIGHT, COMPARE_POLL_S, COMPARE_PULLED
 from danube.rpc.address import split_address
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from danube.model.errors import UnavailableError
-from danube.model.limits.compare import COMPARE_IDLE_S
+from danube.model.limits.faces import COMPARE_IDLE_S
 from danube.runtime.tasks import TaskScope
 
 HEAD = struct.Struct("<Qd")

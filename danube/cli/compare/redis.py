@@ -8,7 +8,7 @@ from typing import Any
 
 from danube.cli.compare.peer import Arrived
 from danube.model.errors import UnavailableError
-from danube.model.limits.compare import COMPARE_PIPELINE, COMPARE_POLL_S
+from danube.model.limits.faces import COMPARE_PIPELINE, COMPARE_POLL_S
 from danube.rpc.address import split_address
 
 
