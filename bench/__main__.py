@@ -13,6 +13,7 @@ from bench import (
     cold_reader,
     dispatch,
     fan_out,
+    history,
     machine,
     mcp,
     memory,
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "fan_out": fan_out.run,
     "spark": spark.run,
     "spark_peers": spark_peers.run,
+    "history": history.run,
     "wheel": wheel.run,
     "storage": storage.run,
     "cold_reader": cold_reader.run,
@@ -65,6 +67,7 @@ QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "balance": balance.run_quick,
     "object_store": object_store.run_quick,
     "peers": peers.run_quick,
+    "history": history.run_quick,
     "security": security.run_quick,
     "memory": memory.run_quick,
 }
