@@ -32,7 +32,7 @@ from spark_analytics.session import spark_session
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.segments import SegmentFolder
 
-SIZE, ROWS, PARTITIONS, ROUNDS = 100, 1_000_000, 2, 5
+SIZE, ROWS, PARTITIONS, ROUNDS = 100, 1_000_000, 2, 3
 TOPIC = "/default/bench"
 _KAFKA = "127.0.0.1:19092"
 _SERVER = """
