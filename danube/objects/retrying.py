@@ -44,11 +44,11 @@ class Outage:
         self.since_s: float | None = None
         self.error = ""
 
-    def began(self, now_s: float, error: str) -> None:
-        """Learn that a request was not answered."""
+    def began(self, asked_s: float, error: str) -> None:
+        """Learn that a request of this time was not answered."""
         self.error = error
         if self.since_s is None:
-            self.since_s = now_s
+            self.since_s = asked_s
 
     def ended(self) -> None:
         """Learn that a request was answered."""
@@ -172,6 +172,7 @@ class RetryingStore:
         started_s, wait_s, attempts = self._clock.monotonic_s(), 0.0, 0
         while True:
             attempts += 1
+            asked_s = self._clock.monotonic_s()
             try:
                 found = request()
             except (StoreBusyError, StoreRefusedError) as error:
@@ -180,7 +181,7 @@ class RetryingStore:
                     raise
                 self.bill.add(kind, self.cause, sent_bytes=sent_bytes, failed=True)
                 now_s = self._clock.monotonic_s()
-                self.outage.began(now_s, str(error))
+                self.outage.began(asked_s, str(error))
                 wait_s = next_wait_s(wait_s, self._rng.uniform(0.0, 1.0))
                 if self._is_over(now_s + wait_s - started_s, attempts):
                     raise

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import danube
+from danube.admin.grpc_gateway.gateway import opened
+from danube.admin.target import Target
 from danube.model.errors import DanubeError
 from danube.model.ownership import StorageMode
 from danube.model.topic import TopicName
@@ -17,6 +20,7 @@ from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.etcd import EtcdServer
 from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoServer
 from lab.failover.administration import Administration
+from tests.cluster.seeing import until
 from tests.cluster.test_metadata_tools import TOPIC, publish, stored
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -111,3 +115,33 @@ def _secret(folder: Path) -> Path:
     path.write_text("0" * 64, encoding="ascii")
     path.chmod(0o600)
     return path
+
+
+def test_a_store_that_stands_still_has_messages_refused_and_heals_by_itself(moto: MotoServer, tmp_path: Path) -> None:
+    with BrokerCluster(tmp_path, size=1, mode=StorageMode.OBJECT_STORE, objects=moto) as cluster:
+        (broker,) = cluster.brokers
+        asyncio.run(publish(broker, 10))
+        asyncio.run(_send_over_an_outage(broker, moto))
+        assert asyncio.run(stored(broker)) == 11
+
+
+async def _send_over_an_outage(broker: BrokerProcess, moto: MotoServer) -> None:
+    """A message that is under way when the store stops to answer is stored once it answers again."""
+    async with await danube.DanubeClient.builder().service_url(broker.endpoints.service_url).build() as client:
+        builder = client.new_producer().with_topic(TOPIC).with_name("patient")
+        producer = builder.with_dispatch_strategy(danube.DispatchStrategy.RELIABLE).build()
+        await producer.create()
+        moto.pause()
+        try:
+            sending = asyncio.create_task(producer.send(b"while the store stands still"))
+            async with opened(Target(endpoint=broker.endpoints.admin_url, timeout_s=PATIENCE_S)) as gateway:
+
+                async def is_refusing() -> bool:
+                    storage = (await gateway.describe_broker()).storage
+                    return storage is not None and "has not taken anything for" in (storage.refused_reason or "")
+
+                await until(is_refusing)
+        finally:
+            moto.resume()
+        async with asyncio.timeout(PATIENCE_S):
+            await sending

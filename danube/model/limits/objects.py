@@ -7,7 +7,7 @@ OBJECT_PART_BYTES = 8 * MIB
 OBJECT_BYTES_MAX = 128 * MIB
 """Of one object that Danube writes."""
 OBJECT_CONNECT_TIMEOUT_S = 5.0
-OBJECT_REQUEST_TIMEOUT_S = 30.0
+OBJECT_REQUEST_TIMEOUT_S = 15.0
 """Of one request; after it the request counts as unanswered, and is sent again."""
 OBJECT_RETRIES_MAX = 6
 """Of one request, the first not counted; less where OBJECT_RETRY_BUDGET_S is over before."""

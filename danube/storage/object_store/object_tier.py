@@ -19,6 +19,7 @@ from danube.storage.segment.reader_cache import Kept
 from danube.storage.tiers.tier import SegmentTier, Take
 
 _Key = tuple[str, int]
+_SIZES_MAX = 4_096  # objects; they never change
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class BlockCache:
         self._store = store.charged_to(Cause.READ)
         self._ahead = ahead
         self._blocks: Kept[_Key, bytes] = Kept(bytes_max)
+        self._sizes: Kept[str, int] = Kept(_SIZES_MAX)
         self._under_way: dict[_Key, Ended[list[bytes]]] = {}
         self._lock = threading.RLock()
         self.stats = CacheStats()
@@ -60,10 +62,32 @@ class BlockCache:
             for run in _runs(missing, per_request):
                 self._start(name, run)
 
+    def read_on(self, name: str, position: int) -> None:
+        """Begin to read what follows, for a reader in order: seldom and much, since each request costs."""
+        try:
+            size = self._size(name)
+        except OSError:  # only a hint: the read itself raises it
+            return
+        near = min(position + OBJECT_READ_BYTES_MAX // 2, size - 1) // OBJECT_BLOCK_BYTES
+        with self._lock:
+            is_far = position < size and not self._is_known((name, near))
+        if is_far:
+            self.expect(name, position, min(OBJECT_READ_BYTES_MAX, size - position))
+
     def forget(self, prefix: str) -> None:
         """Drop the blocks of objects whose names begin so."""
         with self._lock:
             self._blocks.drop_all(lambda key: key[0].startswith(prefix))
+            self._sizes.drop_all(lambda name: name.startswith(prefix))
+
+    def _size(self, name: str) -> int:
+        with self._lock:
+            size = self._sizes.get(name)
+        if size is None:
+            size = self._store.size(name)
+            with self._lock:
+                self._sizes.put(name, size, 1)
+        return size
 
     def _is_known(self, key: _Key) -> bool:
         return key in self._blocks or key in self._under_way
@@ -138,7 +162,7 @@ class ObjectTier(SegmentTier):
         is_long = 2 * length > SEGMENT_READ_BYTES_MAX
         content = memoryview(self._cache.read(name, position, length))
         if is_long:  # a reader of long runs reads in order: the next ones are fetched while it uses this
-            self._cache.expect(name, position + length, OBJECT_READ_BYTES_MAX // 2)
+            self._cache.read_on(name, position + length)
 
         def take(count: int) -> bytes:
             nonlocal content
