@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from danube.admin.bars import drawn_bar
 from danube.admin.operations.cluster.balance_portraits import portrait_of
-from danube.admin.operations.fields import Detail, IfKnown, Result, Wide, marks
+from danube.admin.operations.fields import Detail, IfKnown, Result, ToolName, Wide, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.operations.portrait import Portrait, PortraitCell
@@ -49,8 +49,13 @@ class View:
     """Sentences below."""
 
 
-def view_of(operation: AnyOperation, result: Result, *, wide: bool = False, bars: bool = True) -> View:
-    """The result of an operation as a view; a narrow one leaves the wide fields out, `bars` draws shares as bars."""
+def view_of(
+    operation: AnyOperation, result: Result, *, wide: bool = False, bars: bool = True, tools: bool = False
+) -> View:
+    """The result of an operation as a view; a narrow one leaves the wide fields out, `bars` draws shares as bars.
+
+    With `tools`, operations go by the names of their tools.
+    """
     if isinstance(result, PlannedResult):
         return plan_view_of(result.plan, notes=(result.next_step,), bars=bars)
     if isinstance(result, PlanView):
@@ -63,7 +68,7 @@ def view_of(operation: AnyOperation, result: Result, *, wide: bool = False, bars
         if name in {"total", "next_cursor"} and listed:
             continue
         if name == listed or (value and isinstance(value, list) and _row_type(result, name) is not None):
-            tables.append(_table(heading(type(result), name), value, _row_type(result, name), wide=wide))
+            tables.append(_table(heading(type(result), name), value, _row_type(result, name), wide=wide, tools=tools))
         else:
             facts.append((heading(type(result), name), _told(result, name)))
     notes = _page_notes(result) if listed else _done_notes(operation, result)
@@ -202,14 +207,19 @@ def _row_type(result: BaseModel, name: str) -> type[BaseModel] | None:
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
-def _table(title: str, rows: Sequence[BaseModel], row_type: type[BaseModel] | None, *, wide: bool) -> Table:
+def _table(
+    title: str, rows: Sequence[BaseModel], row_type: type[BaseModel] | None, *, wide: bool, tools: bool
+) -> Table:
     if row_type is None:
         return Table(title, (title,), tuple((cell(row),) for row in rows))
     details = marks(row_type, Detail)
     hidden = frozenset() if wide else marks(row_type, Wide) | details
     names = [name for name in row_type.model_fields if name not in hidden]
     headings = tuple(heading(row_type, name) for name in names)
-    cells = tuple(tuple(_told(row, name) for name in names) for row in rows)
+    raw = marks(row_type, ToolName) if tools else frozenset[str]()
+    cells = tuple(
+        tuple(cell(getattr(row, name)) if name in raw else _told(row, name) for name in names) for row in rows
+    )
     sentences = [" ".join(_told(row, name) for name in details) for row in rows] if details else []
     return Table(title, headings, cells, tuple(sentences))
 

@@ -130,7 +130,7 @@ def _texts(operation: AnyOperation, result: Result) -> tuple[str, list[str]]:
     """Text from the cluster, and our own sentences."""
     if isinstance(result, PlannedResult):
         return _text(plan_view_of(result.plan, bars=False), with_notes=True), [result.next_step]
-    view = view_of(operation, result, bars=False)
+    view = view_of(operation, result, bars=False, tools=True)
     if operation.listing is None:
         return _text(view, with_notes=True), []
     rows = len(getattr(result, operation.listing.rows))

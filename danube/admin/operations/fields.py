@@ -90,6 +90,11 @@ class Completes:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolName:
+    """Marks the name of an operation: assistants see it as it is, others the words that the row has for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Opposite:
     """Marks a truth value whose no has a word of its own on the command line, instead of `no-` and its name."""
 
@@ -122,6 +127,7 @@ def _measured(read: Callable[[str], int]) -> BeforeValidator:
 VOLATILE = Volatile()
 WIDE = Wide()
 DETAIL = Detail()
+TOOL_NAME = ToolName()
 IF_KNOWN = IfKnown()
 
 _EXACT_MAX = 2**53 - 1

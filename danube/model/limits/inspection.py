@@ -33,3 +33,6 @@ PROMETHEUS_ANSWER_BYTES_MAX = 8 * MIB
 """Bytes of one answer of Prometheus that are read."""
 PROMETHEUS_ERROR_BYTES_MAX = 16 * KIB
 """The same, of a refusal."""
+
+RECOMMEND_TOPICS_MAX = 25
+"""Topics whose retention and connections are looked at for recommendations: two calls each, the worst lag first."""

@@ -1,43 +1,32 @@
 """get_recommendations: troubles of the cluster, worst first, each with the next call."""
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Annotated, Any
 
 from pydantic import Field
 
 from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagGroupRow
+from danube.admin.operations.analytics.troubles import (
+    BROKER_METRICS,
+    Confidence,
+    Recommendation,
+    of_broker,
+    of_connections,
+    of_retention,
+    of_states,
+)
 from danube.admin.operations.cluster.health import HEALTH_CHECK, Check, CheckStatus
-from danube.admin.operations.fields import DETAIL, VOLATILE, WIDE, Params, Result
+from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
+from danube.model.calls.inspection import MetricSample, ReadMetrics
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.lag.verdict import LagCause, LagStatus
 from danube.model.limits.faces import LAG_GROUPS_MAX
+from danube.model.limits.inspection import METRICS_READ_MAX, RECOMMEND_TOPICS_MAX
 from danube.model.plans.plan import Effect
+from danube.model.topic import TopicName
 
 RETENTION_RISK = 0.8
 """Share of what a topic keeps that is unread, from which retention may delete unread messages soon."""
-
-
-class Confidence(StrEnum):
-    """Confidence in a recommendation, from low to high."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-
-
-class Recommendation(Result):
-    """One trouble, and what to do about it."""
-
-    severity: CheckStatus = Field(description="`critical` or `warning`.")
-    subject: str = Field(description="The check, or topic and subscription, that it is about.")
-    since_ms: Annotated[int | None, VOLATILE] = Field(description="Since when; null where that is not known.")
-    confidence: Annotated[Confidence, VOLATILE] = Field(description="`low`, `medium` or `high`.")
-    meaning: str = Field(description="The consequence, if nothing is done.")
-    next_tool: str = Field(title="Next", description="The operation to call next.")
-    next_arguments: Annotated[dict[str, Any], WIDE] = Field(description="Its arguments.")
-    seen: Annotated[str, VOLATILE, DETAIL] = Field(description="Evidence: what was found, with its numbers.")
 
 
 class Recommendations(Result):
@@ -129,21 +118,58 @@ async def _recommend(call: Call, params: Params) -> Recommendations:
     if HEALTH_CHECK.run is None or ANALYZE_CONSUMER_LAG.run is None:
         raise TypeError("both operations have a run")
     health = await HEALTH_CHECK.run(call, params)
-    found = of_checks(health.checks)
     not_judged = [f"{each.name}: {each.detail}" for each in health.checks if each.status is CheckStatus.UNKNOWN]
+    found, covered = list[Recommendation](), set[str]()
     try:
+        found, covered = await _of_brokers(call, not_judged)
         lag = await ANALYZE_CONSUMER_LAG.run(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
         found += of_groups(lag.groups, lag.as_of_ms)
+        found += await _of_topics(call, lag.groups, lag.as_of_ms)
     except (UnsupportedError, NotFoundError) as error:
-        not_judged.append(f"consumer lag: {error}")
+        not_judged.append(f"the rest: {error}")
+    found = of_checks([each for each in health.checks if each.name not in covered]) + found
     worst_first = sorted(found, key=lambda each: each.severity is not CheckStatus.CRITICAL)
     return Recommendations(total=len(found), not_judged=not_judged, recommendations=worst_first)
+
+
+async def _of_brokers(call: Call, not_judged: list[str]) -> tuple[list[Recommendation], set[str]]:
+    """Troubles of all brokers, and the checks of health, which know one broker, that they make needless."""
+    now_ms = call.clock.now_ms()
+    missing = of_states((await call.gateway.describe_cluster()).brokers, now_ms)
+    samples: dict[str, list[MetricSample]] = {}
+    for prefix in BROKER_METRICS:
+        for each in await call.gateway.metrics(ReadMetrics(prefix=prefix, limit=METRICS_READ_MAX), None):
+            if each.told is not None:
+                samples.setdefault(each.broker_id, []).extend(each.told.samples)
+            elif prefix == BROKER_METRICS[0]:
+                not_judged.append(f"broker {each.broker_id}: {each.problem}")
+    troubles = [one for broker_id, told in samples.items() for one in of_broker(broker_id, told, now_ms)]
+    return missing + troubles, ({"brokers"} if missing else set()) | ({"storage"} if troubles else set())
+
+
+async def _of_topics(call: Call, groups: Sequence[LagGroupRow], as_of_ms: int) -> list[Recommendation]:
+    """Retention deadlines and connections of the topics whose groups are worst; RECOMMEND_TOPICS_MAX of them."""
+    found = list[Recommendation]()
+    by_topic: dict[str, list[LagGroupRow]] = {}
+    for one in groups:
+        by_topic.setdefault(one.topic, []).append(one)
+    for topic, of_it in list(by_topic.items())[:RECOMMEND_TOPICS_MAX]:
+        try:
+            name = TopicName.parse(topic)
+            limits = (await call.gateway.topic_policies(name)).holding
+            shown, _ = await call.gateway.topic_connections(name)
+        except NotFoundError:  # deleted meanwhile
+            continue
+        for one in of_it:
+            found += of_retention(topic, one.subscription, one.lag_s, limits, as_of_ms)
+        found += of_connections(topic, shown)
+    return found
 
 
 GET_RECOMMENDATIONS = Operation(
     name="get_recommendations",
     words=("cluster", "recommendations"),
-    summary="List troubles of brokers, Raft, disk, subscriptions, lag and retention, each with the next call.",
+    summary="List troubles of brokers, Raft, disks, certificates, clients, lag and retention, with the next call.",
     description="Evidence, age and confidence stand beside each. Nothing is changed.",
     effect=Effect.READ,
     params=Params,
