@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from danube.storage.takeover.steps import PROTOCOL, Part, Step
-from lab.takeover.effects import EFFECTS
+from lab.takeover.effects import EFFECTS, Scene
 from lab.takeover.model import explore
 from lab.takeover.state import Budget
 
@@ -126,6 +127,25 @@ def test_every_promise_holds_in_every_state(budget: Budget) -> None:
     assert found.broken is None, found.story
     assert found.is_whole
     assert found.states > 5_000
+
+
+def test_in_an_object_store_the_sync_itself_finds_the_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner's sync takes the next number there, and fails once a fence has it: no other look is needed."""
+    for part in (Part.OWN, Part.RESTART):
+        monkeypatch.setitem(EFFECTS, (part, Step.SYNC), _take_next_number)
+    protocol = PROTOCOL.without(Part.OWN, Step.LOOK).without(Part.RESTART, Step.LOOK)
+    for budget in (Budget(1, 1, 1, 1, 0, 0, 0), DIE_AND_TAKE):
+        found = explore(protocol, budget)
+        assert found.broken is None, found.story
+        assert found.is_whole
+
+
+def _take_next_number(scene: Scene) -> Iterator[Scene]:
+    if scene.is_fenced:
+        scene.give_up()
+    else:
+        scene.sync()
+    yield scene
 
 
 def test_every_step_of_the_table_is_taken_in_the_model() -> None:
