@@ -57,9 +57,9 @@ def _measure(size: Size) -> Iterator[Figure]:
     try:
         _write_table(folder, size)
         spark = spark_session("bench", "local[2]", **{"spark.sql.shuffle.partitions": 4})
-        started_s, used_s = time.monotonic(), _used_s()
+        started_s, used_s = time.monotonic(), spark_used_s()
         result = run_job(_request(folder, size), SystemClock(), Steps(SystemClock(), shown=True))
-        took_s, cpu = time.monotonic() - started_s, _used_s() - used_s
+        took_s, cpu = time.monotonic() - started_s, spark_used_s() - used_s
         spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -87,7 +87,8 @@ def _request(folder: Path, size: Size) -> JobRequest:
     )
 
 
-def _used_s() -> float:
+def spark_used_s() -> float:
+    """Processor time so far of Spark's JVM and its Python workers."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - nothing else knows Spark's process
     return cpu_s(gateway.proc.pid) + sum(map(_tree_s, _children(gateway.proc.pid)))
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark uses
 
+from bench.history import spark_used_s
 from bench.result import Figure, median
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.limits.broker import MIB
@@ -32,7 +33,7 @@ from spark_analytics.session import spark_session
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.segments import SegmentFolder
 
-SIZE, ROWS, PARTITIONS, ROUNDS = 100, 1_000_000, 2, 3
+SIZE, ROWS, PARTITIONS, ROUNDS = 100, 1_000_000, 2, 5
 TOPIC = "/default/bench"
 _KAFKA = "127.0.0.1:19092"
 _SERVER = """
@@ -55,7 +56,10 @@ class Reader:
     name: str
     load: Callable[[], DataFrame]
     server_cpu_s: Callable[[], float]
-    elapsed_s: list[float]
+    elapsed_s: list[float] = field(default_factory=list)
+    spark_cpu_s: list[float] = field(default_factory=list)
+    """Of the JVM and the Python workers: what other programs on the machine cannot blur."""
+    server_s: list[float] = field(default_factory=list)
 
 
 def run() -> Iterator[Figure]:
@@ -83,20 +87,26 @@ def run() -> Iterator[Figure]:
 def _measure(readers: list[Reader]) -> Iterator[Figure]:
     for reader in readers:
         _read(reader)  # the first read starts Python workers and compiles
-    before_s = [reader.server_cpu_s() for reader in readers]
+        _read(reader)
     for _ in range(ROUNDS):
         for reader in readers:
-            started_s = time.monotonic()
+            started_s, spark_s, server_s = time.monotonic(), spark_used_s(), reader.server_cpu_s()
             _read(reader)
             reader.elapsed_s.append(time.monotonic() - started_s)
+            reader.spark_cpu_s.append(spark_used_s() - spark_s)
+            reader.server_s.append(reader.server_cpu_s() - server_s)
     kafka = next((reader for reader in readers if reader.name == "Kafka"), None)
-    for reader, used_s in zip(readers, before_s, strict=True):
-        took_s = median(reader.elapsed_s)
-        yield Figure(f"batch read, {SIZE} B, {reader.name}", ROWS / took_s, "rows/s", f"{ROWS:,} rows, local[2]")
+    for reader in readers:
+        rate = ROWS / median(reader.elapsed_s)
+        yield Figure(f"batch read, {SIZE} B, {reader.name}", rate, "rows/s", f"{ROWS:,} rows, local[2]")
+        yield Figure(f"  CPU of Spark, {reader.name}", median(reader.spark_cpu_s) / ROWS * 1e6, "s a million rows")
+        yield Figure(f"  CPU of its server, {reader.name}", median(reader.server_s) / ROWS * 1e6, "s a million rows")
         if kafka is not None:
-            ratios = [theirs / ours for theirs, ours in zip(kafka.elapsed_s, reader.elapsed_s, strict=True)]
-            yield Figure(f"  beside Kafka, {reader.name}", median(ratios), "x", "median of rounds")
-        yield Figure(f"  of its server, {reader.name}", (reader.server_cpu_s() - used_s) / ROUNDS, "CPU s a read")
+            by_time = [theirs / ours for theirs, ours in zip(kafka.elapsed_s, reader.elapsed_s, strict=True)]
+            by_cpu = [theirs / ours for theirs, ours in zip(kafka.spark_cpu_s, reader.spark_cpu_s, strict=True)]
+            yield Figure(
+                f"  times Kafka's, {reader.name}", median(by_time), "x", f"by Spark's CPU {median(by_cpu):.2f} x"
+            )
 
 
 def _read(reader: Reader) -> None:
@@ -113,10 +123,10 @@ def _ours(spark: SparkSession, broker: BrokerProcess, folder: Path) -> list[Read
 
     segments = {"source": "segments", "folder": str(folder)}
     return [
-        Reader("all columns", load(), broker.cpu_s, []),
-        Reader("columns=offset,value", load(columns="offset,value"), broker.cpu_s, []),
-        Reader("segments", load(**segments), broker.cpu_s, []),
-        Reader("segments, columns=offset,value", load(**segments, columns="offset,value"), broker.cpu_s, []),
+        Reader("all columns", load(), broker.cpu_s),
+        Reader("columns=offset,value", load(columns="offset,value"), broker.cpu_s),
+        Reader("segments", load(**segments), broker.cpu_s),
+        Reader("segments, columns=offset,value", load(**segments, columns="offset,value"), broker.cpu_s),
     ]
 
 
@@ -129,7 +139,7 @@ def _theirs(spark: SparkSession, server: "subprocess.Popen[bytes]") -> list[Read
     def used_s() -> float:
         return cpu_s(server.pid)
 
-    return [Reader("Kafka", load(), used_s, []), Reader("Kafka, tuned", load(**_TUNED), used_s, [])]
+    return [Reader("Kafka", load(), used_s), Reader("Kafka, tuned", load(**_TUNED), used_s)]
 
 
 async def _fill(broker: BrokerProcess) -> None:

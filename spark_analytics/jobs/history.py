@@ -35,10 +35,13 @@ def _incidents(policy: AlertPolicy, rows: Frame) -> Frame:
     key = rows["topic"].iloc[0], rows["subscription"].iloc[0]
     verdicts = list(_verdicts(rows.sort_values("as_of_ms")))
     found = incidents_of(verdicts, policy, usual_lag_s(verdicts))
-    values = [(*key, *(getattr(one, name) for name in _INCIDENT)) for one in found]
-    frame = pd.DataFrame(values, columns=["topic", "subscription", *_INCIDENT], dtype=object)
-    frame["cause"] = [str(cause) for cause in frame["cause"]]
-    return frame
+    values = [(*key, *(_plain(getattr(one, name)) for name in _INCIDENT)) for one in found]
+    # Columns of objects: Spark cannot take the texts of pandas 3 where a subscription has no incident.
+    return pd.DataFrame(values, columns=["topic", "subscription", *_INCIDENT], dtype=object)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, IncidentCause) else value
 
 
 def _verdicts(rows: Frame) -> Iterator[tuple[int, LagVerdict]]:

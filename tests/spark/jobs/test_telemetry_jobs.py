@@ -11,7 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from danube.model.lag.alerts import IncidentCause
 from danube.model.lag.group import LagFilter
 from danube.model.records.analytics import AnalyticsJob
-from danube.model.records.telemetry import BrokerReading, Reading, Stamp, TopicReading, encode_record
+from danube.model.records.telemetry import (
+    BrokerReading,
+    Reading,
+    Stamp,
+    SubscriptionReading,
+    TopicReading,
+    encode_record,
+)
 from danube.report.document import html, markdown
 from danube.runtime.clock import SystemClock
 from spark_analytics.incidents.kinds import START_MS, scenario
@@ -30,8 +37,12 @@ MINUTES = 60
 
 
 def course() -> list[tuple[Stamp, Reading]]:
-    """An hour: a subscription whose consumer goes, and two brokers, of which one has most of the load."""
+    """An hour: a subscription whose consumer goes, a healthy one, two brokers, of which one has most of the load."""
     found = list(scenario("consumer gone", 1).records)
+    for stamp, reading in scenario("steady", 2).records:
+        if isinstance(reading, SubscriptionReading):
+            healthy = reading._replace(topic="/default/healthy", topic_id="99", subscription="healthy")
+            found.append((replace(stamp, start_id=f"{stamp.start_id}-healthy"), healthy))
     for minute in range(MINUTES):
         at_ms = START_MS + 60_000 * minute
         for broker, share in (("11", 0.7), ("12", 0.1)):
