@@ -7,8 +7,7 @@ earlier parts, and one line in `assemble`.
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from danube import __version__
 from danube.broker.analytics.control import ScheduleControl
@@ -72,18 +71,15 @@ from danube.broker.topics.moves import Moves
 from danube.broker.topics.producer_access import ProducerAccesses
 from danube.broker.topics.topic_states import TopicStates
 from danube.data_folder.data_folder import open_data_folder
-from danube.metadata.records.journals import JournalRecords
 from danube.metadata.records.storage import owner_of
 from danube.metadata.schedules.records import ScheduleRecords
-from danube.model.errors import DataFolderError
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.model.ownership import StorageMode
 from danube.rpc.carrier import Carrier, Service
 from danube.runtime.blocking import BlockingThread
-from danube.runtime.disk import LocalDisk
+from danube.runtime.disk import Disk
 from danube.runtime.tasks import TaskScope
 from danube.storage.environment import StorageEnvironment
-from danube.storage.journal.folder import FOLDER
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 
@@ -166,9 +162,10 @@ async def _open_folder(settings: BrokerSettings, environment: Environment, runni
 async def _open_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> Storage:
     folder, shared_folder = given.folder, given.settings.storage.folder
     if shared_folder is not None:
-        return await _open_shared_storage(given, metadata, settings, shared_folder)
+        from danube.broker.object_storage import open_shared_storage  # noqa: PLC0415 - for this mode alone
+
+        return await open_shared_storage(given, metadata, settings, shared_folder)
     if given.settings.storage.mode is StorageMode.OBJECT_STORE:
-        await _refuse_local_messages(given)
         from danube.broker.object_storage import open_object_storage  # noqa: PLC0415 - for this mode alone
 
         return await open_object_storage(given, metadata, settings)
@@ -189,6 +186,7 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
         flush_runner=given.flusher,
         settings=settings,
         broker_id=folder.broker_id,
+        **await _tiering(given, metadata, folder.disk, f"brokers/{folder.broker_id}/"),
     )
     storage = await Storage.open(
         environment, known_topics=names.keys(), names=names, has_begun=folder.identity.has_journal
@@ -198,38 +196,12 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
     return storage
 
 
-async def _open_shared_storage(
-    given: Dependencies, metadata: Metadata, settings: StorageSettings, folder: Path
-) -> Storage:
-    from danube.storage.takeover.own_journal import SharedEnvironment  # noqa: PLC0415 - for this mode alone
-    from danube.storage.takeover.shared_storage import SharedStorage  # noqa: PLC0415 - as above
+async def _tiering(given: Dependencies, metadata: Metadata, disk: Disk, below: str) -> dict[str, Any]:
+    if given.settings.object_store.url is None and not await given.writer.run(lambda: disk.exists("object-tier")):
+        return {}
+    from danube.broker.object_storage import open_tiering  # noqa: PLC0415 - where a bucket is set alone
 
-    await _refuse_local_messages(given)
-    storage = await SharedStorage.open_shared(
-        SharedEnvironment(
-            disk=given.environment.shared_disk or LocalDisk(folder),
-            clock=given.clock,
-            rng=given.rng,
-            records=metadata.stored,
-            journals=JournalRecords(metadata.store, given.rng),
-            runner=given.writer,
-            read_runner=given.reader,
-            flush_runner=given.flusher,
-            broker_id=given.folder.broker_id,
-            settings=settings,
-            cluster_id=metadata.cluster_id,
-        )
-    )
-    given.running.push_async_callback(storage.close)
-    await mark_opened(given, metadata)
-    return storage
-
-
-async def _refuse_local_messages(given: Dependencies) -> None:
-    if await given.writer.run(lambda: given.folder.disk.exists(FOLDER)):
-        raise DataFolderError(
-            f"{given.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
-        )
+    return await open_tiering(given, metadata, disk, below)
 
 
 def _start_placement(

@@ -1,20 +1,28 @@
-"""Opens a broker's storage in an object store. Built for this mode alone."""
+"""Opens storages that brokers share, in a folder or an object store, and tiering to one."""
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from danube.broker.cluster.metadata import Metadata, mark_opened
 from danube.broker.environment import Dependencies
 from danube.metadata.records.journals import JournalRecords
-from danube.model.limits.objects import OBJECT_ROUND_PATIENCE_S
+from danube.model.errors import DataFolderError
+from danube.model.limits.objects import OBJECT_READS_AHEAD, OBJECT_ROUND_PATIENCE_S
 from danube.objects.bill import Bill, Cause
-from danube.objects.opening import open_objects, probe
+from danube.objects.opening import open_objects, probe, unusable
 from danube.objects.retrying import Patience, RetryingStore
-from danube.runtime.disk import LocalDisk
+from danube.runtime.disk import Disk, LocalDisk
+from danube.storage.journal.folder import FOLDER
 from danube.storage.object_store.object_disk import ObjectDisk
-from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage
+from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage, check_cluster, use_of
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
+from danube.storage.object_store.side_by_side import SideBySide
+from danube.storage.object_store.tiered_tier import MARKER, SegmentMover, TieredTier
 from danube.storage.settings import StorageSettings
+from danube.storage.store import Storage
+from danube.storage.takeover.own_journal import SharedEnvironment
+from danube.storage.takeover.shared_storage import SharedStorage
 
 SCRATCH = "object-cache"
 """Folder in the data folder with copies of what is in the object store; emptied at each start."""
@@ -29,6 +37,7 @@ def open_counted(given: Dependencies) -> RetryingStore:
 
 async def open_object_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> ObjectStorage:
     """The storage of `storage.mode` object_store with `journal: object`. Raises as `ObjectStorage.open_objects`."""
+    await refuse_local_messages(given)
     url = given.settings.object_store.place().url
     store = open_counted(given)
     await given.writer.run(lambda: probe(store.charged_to(Cause.PROBE), url, given.rng))
@@ -65,3 +74,74 @@ def _empty_scratch(path: Path) -> LocalDisk:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True, exist_ok=True)
     return LocalDisk(path)
+
+
+async def open_tiering(given: Dependencies, metadata: Metadata, disk: Disk, below: str) -> dict[str, Any]:
+    """Fields of a storage's environment for tiering; none where no bucket is set.
+
+    Raises DataFolderError for a folder with segments in a bucket where none is set, or that is another cluster's.
+    """
+    settings = given.settings.object_store
+    was_tiered = await given.writer.run(lambda: disk.exists(MARKER))
+    if settings.url is None:
+        if was_tiered:
+            raise DataFolderError(
+                "segments of this folder are in a bucket, which the file object-tier names: set object_store.url to it"
+            )
+        return {}
+    place, store = settings.place(), open_counted(given)
+    given.running.push_async_callback(lambda: given.reader.run(store.close))
+    try:
+        await given.writer.run(lambda: check_cluster(store, metadata.cluster_id, place.url, is_new=not was_tiered))
+    except OSError as error:
+        raise unusable(error, place.url) from error
+    ahead = SideBySide(OBJECT_READS_AHEAD)
+    given.running.callback(ahead.close)
+    cache = BlockCache(store, ahead, settings.cache_bytes_max)
+
+    def remote() -> ObjectTier:
+        return ObjectTier(store, cache, below=below)
+
+    mover = SegmentMover(
+        disk, remote(), url=place.url, after_s=settings.tier_after_s, bytes_min=settings.tier_segment_bytes_min
+    )
+    return {
+        "make_tier": lambda: TieredTier(disk, remote()),
+        "mover": mover,
+        "object_use": lambda: use_of(store, cache, place.url, given.clock),
+    }
+
+
+async def open_shared_storage(
+    given: Dependencies, metadata: Metadata, settings: StorageSettings, folder: Path
+) -> Storage:
+    """The storage of `storage.mode` shared_fs. Raises as `SharedStorage.open_shared`."""
+    await refuse_local_messages(given)
+    disk = given.environment.shared_disk or LocalDisk(folder)
+    storage = await SharedStorage.open_shared(
+        SharedEnvironment(
+            disk=disk,
+            clock=given.clock,
+            rng=given.rng,
+            records=metadata.stored,
+            journals=JournalRecords(metadata.store, given.rng),
+            runner=given.writer,
+            read_runner=given.reader,
+            flush_runner=given.flusher,
+            broker_id=given.folder.broker_id,
+            settings=settings,
+            cluster_id=metadata.cluster_id,
+            **await open_tiering(given, metadata, disk, "shared/"),
+        )
+    )
+    given.running.push_async_callback(storage.close)
+    await mark_opened(given, metadata)
+    return storage
+
+
+async def refuse_local_messages(given: Dependencies) -> None:
+    """Raise DataFolderError for a data folder with messages of the mode local."""
+    if await given.writer.run(lambda: given.folder.disk.exists(FOLDER)):
+        raise DataFolderError(
+            f"{given.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
+        )

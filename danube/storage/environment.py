@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from danube.metadata.records.storage import StorageRecords
+from danube.objects.use import ObjectUse
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
+from danube.storage.object_store.tiered_tier import SegmentMover
 from danube.storage.settings import StorageSettings
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
@@ -31,6 +33,10 @@ class StorageEnvironment:
     settings: StorageSettings = field(default_factory=StorageSettings)
     make_tier: Callable[[], SegmentTier] | None = None
     """Makes a tier for one thread; files of the disk where not given."""
+    mover: SegmentMover | None = None
+    """Moves older segments into an object store."""
+    object_use: Callable[[], ObjectUse] | None = None
+    """Answers the use of that store, but for what waits."""
     reading_tier: SegmentTier = field(init=False)
     """Used in the reading thread only."""
     writing_tier: SegmentTier = field(init=False)

@@ -105,6 +105,8 @@ class Storage:
         self._journal.on_file_closed(self._mark_file_begun)
         self._totals = FlushReport()
         self._passes = self._dropped = 0
+        self._waiting_bytes = 0
+        """Of segments that are due to move into the object store."""
 
     @classmethod
     async def open(
@@ -169,7 +171,8 @@ class Storage:
     @property
     def object_use(self) -> ObjectUse | None:
         """The use of an object store, if there is one."""
-        return None
+        use = self._environment.object_use
+        return None if use is None else replace(use(), waiting_bytes=self._waiting_bytes)
 
     @property
     def free_bytes(self) -> int | None:
@@ -320,6 +323,7 @@ class Storage:
             "removing the files of deleted topics": self._sweep_if_due,
             "beginning a new journal file": self._end_old_file,
             "flushing the journal into segments": self._flush_if_due,
+            "moving segments to the object store": self.move_segments,
             "tidying up": self._tidy,
         }
         for what, step in steps.items():
@@ -336,6 +340,23 @@ class Storage:
         else:
             return True
         return False
+
+    async def move_segments(self) -> None:
+        """Move segments that are due into the object store, if there is one: one pass. Raises OSError."""
+        mover = self._environment.mover
+        if mover is None:
+            return
+        async with self._turn:
+            manifests = [history.manifest for history in self._topics.histories]
+            now_ms, is_short = self._environment.clock.now_ms(), self._gate.level is not SpaceLevel.OK
+            report = await self._environment.flush_runner.run(
+                lambda: mover.move(manifests, now_ms, is_room_short=is_short)
+            )
+        self._waiting_bytes = report.waiting_bytes
+        for folder in report.folders:  # open files take up room
+            await self._environment.read_runner.run(
+                lambda: self._environment.reading_tier.close_folder(folder)  # noqa: B023 - in turn
+            )
 
     async def _sweep_if_due(self) -> None:
         if self._environment.clock.monotonic_s() >= self._sweep_s:

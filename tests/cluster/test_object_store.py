@@ -12,6 +12,7 @@ import danube
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
 from danube.model.errors import DanubeError
+from danube.model.limits.broker import MIB
 from danube.model.ownership import StorageMode
 from danube.model.topic import TopicName
 from danube.testing.patience import PATIENCE_S
@@ -145,3 +146,30 @@ async def _send_over_an_outage(broker: BrokerProcess, moto: MotoServer) -> None:
             moto.resume()
         async with asyncio.timeout(PATIENCE_S):
             await sending
+
+
+def test_older_segments_of_a_disk_move_into_the_bucket_and_are_read_from_there(
+    moto: MotoServer, tmp_path: Path
+) -> None:
+    small = {"journal_file_bytes_max": str(MIB), "segment_bytes_max": str(MIB)}
+    policy = {"object_store_tier_after_s": "0", "object_store_tier_segment_bytes_min": "1"}
+    settings = {**_settings(moto), "storage_mode": "local", **small, **policy}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker:
+        asyncio.run(publish(broker, 300, message_bytes=20_000))
+        asyncio.run(_until_moved(broker))
+        assert asyncio.run(stored(broker)) == 300
+        broker.terminate()
+        broker.start()
+        assert asyncio.run(stored(broker)) == 300
+
+
+async def _until_moved(broker: BrokerProcess) -> None:
+    async with opened(Target(endpoint=broker.endpoints.admin_url, timeout_s=PATIENCE_S)) as gateway:
+
+        async def is_moved() -> bool:
+            storage = (await gateway.describe_broker()).storage
+            use = storage.object_store if storage is not None else None
+            puts = [one for one in use.requests if one.kind == "put" and one.cause == "segment"] if use else []
+            return sum(one.requests for one in puts) >= 4
+
+        await until(is_moved)

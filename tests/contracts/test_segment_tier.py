@@ -14,6 +14,7 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
+from danube.storage.object_store.tiered_tier import TieredTier
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from danube.testing.simulated.clock import SimClock
@@ -44,7 +45,13 @@ def objects(_: Path) -> Placement:
     return Placement(lambda: ObjectTier(store, BlockCache(store, SideBySide(0))))
 
 
-@pytest.fixture(params=[local, simulated, objects])
+def tiered(_: Path) -> Placement:
+    clock, disk = SimClock(), SimDisk()
+    store = RetryingStore(MemoryObjects(), clock, SystemRng(seed=1), bill=Bill(0.0), cause=Cause.SEGMENT)
+    return Placement(lambda: TieredTier(disk, ObjectTier(store, BlockCache(store, SideBySide(0)), below="b/")))
+
+
+@pytest.fixture(params=[local, simulated, objects, tiered])
 def placement(request: pytest.FixtureRequest, tmp_path: Path) -> Placement:
     placement: Placement = request.param(tmp_path)
     return placement

@@ -1,4 +1,4 @@
-"""Settings of the object store of `storage.mode` object_store."""
+"""Settings of the object store of `storage.mode` object_store, and of tiering to it."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -10,6 +10,8 @@ from danube.model.limits.objects import (
     BATCH_TIMEOUT_MS,
     BATCH_TIMEOUT_MS_MAX,
     OBJECT_CACHE_BYTES,
+    TIER_AFTER_S,
+    TIER_SEGMENT_BYTES_MIN,
 )
 from danube.objects.bill import Prices
 from danube.objects.place import Adapter, ObjectPlace
@@ -48,6 +50,18 @@ class ObjectStoreSettings(BaseModel):
     )
     cache_bytes_max: int = Field(
         OBJECT_CACHE_BYTES, ge=1 << 20, le=1 << 36, description="Bytes of read segments that are kept in memory."
+    )
+    tier_after_s: float = Field(
+        TIER_AFTER_S,
+        ge=0,
+        le=315_360_000,
+        description="Age after which segments of the modes local and shared_fs move into the bucket, if url is set.",
+    )
+    tier_segment_bytes_min: int = Field(
+        TIER_SEGMENT_BYTES_MIN,
+        ge=1,
+        le=1 << 32,
+        description="Bytes of a segment below which it stays on the disk while there is room.",
     )
     price_put_per_million: Price = Field(5.0, description="Dollars for a million PUT and LIST requests.")
     price_get_per_million: Price = Field(0.4, description="Dollars for a million GET and HEAD requests.")

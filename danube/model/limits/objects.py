@@ -40,3 +40,9 @@ JOURNAL_FILE_AGE_OBJECTS_S = 300.0
 """Default of `journal_file_age_s` with the journal in an object store: its small objects become segments by then."""
 TAKE_ATTEMPTS_MAX = 1_000
 """Numbers that one attempt to take the next one of a journal tries, while its owner takes them, too."""
+TIER_AFTER_S = 3_600.0
+"""Default of `object_store.tier_after_s`."""
+TIER_SEGMENT_BYTES_MIN = 8 * MIB
+"""Smaller segments stay on the disk until merges have made them larger: each object costs a request."""
+TIER_PASS_SEGMENTS_MAX = 8
+"""Segments moved in one pass; the next pass goes on."""

@@ -15,7 +15,13 @@ from danube.data_folder.metadata_view import MetadataView
 from danube.data_folder.older_metadata import OlderMetadata, accept
 from danube.metadata.records.storage import StorageRecords, TopicStorage
 from danube.metadata.sqlite.store import SqliteStore
-from danube.model.errors import DamagedDataError, NotFoundError, StorageUnavailableError, TopicNotFoundError
+from danube.model.errors import (
+    DamagedDataError,
+    DataFolderError,
+    NotFoundError,
+    StorageUnavailableError,
+    TopicNotFoundError,
+)
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.objects import OBJECT_READS_AHEAD
 from danube.model.text import count_text
@@ -43,6 +49,7 @@ from danube.storage.damage import with_data_folder
 from danube.storage.flush.manifest_lookup import load_manifest
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
+from danube.storage.object_store.tiered_tier import MARKER
 from danube.storage.tiers.directory import DirectoryTier
 
 _TOLD_LATER = "This broker's cluster learns of it when the broker starts next; nothing has to be done for that."
@@ -227,6 +234,11 @@ def _nothing_to_repair(found: ScanResult, output: OutputFormat) -> ExitCode:
 def _opened(wanted: Wanted) -> Iterator[_Folder]:
     """Lock a data folder and read its metadata. Raises DataFolderError, DataFolderInUseError."""
     with locked(wanted.data_dir) as disk:
+        if disk.exists(MARKER):
+            raise DataFolderError(
+                f"segments of {wanted.data_dir} are in a bucket, which the file {MARKER} names: this version verifies"
+                " and repairs only what is all on the disk"
+            )
         identity = identity_in(wanted.data_dir)
         metadata = metadata_of(wanted, identity, disk)
         faults = _identity_faults(disk) if identity is None and metadata.view.place != IDENTITY else ()

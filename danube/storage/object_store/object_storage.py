@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from danube.model.errors import DataFolderError
 from danube.model.limits.objects import OBJECT_CLOSING_S, OBJECT_OUTAGE_REFUSED_S
 from danube.objects.opening import unusable
+from danube.objects.retrying import RetryingStore
 from danube.objects.store import ObjectStore
 from danube.objects.use import ObjectUse
+from danube.runtime.clock import Clock
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_tier import BlockCache
 from danube.storage.takeover.journal_reader import journal_folder
@@ -47,8 +49,10 @@ class ObjectStorage(SharedStorage):
         """
         entered = (await environment.journals.all()).values()
         mine = [one.journal_id for one in entered if one.broker_id == environment.broker_id]
+        store = environment.objects.store
         try:
-            await environment.read_runner.run(lambda: check_cluster(environment, is_new=not entered))
+            cluster_id, url = environment.cluster_id, environment.url
+            await environment.read_runner.run(lambda: check_cluster(store, cluster_id, url, is_new=not entered))
             for journal_id in mine:
                 await environment.runner.run(lambda: _claim(environment.objects, journal_id))  # noqa: B023 - in turn
         except OSError as error:
@@ -59,15 +63,7 @@ class ObjectStorage(SharedStorage):
 
     @property
     def object_use(self) -> ObjectUse:
-        store, now_s = self._objects.store, self._clock.monotonic_s()
-        return ObjectUse(
-            url=self._url,
-            bill=store.bill,
-            elapsed_s=now_s - store.bill.started_s,
-            unanswered_s=store.outage.lasted_s(now_s),
-            cache_hits=self.cache.stats.hits,
-            cache_misses=self.cache.stats.misses,
-        )
+        return use_of(self._objects.store, self.cache, self._url, self._clock)
 
     def _outage(self) -> str | None:
         """The reason that appends are refused while the object store does not answer."""
@@ -92,9 +88,8 @@ class ObjectStorage(SharedStorage):
             await self._environment.read_runner.run(store.close)
 
 
-def check_cluster(environment: ObjectEnvironment, *, is_new: bool) -> None:
+def check_cluster(store: ObjectStore, cluster_id: str, url: str, *, is_new: bool) -> None:
     """Raises DataFolderError for a prefix that another cluster uses, or an empty one where this cluster has topics."""
-    store, cluster_id = environment.objects.store, environment.cluster_id
     found = _cluster_of(store)
     if not cluster_id or found == cluster_id:
         return
@@ -106,8 +101,21 @@ def check_cluster(environment: ObjectEnvironment, *, is_new: bool) -> None:
         if found in {"", cluster_id}:
             return
     raise DataFolderError(
-        f"{environment.url} is not that of this cluster, {cluster_id}, but of {found or 'none'}: give every cluster a"
+        f"{url} is not that of this cluster, {cluster_id}, but of {found or 'none'}: give every cluster a"
         " prefix of its own in object_store.url"
+    )
+
+
+def use_of(store: RetryingStore, cache: BlockCache, url: str, clock: Clock) -> ObjectUse:
+    """The use of a store so far."""
+    now_s = clock.monotonic_s()
+    return ObjectUse(
+        url=url,
+        bill=store.bill,
+        elapsed_s=now_s - store.bill.started_s,
+        unanswered_s=store.outage.lasted_s(now_s),
+        cache_hits=cache.stats.hits,
+        cache_misses=cache.stats.misses,
     )
 
 

@@ -140,18 +140,24 @@ class BlockCache:
 class ObjectTier(SegmentTier):
     """A `SegmentTier` in an object store. Owned by one thread at a time; several share one cache."""
 
-    def __init__(self, store: RetryingStore, cache: BlockCache) -> None:
+    def __init__(self, store: RetryingStore, cache: BlockCache, *, below: str = "") -> None:
+        """`below` begins the names of all objects."""
         self._store = store.charged_to(Cause.SEGMENT)
         self._cache = cache
+        self._below = below
 
     def put(self, name: str, chunks: Sequence[Buffer]) -> None:
-        self._store.put_if_absent(name, chunks)
+        self._store.put_if_absent(self._below + name, chunks)
 
     def read(self, name: str, position: int, length: int) -> bytes:
-        return self._cache.read(name, position, length)
+        return self._cache.read(self._below + name, position, length)
+
+    def read_back(self, name: str) -> bytes:
+        """A whole object as the store has it, past the cache."""
+        return self._store.get(self._below + name)
 
     def expect(self, name: str, position: int, length: int) -> None:
-        self._cache.expect(name, position, length)
+        self._cache.expect(self._below + name, position, length)
 
     def read_run(self, name: str, position: int, lengths: Sequence[int]) -> Iterator[bytes]:
         take = self.open_run(name, position, sum(lengths))
@@ -160,9 +166,9 @@ class ObjectTier(SegmentTier):
 
     def open_run(self, name: str, position: int, length: int) -> Take:
         is_long = 2 * length > SEGMENT_READ_BYTES_MAX
-        content = memoryview(self._cache.read(name, position, length))
+        content = memoryview(self._cache.read(self._below + name, position, length))
         if is_long:  # a reader of long runs reads in order: the next ones are fetched while it uses this
-            self._cache.read_on(name, position + length)
+            self._cache.read_on(self._below + name, position + length)
 
         def take(count: int) -> bytes:
             nonlocal content
@@ -172,23 +178,23 @@ class ObjectTier(SegmentTier):
         return take
 
     def size(self, name: str) -> int:
-        return self._store.size(name)
+        return self._store.size(self._below + name)
 
     def list(self, folder: str) -> list[str]:
-        start = len(folder) + 1
-        found = (one.name[start:] for one in self._store.listing(f"{folder}/"))
+        start = len(self._below) + len(folder) + 1
+        found = (one.name[start:] for one in self._store.listing(f"{self._below}{folder}/"))
         return [name for name in found if "/" not in name]
 
     def delete(self, name: str) -> None:
-        self._cache.forget(name)
-        self._store.delete([name])
+        self._cache.forget(self._below + name)
+        self._store.delete([self._below + name])
 
     def delete_folder(self, folder: str) -> None:
         self.close_folder(folder)
-        self._store.delete(one.name for one in self._store.listing(f"{folder}/"))
+        self._store.delete(one.name for one in self._store.listing(f"{self._below}{folder}/"))
 
     def close_folder(self, folder: str) -> None:
-        self._cache.forget(f"{folder}/")
+        self._cache.forget(f"{self._below}{folder}/")
 
     def close(self) -> None:
         return None
