@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from danube.model.errors import UnavailableError
 from danube.testing.processes.broker import BrokerProcess
 from scripts.demo_admin import AdminStory
+from scripts.demo_balance import BalanceStory
 from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
 from scripts.demo_security import DemoSecurity, make_security
 
@@ -96,17 +97,18 @@ class Demo:
         publisher = await self._make_topic()
         await self._subscribe(["cli", "wheel", "yours"])
         await self._publish_through_a_kill(publisher)
-        _tell("5/12 Reading everything back, with both readers at once")
+        _tell("5/14 Reading everything back, with both readers at once")
         by_cli, by_wheel = await self._read_both(_IDLE_S)
         self._judge("danube consume", by_cli)
         self._judge("danube-client", by_wheel)
         await self._count_unread()
         await AdminStory(self._programs, self.broker, self._security).tell()
+        await BalanceStory(self._programs, self._folder).tell()
 
     def _start_the_broker(self) -> None:
         startup = self._start_broker()
         at = self.broker.endpoints
-        _tell(f"1/12 danube-broker serves clients on {at.broker}, administrators on {at.admin}")
+        _tell(f"1/14 danube-broker serves clients on {at.broker}, administrators on {at.admin}")
         _tell(f"    (standalone, {startup}, data in {self._folder})")
         if self._security.is_on:
             _tell("    with TLS on both ports, tokens for everybody, and plans that somebody else approves")
@@ -124,7 +126,7 @@ class Demo:
         client, rows = await self._ask_wheel("rows")
         self._rows = _rows(Path(rows["file"]))
         _tell(
-            f"2/12 The application: danube-client {client['version']}, unmodified ({client['verified']} files verified)"
+            f"2/14 The application: danube-client {client['version']}, unmodified ({client['verified']} files verified)"
         )
         _tell(f"    from {client['file']}")
         _tell(f"    Its records: {rows['count']:,} rows of airports.csv (vega-datasets)")
@@ -141,10 +143,10 @@ class Demo:
         await self._danube_consume(cli, *_EXCLUSIVE, "--count", "0")
         await self._ask_wheel("subscribe", "--subscription", wheel)
         await self._danube_consume(kept, "--count", "0")
-        _tell(f"3/12 Reliable topic {_TOPIC} with the subscriptions {', '.join(names)}")
+        _tell(f"3/14 Reliable topic {_TOPIC} with the subscriptions {', '.join(names)}")
 
     async def _publish_through_a_kill(self, publisher: Process) -> None:
-        _tell(f"4/12 Publishing {len(self._rows):,} records, one call and one acknowledgement each")
+        _tell(f"4/14 Publishing {len(self._rows):,} records, one call and one acknowledgement each")
         begun = time.monotonic()
         _pipe(publisher.stdin).write(b"\n")
         while (acknowledged := (await self._heard(publisher, "acknowledged"))["count"]) < len(self._rows) // 2:
@@ -187,7 +189,7 @@ class Demo:
 
     async def _count_unread(self) -> None:
         by_cli, by_wheel = await self._read_both(_NOTHING_S)
-        _tell(f"6/12 Left unread: cli {len(by_cli):,}, wheel {len(by_wheel):,}")
+        _tell(f"6/14 Left unread: cli {len(by_cli):,}, wheel {len(by_wheel):,}")
         if by_cli or by_wheel:
             raise DemoFailedError("acknowledged records came again")
 

@@ -43,7 +43,7 @@ class AdminStory:
         await self._report()
 
     async def _look_around(self) -> None:
-        _tell("7/12 danube-admin looks around")
+        _tell("7/14 danube-admin looks around")
         topics = await self._ask("topics", "list", "--namespace", "default")
         for topic in topics:
             _tell(f"    {topic['name']}  {topic['delivery']}")
@@ -58,7 +58,7 @@ class AdminStory:
     async def _let_an_assistant_work(self) -> None:
         if self._security.is_on:
             await self._bind_the_assistant()
-        _tell("8/12 An assistant (the MCP SDK's client, over stdio) works through danube-admin mcp")
+        _tell("8/14 An assistant (the MCP SDK's client, over stdio) works through danube-admin mcp")
         async with self._assistant() as assistant:
             topics = await _tool(assistant, "list_topics", namespace="default")
             _tell(f"    list_topics: {', '.join(row['name'] for row in topics['topics'])}")
@@ -80,7 +80,7 @@ class AdminStory:
         refused = await assistant.call_tool("delete_topic", {"topic": _SCRATCH, "plan_id": plan["plan_id"]})
         if not refused.is_error:
             raise DemoFailedError("a plan was applied that nobody had approved")
-        _tell("9/12 Called again too early it is refused; a person approves in a terminal")
+        _tell("9/14 Called again too early it is refused; a person approves in a terminal")
         await self._approve(plan["plan_id"])
         done = await _tool(assistant, "delete_topic", topic=_SCRATCH, plan_id=plan["plan_id"])
         names = [topic["name"] for topic in await self._ask("topics", "list", "--namespace", "default")]
@@ -105,7 +105,7 @@ class AdminStory:
         _tell(f"    $ danube-admin plans approve {plan_id}   (typed on a terminal)")
 
     async def _compute_lag(self) -> None:
-        _tell("10/12 Spark computes the lag from the brokers' telemetry")
+        _tell("10/14 Spark computes the lag from the brokers' telemetry")
         url = self._broker.endpoints.service_url
         await self._programs.run(
             "danube-analytics",
@@ -126,7 +126,7 @@ class AdminStory:
         await self._programs.run("tui", _ADMIN, *self._where("tui", "--screenshot", str(picture)))
         if "<svg" not in picture.read_text():
             raise DemoFailedError(f"{picture} is no picture")
-        _tell(f"11/12 The TUI, drawn once: {picture}")
+        _tell(f"11/14 The TUI, drawn once: {picture}")
 
     async def _report(self) -> None:
         page = _PICTURES / "report.html"
@@ -135,7 +135,7 @@ class AdminStory:
         text = page.read_text(encoding="utf-8")
         if "<svg" not in text or "/default/airports by yours" not in text:
             raise DemoFailedError(f"{page} is no report of the lag of /default/airports")
-        _tell(f"12/12 The report of what Spark found, verdicts first: {page}")
+        _tell(f"12/14 The report of what Spark found, verdicts first: {page}")
 
     @contextlib.asynccontextmanager
     async def _assistant(self) -> AsyncIterator[Client]:

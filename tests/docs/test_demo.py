@@ -41,6 +41,11 @@ def test_the_demo_brings_every_record_back(demo: subprocess.Popen[str], tmp_path
     assert said.count("3,376 of 3,376 byte for byte, in the order sent") == 2
     assert "kill -9 of the broker" in said
     assert "Left unread: cli 0, wheel 0" in said
+    assert "messages were acknowledged meanwhile: 0 lost" in said
+    assert re.search(r"the imbalance fell from \d\.\d\d to \d\.\d\d", said)
+    assert (
+        said.index("before: ") < said.index("danube-admin plans approve", said.index("14/14")) < said.index("after: ")
+    )
     assert list(tmp_path.iterdir()) == []
     assert processes_of(said) == []
 
