@@ -15,9 +15,9 @@ _POLL_S = 0.05
 _LATE = ("does not answer", "is not connected", "cannot be reached")
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+async def until(holds: Callable[[], Awaitable[bool]], *, within_s: float = PATIENCE_S) -> None:
     """Return when it holds; there is no event for it here. A call that fails is made again."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(within_s):
         while True:
             try:
                 if await holds():

@@ -1,4 +1,4 @@
-"""Rebalances of real brokers under a skewed load: the plan is what happens, nothing is lost, whoever is killed."""
+"""Rebalances of real brokers under a skewed load: the plan is what happens, nothing is lost."""
 
 import asyncio
 import json
@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
+from danube.loadmgr.score import Strategy
 from danube.model.calls.balance import MoveState, Rebalance, RebalanceState
 from danube.model.exit_codes import ExitCode
+from danube.model.limits.balance import BALANCE_IDLE_SCORE
 from danube.model.ownership import StorageMode
-from danube.model.plans.plan import Effect, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.patience import LONG_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
-from lab.failover.administration import PERSON, Administration
+from lab.failover.administration import Administration
 from tests.cluster.seeing import until
 from tests.faces.faces import run
 
@@ -27,15 +28,21 @@ TOPICS = [TopicName("default", f"t{number:02}") for number in range(12)]
 WEIGHTS = (12, 12, 9, 9, 6, 6, 4, 4, 2, 2, 1, 1)
 """Messages of each topic at a beat."""
 BEAT_S = 0.05
-WISH = PlanRequest(operation="trigger_rebalance", arguments={}, effect=Effect.MOVE, caller=PERSON, needs_approval=False)
 PAYLOAD = b"x" * 512
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
+def strategy() -> Strategy:
+    """The rule by which brokers are compared."""
+    return Strategy.BALANCED
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory, strategy: Strategy) -> Iterator[BrokerCluster]:
     settings = {"load_report_interval_s": "2", "rebalance_cool_down_s": "0", "rebalance_parallel_moves": "1"}
     folder, mode = tmp_path_factory.mktemp("rebalance"), StorageMode.SHARED_FS
-    with BrokerCluster(folder, mode=mode, settings={**settings, "lease_ttl_s": "3"}) as running:
+    settings |= {"assignment_strategy": strategy, "lease_ttl_s": "3"}
+    with BrokerCluster(folder, mode=mode, settings=settings) as running:
         yield running
 
 
@@ -105,10 +112,16 @@ async def is_on(cluster: Administration, name: TopicName, broker: BrokerProcess)
     return await cluster.owner(name) is broker
 
 
-async def skew_is_known(cluster: Administration) -> bool:
-    async with cluster.gateway(cluster.processes.brokers) as gateway:
-        found = await gateway.cluster_balance()
-    return all(one.is_known for one in found.brokers) and found.figures.cv > 0.6 and found.figures.highest > 6
+async def skew_is_known(cluster: Administration) -> None:
+    """Return when the reports of all brokers tell that the first has the load, however long a busy machine takes."""
+
+    async def is_known() -> bool:
+        async with cluster.gateway(cluster.processes.brokers) as gateway:
+            found = await gateway.cluster_balance()
+        is_loaded = found.figures.highest > BALANCE_IDLE_SCORE + 1
+        return all(one.is_known for one in found.brokers) and found.figures.cv > 0.6 and is_loaded
+
+    await until(is_known, within_s=LONG_S)
 
 
 async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> Rebalance:
@@ -120,13 +133,8 @@ async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> R
             found[:] = [one for one in await gateway.rebalances() if one.plan_id == plan_id]
         return bool(found) and found[0].state.is_over
 
-    async with asyncio.timeout(LONG_S):
-        while True:
-            try:
-                await until(is_over)
-            except TimeoutError:
-                continue
-            return found[0]
+    await until(is_over, within_s=LONG_S)
+    return found[0]
 
 
 async def typed(cluster: Administration, *words: str) -> Any:
@@ -139,7 +147,7 @@ async def typed(cluster: Administration, *words: str) -> Any:
 
 async def test_a_skewed_load_is_spread_by_the_command_exactly_as_planned(cluster: Administration) -> None:
     async with loaded(cluster):
-        await until(lambda: skew_is_known(cluster))
+        await skew_is_known(cluster)
         plan = (await typed(cluster, "brokers", "rebalance"))["plan"]
         planned = plan["rebalance"]
         applied = await typed(cluster, "brokers", "rebalance", "--plan-id", plan["plan_id"])
@@ -156,37 +164,3 @@ async def test_a_skewed_load_is_spread_by_the_command_exactly_as_planned(cluster
         assert planned["after"]["cv"] < 0.2
         assert done.actual is not None
         assert done.actual.cv < 0.25
-
-
-@pytest.mark.parametrize("killed", ["a target", "the source"])
-async def test_a_broker_that_is_killed_ends_the_rebalance_and_the_cluster_heals(
-    cluster: Administration, killed: str
-) -> None:
-    async with loaded(cluster) as load:
-        await until(lambda: skew_is_known(cluster))
-        by_id = {await cluster.id_of(broker): broker for broker in cluster.processes.brokers}
-        async with cluster.gateway(cluster.processes.brokers) as gateway:
-            plan = await gateway.create_plan(WISH)
-        assert plan.impact.rebalance is not None
-        last = plan.impact.rebalance.moves[-1]
-        victim = by_id[last.target if killed == "a target" else last.source]
-        asked = next(broker for broker in cluster.processes.brokers if broker is not victim)
-        victim.pause()  # so that it cannot be faster than the kill
-        async with cluster.gateway([asked]) as gateway:
-            await gateway.apply_plan(
-                PlanApplication(plan_id=plan.plan_id, operation=WISH.operation, arguments={}, caller=WISH.caller)
-            )
-        await asyncio.to_thread(victim.kill)
-        done = await over(cluster, asked, plan.plan_id)
-        states = [move.state for move in done.preview.moves]
-        assert done.state is RebalanceState.STOPPED
-        assert not {MoveState.WAITING, MoveState.MOVING} & set(states)
-        assert states.count(MoveState.FAILED) >= 1
-        await asyncio.to_thread(victim.start)
-        await until(cluster.is_whole)
-        counts = {name: len(load.acknowledged[name]) for name in TOPICS}
-        await until(lambda: have_grown(load, counts))
-
-
-async def have_grown(load: Load, counts: dict[TopicName, int]) -> bool:
-    return all(len(load.acknowledged[name]) > count for name, count in counts.items())

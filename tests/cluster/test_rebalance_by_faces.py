@@ -21,11 +21,10 @@ from danube.model.topic import TopicName
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import LONG_S, PATIENCE_S
 from lab.failover.administration import Administration
-from tests.cluster.seeing import until
-from tests.cluster.test_rebalance_between_processes import cluster, loaded, over, processes, skew_is_known
+from tests.cluster.test_rebalance_between_processes import cluster, loaded, over, processes, skew_is_known, strategy
 from tests.faces.pilot import confirm
 
-__all__ = ["cluster", "processes"]
+__all__ = ["cluster", "processes", "strategy"]
 
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -59,7 +58,7 @@ async def answer(client: Client, name: str, told: list[tuple[float, float | None
 
 async def test_an_assistant_plans_a_person_approves_and_exactly_the_plan_happens(cluster: Administration) -> None:
     async with loaded(cluster), assistant(cluster) as client:
-        await until(lambda: skew_is_known(cluster))
+        await skew_is_known(cluster)
         before = await answer(client, "get_cluster_balance", [])
         assert before["figures"]["cv"] > 0.5
         why = await answer(client, "analyze_cluster_balance", [])
@@ -87,7 +86,7 @@ async def test_an_assistant_plans_a_person_approves_and_exactly_the_plan_happens
 
 async def test_a_person_spreads_the_load_in_the_tui(cluster: Administration) -> None:
     async with loaded(cluster):
-        await until(lambda: skew_is_known(cluster))
+        await skew_is_known(cluster)
         target = Target(
             endpoint=cluster.processes.brokers[1].endpoints.admin_url,
             timeout_s=PATIENCE_S,
