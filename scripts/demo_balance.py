@@ -33,9 +33,11 @@ _SETTINGS = {
     "load_report_interval_s": "1",
     "rebalance_cool_down_s": "0",
     "rebalance_parallel_moves": "1",
-    "lease_ttl_s": "3",
+    "lease_ttl_s": "20",
 }
-"""Brokers are compared by their topics, not by CPU, so that the plan is the same on every machine, however busy."""
+"""Brokers are compared by their topics, not by CPU, so that the plan is the same on every machine, however busy; and no
+broker loses its topics because it stands still for some seconds.
+"""
 
 
 class BalanceStory:

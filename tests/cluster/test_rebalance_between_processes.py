@@ -28,6 +28,8 @@ TOPICS = [TopicName("default", f"t{number:02}") for number in range(12)]
 WEIGHTS = (12, 12, 9, 9, 6, 6, 4, 4, 2, 2, 1, 1)
 """Messages of each topic at a beat."""
 BEAT_S = 0.05
+LEASE_TTL_S = "20"
+"""Long, as a broker on a busy machine may stand still for some seconds; then it would lose its topics to others."""
 PAYLOAD = b"x" * 512
 
 
@@ -41,7 +43,7 @@ def strategy() -> Strategy:
 def processes(tmp_path_factory: pytest.TempPathFactory, strategy: Strategy) -> Iterator[BrokerCluster]:
     settings = {"load_report_interval_s": "2", "rebalance_cool_down_s": "0", "rebalance_parallel_moves": "1"}
     folder, mode = tmp_path_factory.mktemp("rebalance"), StorageMode.SHARED_FS
-    settings |= {"assignment_strategy": strategy, "lease_ttl_s": "3"}
+    settings |= {"assignment_strategy": strategy, "lease_ttl_s": LEASE_TTL_S}
     with BrokerCluster(folder, mode=mode, settings=settings) as running:
         yield running
 
