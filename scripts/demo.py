@@ -33,7 +33,7 @@ Pipe = TypeVar("Pipe", asyncio.StreamReader, asyncio.StreamWriter)
 _TOPIC = "/default/airports"
 _EXCLUSIVE = ("--sub-type", "exclusive", "--consumer-name", "demo")
 """One reader, which gets everything in order."""
-_DEMO_S_MAX = 400.0
+_DEMO_S_MAX = 1_200.0
 _IDLE_S = 8.0
 """Nothing came for this long: everything there is has been read. A machine may stand still for a moment."""
 _NOTHING_S = 2.0

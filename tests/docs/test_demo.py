@@ -12,7 +12,7 @@ import pytest
 
 from danube.testing.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(450)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1_300)]
 
 PUBLISHING = "Publishing"
 
@@ -36,7 +36,7 @@ def demo(
     "demo", [[], pytest.param(["--secure"], marks=pytest.mark.nightly)], ids=["open", "secured"], indirect=True
 )
 def test_the_demo_brings_every_record_back(demo: subprocess.Popen[str], tmp_path: Path) -> None:
-    said, _ = demo.communicate(timeout=400)
+    said, _ = demo.communicate(timeout=1_200)
     assert demo.returncode == 0, said
     assert said.count("3,376 of 3,376 byte for byte, in the order sent") == 2
     assert "kill -9 of the broker" in said
