@@ -58,7 +58,7 @@ class BalanceStory:
                 await self._under_load(client)
                 await self._judge(client)
         except (DanubeError, TimeoutError) as error:
-            raise DemoFailedError(f"the balance: {error or 'a step took too long'}") from error
+            raise DemoFailedError(f"the balance: {str(error) or 'a step took too long'}") from error
         finally:
             self._cluster.kill()
 

@@ -249,7 +249,10 @@ class AdminGateway(Protocol):
         """One topic. Raises NotFoundError."""
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
-        """A page of topics in full. Raises UnsupportedError for the original's brokers."""
+        """A page of topics in full, of all brokers that run; all at once where several are named, or a base name.
+
+        A page may hold `page_size` topics of each broker. Raises UnsupportedError for the original's brokers.
+        """
 
     async def topic_states(self, namespace: str | None) -> TopicStatesList:
         """Topics of a namespace, or of all, that are not simply served. Raises UnsupportedError for the original's."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from danube.admin.bars import drawn_bar
 from danube.admin.operations.cluster.balance_portraits import portrait_of
-from danube.admin.operations.fields import Detail, IfKnown, Result, ToolName, Wide, marks
+from danube.admin.operations.fields import Completes, Detail, IfKnown, Params, Result, ToolName, Wide, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.operations.portrait import Portrait, PortraitCell
@@ -138,6 +138,13 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(each if _is_harmless(each) else _escape(each) for each in text)
+
+
+def name_at_stake(operation: AnyOperation, params: Params) -> str:
+    """The name at stake: the last name of the cluster that an operation cannot do without, else its own words."""
+    names = marks(type(params), Completes)
+    needed = [name for name, info in type(params).model_fields.items() if info.is_required() and name in names]
+    return printable(str(getattr(params, needed[-1]))) if needed else operation.command
 
 
 def label(name: str) -> str:

@@ -322,12 +322,21 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
             )
         return _impact(f"does {call}", [topic], [(topic, subscription)])
     if operation in {"seek_subscription", "skip_messages"}:
-        topic, subscription, target = _target(cluster, arguments)
-        lost, again = max(0, target - subscription.position), max(0, subscription.position - target)
-        return _impact(f"does {call}; {again} messages come again", [topic], [(topic, subscription)], messages=lost)
+        return _moved(cluster, call, arguments)
     if operation == "unload_topic" or operation.endswith(("_retention", "_durability")):
         return _impact(f"does {call}", _touched(cluster, operation, arguments), ())
     return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
+
+
+def _moved(cluster: MemoryCluster, call: str, arguments: Arguments) -> Impact:
+    topics = cluster.behind(_name(arguments).topic)
+    if len(topics) > 1:
+        return _impact(
+            f"does {call}", topics, [(one, one.subscriptions[_name(arguments).subscription]) for one in topics]
+        )
+    topic, subscription, target = _target(cluster, arguments)
+    lost, again = max(0, target - subscription.position), max(0, subscription.position - target)
+    return _impact(f"does {call}; {again} messages come again", [topic], [(topic, subscription)], messages=lost)
 
 
 def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> None:
@@ -342,8 +351,9 @@ def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> N
         case "delete_namespace":
             del cluster.namespaces[str(arguments["namespace"])]
         case "seek_subscription" | "skip_messages":
-            _, subscription, target = _target(cluster, arguments)
-            subscription.position, subscription.in_flight, subscription.is_blocked = target, 0, False
+            for topic in cluster.behind(_name(arguments).topic):
+                _, subscription, target = _target(cluster, {**arguments, "topic": str(topic.name)})
+                subscription.position, subscription.in_flight, subscription.is_blocked = target, 0, False
         case "set_topic_retention" | "set_topic_durability":
             for topic in _with_policy(cluster, operation, arguments):
                 topic.policies = _change(operation, arguments).applied_to(topic.policies)

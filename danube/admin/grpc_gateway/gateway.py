@@ -9,7 +9,7 @@ from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
 from danube.admin.grpc_gateway.balance import BalanceCalls
 from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, Request, carrier_for
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
-from danube.admin.grpc_gateway.inspection import InspectionCalls
+from danube.admin.grpc_gateway.inspection import InspectionCalls, TopicDescriptions
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
 from danube.admin.grpc_gateway.prometheus import Prometheus
@@ -118,6 +118,7 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
         self._state = state
         self._connection: Connection | None = None
         self._calls = AdminCalls(pool)
+        self._descriptions = TopicDescriptions(pool, self._calls)
         self._original = OriginalAnswers(self._calls)
         self._schemas = SchemaCalls(self._calls, self._is_ours)
         self._of_broker = BrokerPlansAndAudit(pool.endpoint)
@@ -206,9 +207,8 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
         return replace(details, info=info, subscriptions=tuple(real_subscriptions(details.subscriptions)))
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
-        at = wanted.topics[0] if len(wanted.topics) == 1 else None  # several may have several brokers: one by one then
-        act, path = "tell lag and consumers", f"{_INSPECTION}/DescribeTopics"
-        return await self._ours(act, path, control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE, at=at)
+        await self._require_ours("tell lag and consumers")
+        return await self._descriptions.page(wanted)
 
     async def topic_states(self, namespace: str | None) -> TopicStatesList:
         act, path = "tell states of topics", f"{_INSPECTION}/ListTopicStates"

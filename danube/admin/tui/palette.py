@@ -57,10 +57,11 @@ class OperationCommands(Provider):
 
 
 class SelectionCommands(OperationCommands):
-    """The operations that take what the cursor is on, with it filled in."""
+    """The operations that take what the cursor is on, with it filled in; those that take most of it first."""
 
     def operations(self) -> Iterator[tuple[AnyOperation, Mapping[str, Any]]]:
         selection = self.screen.selection() if isinstance(self.screen, BaseScreen) else {}
+        found = []
         for operation in REGISTRY:
             initial = {
                 field.name: selection[field.completes]
@@ -68,4 +69,5 @@ class SelectionCommands(OperationCommands):
                 if field.completes is not None and field.completes in selection
             }
             if initial:
-                yield operation, initial
+                found.append((operation, initial))
+        yield from sorted(found, key=lambda each: -len(each[1]))

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from danube.admin.execution import parse_arguments
 from danube.admin.operations import BY_NAME, operation_of
-from danube.admin.operations.fields import Completes, Params, marks
+from danube.admin.operations.fields import Params
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlanView, is_applicable_on
-from danube.admin.present import Table, View, plan_view_of, printable
+from danube.admin.present import Table, View, name_at_stake, plan_view_of, printable
 from danube.model.errors import DanubeError
 from danube.model.plans.plan import Effect, Face, PlanStatus
 
@@ -59,13 +59,6 @@ def acts_on(plan: PlanView) -> dict[str, Act]:
         return {"y": apply_act(operation, parse_arguments(operation, plan.arguments), plan.plan_id)}
     except DanubeError:  # a plan of another version, with arguments that this one does not know
         return {}
-
-
-def name_at_stake(operation: AnyOperation, params: Params) -> str:
-    """The name at stake: the last name of the cluster that an operation cannot do without, else its own words."""
-    names = marks(type(params), Completes)
-    needed = [name for name, info in type(params).model_fields.items() if info.is_required() and name in names]
-    return printable(str(getattr(params, needed[-1]))) if needed else operation.command
 
 
 def whole_view(plan: PlanView) -> View:

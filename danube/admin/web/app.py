@@ -31,6 +31,10 @@ from danube.admin.web.schema_face import PREFIX as SCHEMA_FACE
 from danube.admin.web.schema_face import SchemaFace
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import MethodError, ServerFaultError
+from danube.admin.web.views.groups import GroupPage
+from danube.admin.web.views.live import LivePages
+from danube.admin.web.views.messages import MessagesPage
+from danube.admin.web.views.search import SearchPage
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, NotPermittedError
 
 PLAN_ID = "plan_id"
@@ -41,11 +45,16 @@ def build_app(server: WebServer) -> ASGIApp:
     """The application. Nothing in it opens or closes the gateway: whoever made it does."""
     _check_words()
     renderer = Renderer(server)
+    live = LivePages(server.clock)
     routes: Sequence[BaseRoute] = [
         Mount(SCHEMA_FACE, SchemaFace(server)),
         *Site(server, renderer).routes(),
         *BalancePage(server, renderer).routes(),
         *SchemaPages(server, renderer).routes(),
+        *GroupPage(server, renderer).routes(),
+        *MessagesPage(server, renderer).routes(),
+        *SearchPage(server, renderer).routes(),
+        *live.routes(),
         Route("/openapi.json", _describe, methods=["GET"]),
         *api_routes(server),
         *OriginalRoutes(server).routes(),
@@ -59,7 +68,8 @@ def build_app(server: WebServer) -> ASGIApp:
 
     for kind in (DanubeError, HTTPException, Exception):
         app.add_exception_handler(kind, refused)
-    return Protection(app, server, renderer)
+    live.app = Protection(app, server, renderer)
+    return live.app
 
 
 def api_routes(server: WebServer, registry: Sequence[AnyOperation] = REGISTRY) -> list[Route]:

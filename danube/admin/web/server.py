@@ -10,14 +10,14 @@ from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
-from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.operation import AnyOperation, Call
 from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.admin.web.pages.forms import with_page_bound
 from danube.admin.web.protection.exposure import Exposure
 from danube.admin.web.protection.sessions import FailedLogins, Sessions
 from danube.model.errors import DanubeError, DeadlineExceededError
 from danube.model.limits.faces import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
-from danube.model.plans.plan import Caller, Face
+from danube.model.plans.plan import Caller, Effect, Face
 from danube.runtime.clock import Clock
 
 NOBODY_IN_PARTICULAR = "local"
@@ -33,6 +33,8 @@ class Person:
     """What their forms carry."""
     is_logged_in: bool = False
     """With a token, in a browser: a person, as far as a server can tell."""
+    is_refresh: bool = False
+    """A page that was opened before is looked at again: nothing is recorded of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,25 @@ class WebServer:
 
     def session(self, person: Person) -> Session:
         caller = Caller(who=person.who, face=Face.WEB)
-        return Session(gateway=self.gateway, caller=caller, clock=self.clock, guard=self.guard)
+        return Session(
+            gateway=self.gateway, caller=caller, clock=self.clock, guard=self.guard, is_refresh=person.is_refresh
+        )
+
+    async def look(self, operation: AnyOperation, arguments: Mapping[str, Any]) -> Result:
+        """The answer of an operation that only reads, for a part of a page: the page itself is what is recorded.
+
+        Raises DanubeError; DeadlineExceededError after WEB_CALL_TIMEOUT_S.
+        """
+        if operation.effect is not Effect.READ or operation.run is None:
+            raise TypeError(f"{operation.name} does more than to read")
+        params = parse_arguments(operation, dict(arguments))
+        call = Call(gateway=self.gateway, clock=self.clock, caller=Caller(who=NOBODY_IN_PARTICULAR, face=Face.WEB))
+        try:
+            async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
+                found: Result = await operation.run(call, params)
+        except TimeoutError:
+            raise DeadlineExceededError(f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s") from None
+        return found
 
     async def call(
         self, person: Person, operation: AnyOperation, arguments: Mapping[str, Any], plan_id: str | None = None

@@ -99,6 +99,22 @@ class PositionControl:
             raise PreconditionFailedError(f"{name.topic} is not reliable: it keeps no messages, and no places in them")
         return topic, topic.subscription(name.subscription)
 
+    def partitions(self, name: SubscriptionName) -> list[SubscriptionName]:
+        """The subscription of each partition of a base name; of any other name itself.
+
+        Raises PreconditionFailedError where another broker serves some of them.
+        """
+        topics = self._topics.matching(name.topic)
+        if topics in ([], [name.topic]):
+            return [name]
+        elsewhere = [str(topic) for topic in topics if self._topics.find(str(topic)) is None]
+        if elsewhere:
+            raise PreconditionFailedError(
+                f"{count_text(len(elsewhere), 'partition')} of {name.topic} {'is' if len(elsewhere) == 1 else 'are'} on"
+                f" other brokers: name one partition after the other, such as {elsewhere[0]}"
+            )
+        return [SubscriptionName(topic=topic, subscription=name.subscription) for topic in topics]
+
     async def seek(self, wanted: SeekSubscription) -> SubscriptionPosition:
         """Change the position of a subscription if that passes over no unread message. Raises as `jump`.
 

@@ -34,6 +34,34 @@ WEB_TOKENS_MAX = 100
 WEB_TOKEN_FILE_BYTES_MAX = 64 * KIB
 WEB_DRAIN_TIMEOUT_S = 2.0
 """Requests under way have this long to end when the server is stopped."""
+WEB_LIVE_EVERY_S = 3.0
+"""Between two looks of a page that refreshes itself."""
+WEB_LIVE_S_MAX = 600.0
+"""A stream of refreshes ends after this long; the browser opens another one."""
+WEB_LIVE_STREAMS_MAX = 32
+"""Pages that refresh themselves at one time; one more stands still."""
+WEB_LIVE_BYTES_MAX = 2 * MIB
+"""A larger page is not sent again and again."""
+WEB_RESULTS_MAX = 500
+"""Results of forms that wait to be shown after the redirect; the oldest goes."""
+WEB_RESULT_TTL_S = 600.0
+"""Time that such a result can be shown again."""
+WEB_NAMES_MAX = 500
+"""Names of one pick list."""
+WEB_SEARCH_ROWS_MAX = 50
+"""Rows of each kind that a search shows; the rest is counted."""
+WEB_MESSAGES_PAGE = 25
+"""Messages of one page of the message browser."""
+WEB_TROUBLES_MAX = 5
+"""Groups that the overview names, the worst."""
+
+# History out of telemetry
+HISTORY_S = 900.0
+"""Span of the charts of lag and rates."""
+HISTORY_POINTS = 61
+"""Points of one chart: one each 15 s."""
+HISTORY_RECORDS_MAX = 50_000
+"""Telemetry records that one chart reads, the newest."""
 
 # Terminal UI
 TUI_REFRESH_S = 2.0
@@ -50,6 +78,10 @@ TUI_LAG_POINTS = 120
 """Looks at one subscription's lag that are kept: four minutes at TUI_REFRESH_S."""
 TUI_LAG_SUBSCRIPTIONS_MAX = 5_000
 """Subscriptions whose lag is kept over time, those of the topic on the screen always among them."""
+TUI_LAG_READ_S = 5.0
+"""Between two looks at the lag of all groups, however often the screen is refreshed: each reads LAG_HISTORY_S."""
+TUI_MESSAGES_PAGE = 50
+"""Messages of one page of the terminal UI's message browser."""
 TUI_PLANS_MAX = 1_000
 """Plans that the terminal UI shows, those that wait first."""
 TUI_AUDIT_RECORDS_MAX = 500

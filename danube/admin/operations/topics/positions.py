@@ -27,7 +27,7 @@ from danube.model.calls.positions import (
     PeekedMessage,
     PeekMessages,
 )
-from danube.model.errors import InvalidRequestError
+from danube.model.errors import AlreadyExistsError, InvalidRequestError
 from danube.model.limits.broker import (
     PARTITIONS_MAX,
     PEEK_MESSAGES_DEFAULT,
@@ -148,7 +148,9 @@ class Position(Result):
 
     topic: str = Field(description="The topic.")
     subscription: str = Field(description="The subscription.")
-    position: int = Field(description="Every offset below it is acknowledged.")
+    position: int | None = Field(
+        description="Every offset below it is acknowledged; null over several partitions, which have one each."
+    )
     lag_messages: int = Field(title="Lag (messages)", description="Messages stored and not acknowledged.")
 
 
@@ -157,6 +159,7 @@ class CreatedPosition(Position):
 
     subscription_type: str = Field(description="`Exclusive`, `Shared`, `Failover` or `KeyShared`.")
     created: bool = Field(description="True: it is there now and was not before.")
+    partitions: int = Field(0, description="Partitions that have it now; 0 for a plain topic.")
 
 
 class PayloadFormat(StrEnum):
@@ -217,11 +220,33 @@ class PartitionsAdded(Result):
 
 
 async def _create(call: Call, params: CreateSubscriptionParams) -> CreatedPosition:
-    kind = SubscriptionType[params.subscription_type.name]
-    wanted = CreateSubscription(name=params.name, type=kind, start=parse_start(params.start))
-    stands = await call.gateway.create_subscription(wanted)
-    word = TYPE_WORDS[kind.name]
-    return CreatedPosition.of(params, stands, lag_messages=stands.lag, subscription_type=word, created=True)
+    kind, start = SubscriptionType[params.subscription_type.name], parse_start(params.start)
+    names = await _each_partition(call, params.name)
+    places = []
+    for at, name in enumerate(names):
+        try:
+            wanted = CreateSubscription(name=name, type=kind, start=start)
+            places.append(await call.gateway.create_subscription(wanted))
+        except AlreadyExistsError:
+            if at == len(names) - 1 and not places:
+                raise  # one that has it already from an earlier try keeps its position
+    return CreatedPosition.of(
+        params,
+        position=places[0].position if len(names) == 1 else None,
+        lag_messages=sum(each.lag for each in places),
+        subscription_type=TYPE_WORDS[kind.name],
+        created=True,
+        partitions=0 if names == [params.name] else len(names),
+    )
+
+
+async def _each_partition(call: Call, name: SubscriptionName) -> list[SubscriptionName]:
+    """The subscription of each partition of a base name; of any other name itself."""
+    infos = [info.topic for info in await call.gateway.topics(name.topic.namespace)]
+    partitions = sorted((each for each in infos if each.base == name.topic), key=lambda each: each.partition_index or 0)
+    if name.topic in infos or not partitions:
+        return [name]
+    return [SubscriptionName(topic=each, subscription=name.subscription) for each in partitions]
 
 
 async def _retry(call: Call, params: SubscriptionParams) -> Position:
@@ -286,7 +311,8 @@ CREATE_SUBSCRIPTION = Operation(
     name="create_subscription",
     words=("topics", "create-subscription"),
     summary="Create a subscription before its first consumer.",
-    description="Consumers that subscribe with its name and type go on from its position.",
+    description="Consumers that subscribe with its name and type go on from its position. The name of a partitioned"
+    " topic creates it on all partitions.",
     effect=Effect.WRITE,
     params=CreateSubscriptionParams,
     result=CreatedPosition,
@@ -310,7 +336,8 @@ SEEK_SUBSCRIPTION = Operation(
     name="seek_subscription",
     words=("topics", "seek"),
     summary="Move a subscription to another position in its topic.",
-    description="Back: messages come again. Ahead: unread ones are passed over; the plan says how many.",
+    description="Back: messages come again. Ahead: unread ones are passed over; the plan says how many. The name of a"
+    " partitioned topic moves it on all partitions, where one broker serves them.",
     effect=Effect.DESTROY,
     params=SeekParams,
     result=PlannedResult,

@@ -1,7 +1,7 @@
 """topics.*"""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -33,7 +33,7 @@ from danube.model.calls.admin import (
     TopicInfo,
 )
 from danube.model.errors import NotFoundError, UnsupportedError
-from danube.model.limits.broker import PARTITIONS_MAX
+from danube.model.limits.broker import DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
 from danube.model.ownership import OwnershipState
 from danube.model.plans.durability import Durability
 from danube.model.plans.plan import Effect
@@ -132,8 +132,20 @@ class SubscriptionState(Result):
     )
 
 
+class PartitionState(Result):
+    """One partition as it stands; null is not known, or not kept."""
+
+    name: str = Field(description="Its name.")
+    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
+    state: OwnershipState | None = Field(description="As that of a topic.")
+    start_offset: int | None = Field(description="The first offset that can be read.")
+    end_offset: int | None = Field(description="The offset after the last stored message.")
+    stored_bytes: int | None = Field(description="Bytes of the messages that can be read.")
+    producers: Annotated[int | None, VOLATILE] = Field(description="Producers attached now.")
+
+
 class TopicDetail(Result):
-    """One topic in full; null is not known."""
+    """One topic in full; null is not known. Of a partitioned topic the numbers are sums over its partitions."""
 
     topic: str = Field(description="Its name.")
     broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
@@ -187,6 +199,9 @@ class TopicDetail(Result):
     subscription_states: list[SubscriptionState] = Field(
         description="The first subscriptions as they stand; empty where the broker does not tell."
     )
+    partitions: Annotated[list[PartitionState], IF_KNOWN] = Field(
+        default_factory=list, description="Partitions of a partitioned topic; empty for any other."
+    )
 
 
 class TopicCreated(Result):
@@ -235,6 +250,9 @@ def _row(info: TopicInfo, states: Mapping[TopicName, OwnershipState] | None) -> 
 
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
+    partitions = await _partitions(call, name)
+    if partitions:
+        return _partitioned(name, partitions)
     details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
     state = described.state if described else None
     counted = described if described and described.is_served else None
@@ -259,6 +277,85 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
         pending_policies=described.pending_policies if described else (),
         subscription_states=[_state(each) for each in described.subscriptions] if described else [],
     )
+
+
+async def _partitions(call: Call, name: TopicName) -> Sequence[TopicDescription]:
+    """The partitions of a base name; none of a plain topic, and where the broker does not tell."""
+    try:
+        wanted = DescribeTopics(topics=(name,), page_size=DESCRIBE_TOPICS_MAX)
+        topics = (await call.gateway.describe_topics(wanted)).topics
+    except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
+        return ()
+    found = {topic.topic: topic for topic in topics if topic.topic.base == name}
+    return sorted(found.values(), key=lambda topic: topic.topic.partition_index or 0)
+
+
+def _partitioned(name: TopicName, partitions: Sequence[TopicDescription]) -> TopicDetail:
+    """All partitions of a topic as one."""
+    served = [each for each in partitions if each.is_served]
+    storages = [each.storage for each in served if each.storage]
+    odd = [each.state for each in partitions if each.state and each.state.state is not OwnershipState.SERVED]
+    subscriptions = _over_partitions([_state(one) for each in served for one in each.subscriptions])
+    return TopicDetail.of(
+        None,
+        topic=str(name),
+        broker_id=", ".join(sorted({each.broker_id for each in partitions if each.broker_id})),
+        state=odd[0].state if odd else OwnershipState.SERVED,
+        reason=next((state.reason for state in odd if state.reason), None),
+        delivery=DELIVERY[partitions[0].strategy],
+        subscriptions=[each.name for each in subscriptions],
+        producers=sum(each.producers for each in served),
+        messages_in=sum(each.messages_in for each in served),
+        bytes_in=sum(each.bytes_in for each in served),
+        stored_bytes=sum(each.stored_bytes for each in storages) if storages else None,
+        segments=sum(each.segments for each in storages) if storages else None,
+        oldest_message_ms=min((each.oldest_ms for each in storages if each.oldest_ms is not None), default=None),
+        newest_message_ms=max((each.newest_ms for each in storages if each.newest_ms is not None), default=None),
+        durability=storages[0].durability if storages else None,
+        messages_expired=sum(each.messages_expired for each in served),
+        subscription_count=len(subscriptions),
+        pending_policies=sorted({one for each in partitions for one in each.pending_policies}),
+        subscription_states=subscriptions,
+        partitions=[_partition(each) for each in partitions],
+    )
+
+
+def _partition(topic: TopicDescription) -> PartitionState:
+    counted = topic if topic.is_served else None
+    return PartitionState.of(
+        counted,
+        counted.storage if counted else None,
+        name=str(topic.topic),
+        broker_id=topic.broker_id,
+        state=topic.state.state if topic.state else None,
+    )
+
+
+def _over_partitions(states: Sequence[SubscriptionState]) -> list[SubscriptionState]:
+    """Subscriptions of all partitions, each once: sums, and `blocked` where one partition is."""
+    by_name: dict[str, list[SubscriptionState]] = {}
+    for each in states:
+        by_name.setdefault(each.name, []).append(each)
+    found = []
+    for members in by_name.values():
+        order = {"blocked": 0, "active": 1}
+        sums = {name: sum_known(getattr(each, name) for each in members) for name in _SUMMED}
+        oldest = [each.oldest_unacknowledged_ms for each in members if each.oldest_unacknowledged_ms is not None]
+        found.append(
+            min(members, key=lambda each: order.get(each.state, 2)).model_copy(
+                update={**sums, "oldest_unacknowledged_ms": min(oldest, default=None)}
+            )
+        )
+    return sorted(found, key=lambda each: each.name)
+
+
+_SUMMED = ("lag_messages", "in_flight", "waiting", "blocked", "consumers")
+
+
+def sum_known(values: Iterable[int | None]) -> int | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 _NO_SCHEMA: dict[str, None] = dict.fromkeys(("schema_id", "schema_version", "schema_type", "compatibility_mode"))
@@ -330,7 +427,7 @@ DESCRIBE_TOPIC = Operation(
     name="describe_topic",
     words=("topics", "describe"),
     summary="Show a topic with its subscriptions and their lag.",
-    description="For a partitioned topic, ask for one partition: NAME-part-0.",
+    description="Of a partitioned topic, the sums and each partition.",
     effect=Effect.READ,
     params=TopicParams,
     result=TopicDetail,

@@ -41,10 +41,11 @@ class LagHistory:
 
 
 def sparkline(points: Sequence[int], width: int) -> str:
-    """The newest points as bars, from zero to the largest of them; right-aligned."""
+    """The newest points as bars, from the smallest to the largest of them; right-aligned. A steady one is flat."""
     shown = points[-width:]
-    top = max(shown, default=0)
-    bars = (_BARS[round(point / top * (len(_BARS) - 1))] if top else _BARS[0] for point in shown)
+    low = min(shown, default=0)
+    span = max(shown, default=0) - low
+    bars = (_BARS[round((point - low) / span * (len(_BARS) - 1))] if span else _BARS[0] for point in shown)
     return "".join(bars).rjust(width)
 
 

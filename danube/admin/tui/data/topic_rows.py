@@ -1,13 +1,16 @@
 """The topics of a cluster as lines, gathered page by page while the cluster goes on. No I/O."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from danube.model.calls.admin import SubscriptionDescription, TopicDescription, TopicInfo
 from danube.model.limits.faces import TUI_TOPICS_MAX
 from danube.model.ownership import OwnershipState
 from danube.model.topic import DispatchStrategy, TopicName
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,8 @@ class TopicRow:
     """Messages a second, between the last two looks."""
     seen_s: float = 0.0
     """When it was looked at, on the monotonic clock."""
+    partitions: int = 0
+    """Of a partitioned topic as one row; 0 of any other row."""
 
 
 class TopicRows:
@@ -123,6 +128,53 @@ def arranged(lines: Iterable[TopicRow], order: Order, words: str) -> list[TopicR
         case Order.RATE:
             found.sort(key=lambda line: -1.0 if line.rate is None else line.rate, reverse=True)
     return found
+
+
+def folded(lines: Iterable[TopicRow], unfolded: Collection[str]) -> list[tuple[TopicRow, bool]]:
+    """The lines with the partitions of a topic as one row, each with whether it is a partition below its topic.
+
+    Partitions of the topics in `unfolded` follow that row. The order is that of the first partition of each.
+    """
+    families: dict[TopicName, list[TopicRow]] = {}
+    for line in lines:
+        families.setdefault(line.topic.base or line.topic, []).append(line)
+    found: list[tuple[TopicRow, bool]] = []
+    for base, members in families.items():
+        partitions = [line for line in members if line.topic != base]
+        found += [(line, False) for line in members if line.topic == base]
+        if partitions:
+            found.append((_family(base, partitions), False))
+        if str(base) in unfolded:
+            found += [(line, True) for line in sorted(partitions, key=lambda line: line.topic.partition_index or 0)]
+    return found
+
+
+def _family(base: TopicName, partitions: Sequence[TopicRow]) -> TopicRow:
+    """One row for all partitions: sums, and the state of one that is not served where there is one."""
+    brokers = {line.broker_id for line in partitions}
+    odd = [line.state for line in partitions if line.state not in {None, OwnershipState.SERVED}]
+    return replace(
+        partitions[0],
+        topic=base,
+        name=str(base),
+        broker_id=brokers.pop() if len(brokers) == 1 else f"on {len(brokers)} brokers",
+        state=odd[0] if odd else partitions[0].state,
+        subscriptions=_largest(line.subscriptions for line in partitions),
+        lag=_sum(line.lag for line in partitions),
+        taken=_sum(line.taken for line in partitions),
+        rate=_sum(line.rate for line in partitions),
+        partitions=len(partitions),
+    )
+
+
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _sum(values: Iterable[N | None]) -> N | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def lag_of(subscriptions: Sequence[SubscriptionDescription]) -> int | None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from danube.admin.gateway import AdminGateway
+from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagReport, LagSource
 from danube.admin.operations.cluster.balance import GET_CLUSTER_BALANCE, BalanceResult
 from danube.admin.operations.cluster.health import HEALTH_CHECK, Health
+from danube.admin.operations.cluster.members import CLUSTER_STATUS, ClusterStatus
 from danube.admin.operations.fields import Params
 from danube.admin.operations.operation import Call
 from danube.admin.operations.plan_views import PlanView, plan_view
@@ -20,10 +22,13 @@ from danube.admin.tui.data.lag_history import LagHistory
 from danube.admin.tui.data.topic_rows import TopicRows
 from danube.admin.tui.schemas.look import SchemaLook
 from danube.model.calls.admin import BrokerInfo, DescribeCursor, DescribeTopics, TopicDescription, TopicsPage
+from danube.model.calls.positions import Connection
 from danube.model.errors import DanubeError, DeadlineExceededError, UnavailableError, UnsupportedError
 from danube.model.limits.broker import AUDIT_PAGE_MAX
 from danube.model.limits.faces import (
+    LAG_GROUPS_MAX,
     TUI_AUDIT_RECORDS_MAX,
+    TUI_LAG_READ_S,
     TUI_PAGE_TOPICS,
     TUI_PAGES_A_ROUND,
     TUI_PLANS_MAX,
@@ -46,6 +51,10 @@ class Part(StrEnum):
     """The one that is opened."""
     BALANCE = "balance"
     SCHEMAS = "schemas"
+    LAG = "lag"
+    MEMBERS = "members"
+    CONNECTIONS = "connections"
+    """Of the topic that is opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,16 @@ class OpenedTopic:
     name: TopicName
     description: TopicDescription | None
     subscriptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedConnections:
+    """The clients of one topic."""
+
+    name: TopicName
+    shown: tuple[Connection, ...]
+    count: int
+    """How many there are; the first of them are shown."""
 
 
 class Watch:
@@ -67,6 +86,7 @@ class Watch:
         self._timeout_s = timeout_s
         self._after: DescribeCursor | None = None
         self._is_sweeping = False
+        self._lag_read_s = 0.0
         self._bound = asyncio.Timeout(None)
         self._drawn: Callable[[], None] = lambda: None
         self.health: Health | None = None
@@ -80,6 +100,11 @@ class Watch:
         self.lags = LagHistory()
         self.opened: TopicName | None = None
         self.topic: OpenedTopic | None = None
+        self.lag: LagReport | None = None
+        self.members: ClusterStatus | None = None
+        self.connections: OpenedConnections | None = None
+        self.read: set[Part] = set()
+        """Parts that were read once: before that nothing is known of them, which is not the same as none."""
         self.problems: dict[Part, str] = {}
         """Why a part cannot be read from this broker, or could not the last time."""
         self.is_ours: bool | None = None
@@ -116,6 +141,7 @@ class Watch:
                 self.problems[part] = str(error)
             else:
                 self.problems.pop(part, None)
+                self.read.add(part)
             self._reached()
             drawn()
 
@@ -129,6 +155,9 @@ class Watch:
             Part.TOPIC: self._read_topic,
             Part.BALANCE: self._read_balance,
             Part.SCHEMAS: self._read_schemas,
+            Part.LAG: self._read_lag,
+            Part.MEMBERS: self._read_members,
+            Part.CONNECTIONS: self._read_connections,
         }[part]
 
     async def _read_health(self) -> None:
@@ -198,6 +227,25 @@ class Watch:
         if GET_CLUSTER_BALANCE.run is not None:
             call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
             self.balance = await GET_CLUSTER_BALANCE.run(call, Params())
+
+    async def _read_lag(self) -> None:
+        """Judged from telemetry, which is published every few seconds: not read more often than TUI_LAG_READ_S."""
+        now_s = self._clock.monotonic_s()
+        if ANALYZE_CONSUMER_LAG.run is None or (self.lag is not None and now_s - self._lag_read_s < TUI_LAG_READ_S):
+            return
+        call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
+        params = AnalyzeLagParams(source=LagSource.LIVE, limit=LAG_GROUPS_MAX)
+        self.lag, self._lag_read_s = await ANALYZE_CONSUMER_LAG.run(call, params), now_s
+
+    async def _read_members(self) -> None:
+        if CLUSTER_STATUS.run is not None:
+            call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
+            self.members = await CLUSTER_STATUS.run(call, Params())
+
+    async def _read_connections(self) -> None:
+        if self.opened is not None:
+            shown, count = await self._gateway.topic_connections(self.opened)
+            self.connections = OpenedConnections(name=self.opened, shown=tuple(shown), count=count)
 
     async def _read_audit(self) -> None:
         start = self.audit.next

@@ -16,6 +16,8 @@ from danube.admin.tui.data.watch import OpenedTopic, Part
 from danube.admin.tui.header import age, size
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.screens.base_screen import BaseScreen
+from danube.admin.tui.screens.connections import ConnectionsScreen
+from danube.admin.tui.screens.messages import MessagesScreen
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
 from danube.model.calls.admin import (
@@ -47,10 +49,12 @@ _NAMES_ONLY = (Column("Subscription"),)
 class TopicScreen(BaseScreen):
     """One topic."""
 
-    KEYS = "↑↓ move  Enter operations  p pause  r read now  ? help  Esc back"
+    KEYS = "↑↓ move  Enter act  m messages  c clients  p pause  r read now  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back"),
         Binding("o", "operations", "Operations"),
+        Binding("m", "messages", "Messages"),
+        Binding("c", "connections", "Connections"),
     ]
 
     def __init__(self, app_context: AppContext, name: TopicName) -> None:
@@ -67,7 +71,7 @@ class TopicScreen(BaseScreen):
     def body(self) -> ComposeResult:
         yield Static(plain(str(self._topic)), classes="heading")
         yield Static(id="facts", markup=False)
-        yield Rows(_COLUMNS, empty="", id="subscriptions")
+        yield Rows(_COLUMNS, empty="reading ...", id="subscriptions")
 
     def on_mount(self) -> None:
         self.query_one(Rows).focus()
@@ -93,6 +97,13 @@ class TopicScreen(BaseScreen):
         """Back to the list; the topic is not asked for on its own any more."""
         self.app_context.watch.opened = None
         self.app.pop_screen()
+
+    def action_messages(self) -> None:
+        self.app.push_screen(MessagesScreen(self.app_context, self._topic))
+
+    def action_connections(self) -> None:
+        self.app.push_screen(ConnectionsScreen(self.app_context, self._topic))
+        self.app.call_later(self.app.run_action, "refresh")
 
     def action_operations(self) -> None:
         self.app.push_screen(CommandPalette([SelectionCommands], placeholder="What to do with it?"))

@@ -17,6 +17,14 @@ from danube.admin.tui.widgets.plain import PlainInput, plain
 Names = Callable[[FieldSpec], Sequence[str]]
 
 
+class TickBox(Checkbox):
+    """A check box that shows in a sign, not in a colour, whether it is ticked."""
+
+    @property
+    def _button(self) -> Content:
+        return Content("[x]" if self.value else "[ ]")
+
+
 class FieldEditor(Vertical):
     """Asks for one parameter."""
 
@@ -80,7 +88,7 @@ class FieldEditor(Vertical):
         field, text = self.field, text_of(self._initial)
         match field.kind:
             case FieldKind.SWITCH:
-                return Checkbox(plain(_label(field)), value=bool(self._initial), compact=True, classes="editor")
+                return TickBox(plain(_label(field)), value=bool(self._initial), compact=True, classes="editor")
             case FieldKind.CHOICE:
                 options = [(choice, choice) for choice in field.choices]
                 can_be_empty = not text or (not field.is_required and field.default is None)

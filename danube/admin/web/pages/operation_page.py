@@ -6,33 +6,45 @@ from typing import Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from danube.admin.execution import parse_arguments
 from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.cluster.plans_and_audit import AuditTrail
 from danube.admin.operations.fields import FieldKind, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView, is_applicable_on
-from danube.admin.present import View, plan_view_of, view_of
+from danube.admin.present import View, name_at_stake, plan_view_of, view_of
 from danube.admin.web.pages.catalog import (
     Group,
     Link,
     groups,
-    kinds,
     known_from,
     links_from,
     page_path,
     page_url,
     required_of,
 )
-from danube.admin.web.pages.forms import Pairs, arguments_of, field_texts, fields_of, parse_json_object
+from danube.admin.web.pages.forms import (
+    Pairs,
+    arguments_of,
+    field_texts,
+    fields_of,
+    parse_json_object,
+    with_page_bound,
+)
 from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.pages.tables import Fact, Grid, facts_of, grids_of
 from danube.admin.web.protection.requests import person_of, read_form
 from danube.admin.web.server import Person, WebServer
 from danube.admin.web.statuses import problem_of, status_of
+from danube.admin.web.views.designs import DESIGNS
+from danube.admin.web.views.look import Look
+from danube.admin.web.views.names import Standing, pick_lists, standing
+from danube.admin.web.views.results import FIELD as RESULT_FIELD
+from danube.admin.web.views.results import Results
 from danube.model.errors import DanubeError, InvalidRequestError, NotPermittedError
 from danube.model.plans.plan import Effect, Face, PlanStatus, canonical
 
@@ -42,6 +54,8 @@ ARGUMENTS_FIELD = "_arguments"
 CONFIRM_FIELD = "_confirm"
 """What a person types again to give consent."""
 WIDE_FIELD = "_wide"
+_SHOWN_ONCE = frozenset({"create_api_key"})
+"""Operations whose result is a secret: a reload does not show it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,8 @@ class PlanCard:
     facts: tuple[tuple[str, str], ...]
     links: tuple[Link, ...]
     """While it waits: to decide about it."""
+    confirm: str
+    """The name to type before it is applied, where it destroys something."""
     apply_path: str
     """While it is ready: where to send it."""
     arguments: str
@@ -65,8 +81,9 @@ class PlanCard:
 def operation_routes(server: WebServer, renderer: Renderer) -> list[Route]:
     """A page for each operation."""
     routes = []
+    results: Results[_Shown] = Results()
     for operation in REGISTRY:
-        page = _Page(server, renderer, operation)
+        page = _Page(server, renderer, operation, results)
         routes.append(Route(page_path(operation), page.show, methods=["GET"]))
         if operation.effect is not Effect.READ:
             routes.append(Route(page_path(operation), page.act, methods=["POST"]))
@@ -82,6 +99,7 @@ def plan_card(plan: PlanView, note: str = "") -> PlanCard:
         plan=plan,
         facts=tuple(fact for fact in plan_view_of(plan).facts if fact[0] not in hidden),
         links=links_from({"plan": plan.plan_id}, "plan") if plan.status is PlanStatus.WAITING else (),
+        confirm=name_to_type(operation, plan.arguments) if is_ready and operation else "",
         apply_path=page_path(operation) if is_ready and operation else "",
         arguments=canonical(plan.arguments),
         note=note,
@@ -89,28 +107,50 @@ def plan_card(plan: PlanView, note: str = "") -> PlanCard:
 
 
 class _Page:
-    def __init__(self, server: WebServer, renderer: Renderer, operation: AnyOperation) -> None:
+    def __init__(
+        self, server: WebServer, renderer: Renderer, operation: AnyOperation, results: "Results[_Shown]"
+    ) -> None:
         self._server = server
         self._renderer = renderer
         self._operation = operation
+        self._results = results
+        self._is_secret = operation.name in _SHOWN_ONCE
         self._group = next(group for group in groups() if operation in group.operations)
 
     async def show(self, request: Request) -> Response:
         """The form; for what only reads and has what it needs, the result too."""
         pairs = [(name, value) for name, value in request.query_params.multi_items() if not name.startswith("_")]
-        shown = _Shown(self._operation, _first_values(pairs), is_wide=WIDE_FIELD in request.query_params)
+        person, query = person_of(request), request.query_params
+        kept = self._results.find(
+            query.get(RESULT_FIELD, ""), person.who, self._server.clock.monotonic_s(), once=self._is_secret
+        )
+        if kept is not None:
+            return await self._render(request, kept)
+        shown = _Shown(self._operation, _first_values(pairs), is_wide=WIDE_FIELD in query)
         given = {name for name, value in pairs if value}
         is_complete = all(field.name in given for field in required_of(self._operation))
         if self._operation.effect is not Effect.READ or not (is_complete or given):
             shown.decided = await self._plan_to_decide(shown.values)
-            return self._render(request, shown)
+            shown.standing = await standing(self._server, self._operation, shown.values)
+            return await self._render(request, shown)
         try:
             shown.arguments = arguments_of(self._operation, pairs)
             await self._check_reachable()
-            shown.result = await self._server.call(person_of(request), self._operation, shown.arguments)
+            await self._read(person, shown, query)
         except DanubeError as error:
             shown.error = error
-        return self._render(request, shown)
+        return await self._render(request, shown)
+
+    async def _read(self, person: Person, shown: "_Shown", query: Mapping[str, str]) -> None:
+        """Call the operation, and gather what its design shows beside the answer."""
+        design = DESIGNS.get(self._operation.name)
+        arguments = with_page_bound(self._operation, shown.arguments)
+        parse_arguments(self._operation, arguments)
+        if design is None or design.calls:
+            shown.result = await self._server.call(person, self._operation, shown.arguments)
+        if design is not None:
+            look = Look(server=self._server, person=person, arguments=arguments, query=query, result=shown.result)
+            shown.design = {"template": design.template, **await design.values(look)}
 
     async def act(self, request: Request) -> Response:
         """Do it, or make a plan of it, or apply that plan."""
@@ -127,11 +167,15 @@ class _Page:
             shown.values = field_texts(shown.arguments)
             check_consent(self._operation, person_of(request), shown.arguments, ours.get(CONFIRM_FIELD, ""))
             plan_id = ours.get(PLAN_FIELD) or None
+            if plan_id is not None:
+                check_name(self._operation, shown.arguments, ours.get(CONFIRM_FIELD, ""))
             shown.result = await self._server.call(person_of(request), self._operation, shown.arguments, plan_id)
         except DanubeError as error:
             shown.error = error
             shown.decided = await self._plan_to_decide(shown.values)
-        return self._render(request, shown)
+            return await self._render(request, shown)
+        name = self._results.keep(person_of(request).who, shown, self._server.clock.monotonic_s())
+        return RedirectResponse(f"{page_path(self._operation)}?{RESULT_FIELD}={name}", status_code=303)
 
     async def _plan_to_decide(self, values: Mapping[str, str]) -> PlanView | None:
         plan_id = known_from(self._operation, values).get("plan")
@@ -142,13 +186,18 @@ class _Page:
         if problem is not None:
             raise problem
 
-    def _render(self, request: Request, shown: "_Shown") -> Response:
+    async def _render(self, request: Request, shown: "_Shown") -> Response:
         template = "audit.html" if isinstance(shown.result, AuditTrail) else "operation.html"
         status = status_of(shown.error) if shown.error else 200
+        is_form = shown.result is None or self._operation.effect is Effect.READ
+        names = await pick_lists(self._server, self._operation, shown.values) if is_form and not shown.error else {}
         return self._renderer.page(
             request,
-            template,
+            str(shown.design.get("template", template)),
             status,
+            names=names,
+            standing=shown.standing,
+            design=shown.design,
             operation=self._operation,
             group=self._group,
             fields=fields_of(self._operation),
@@ -179,6 +228,8 @@ class _Shown:
         self.result: Result | None = None
         self.error: DanubeError | None = None
         self.is_wide = is_wide
+        self.design: dict[str, Any] = {}
+        self.standing = Standing()
         self.decided: PlanView | None = None
         """The plan that a form decides about: nobody consents to what is not shown."""
 
@@ -189,10 +240,7 @@ class _Shown:
             return self.values[named]
         if self.operation is group.home and self.operation.listing is not None:
             return group.title
-        if self.operation.effect is Effect.READ:
-            return self.operation.command.capitalize()
-        one = group.noun.removesuffix("s")
-        return " ".join((*self.operation.words[1:], one if one in kinds() else group.noun)).capitalize()
+        return english(self.operation)
 
     def without_secrets(self) -> dict[str, str]:
         secret = {field.name for field in fields_of(self.operation) if field.kind is FieldKind.SECRET}
@@ -250,6 +298,28 @@ class _Shown:
         listing = self.operation.listing
         rows: Sequence[BaseModel] = getattr(result, listing.rows) if listing else ()
         return rows
+
+
+def name_to_type(operation: AnyOperation, arguments: Mapping[str, Any]) -> str:
+    """The name that a person types before what it names is destroyed, as on the other faces; empty where none is."""
+    if operation.effect is not Effect.DESTROY:
+        return ""
+    try:
+        return name_at_stake(operation, parse_arguments(operation, dict(arguments)))
+    except DanubeError:  # a plan of another version: it is refused when it is applied
+        return ""
+
+
+def check_name(operation: AnyOperation, arguments: Mapping[str, Any], typed: str) -> None:
+    """Raise unless the name of what is destroyed was typed."""
+    name = name_to_type(operation, arguments)
+    if name and typed.strip() != name:
+        raise InvalidRequestError(f"nothing has changed: type {name} again, exactly as it is shown, to apply the plan")
+
+
+def english(operation: AnyOperation) -> str:
+    """What the operation does, as a heading: `Skip messages`."""
+    return operation.name.replace("_", " ").capitalize().replace(" api ", " API ")
 
 
 def check_consent(operation: AnyOperation, person: Person, arguments: Mapping[str, Any], typed: str) -> None:

@@ -10,7 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from danube.admin.operations import REGISTRY
+from danube.admin.operations import BY_NAME, REGISTRY
+from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, LagReport
+from danube.admin.operations.analytics.recommendations import GET_RECOMMENDATIONS, Recommendations
 from danube.admin.operations.cluster.brokers import LIST_BROKERS
 from danube.admin.operations.cluster.health import HEALTH_CHECK
 from danube.admin.operations.cluster.members import CLUSTER_STATUS
@@ -19,7 +21,7 @@ from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import view_of
 from danube.admin.web.assets import STATIC
-from danube.admin.web.pages.catalog import api_method, api_path
+from danube.admin.web.pages.catalog import api_method, api_path, page_url
 from danube.admin.web.pages.forms import fields_of
 from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.pages.tables import Grid, grids_of
@@ -27,12 +29,15 @@ from danube.admin.web.protection.protection import admit, cookie_name
 from danube.admin.web.protection.requests import person_of, read_form
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import STATUSES, problem_of, status_of
+from danube.admin.web.views.groups import BEHIND, behind_text
 from danube.model.errors import DanubeError, NotFoundError
-from danube.model.limits.faces import WEB_SESSION_TTL_S
+from danube.model.limits.faces import WEB_SESSION_TTL_S, WEB_TROUBLES_MAX
 from danube.model.plans.plan import PlanStatus
 
 HOME = "/"
-RESERVED = frozenset({"api", "balance", "docs", "healthz", "login", "logout", "operations", "readyz", "static", "ui"})
+RESERVED = frozenset({"api", "balance", "docs", "group", "healthz", "live", "login", "logout"}) | frozenset(
+    {"messages", "operations", "readyz", "search", "static", "ui"}
+)
 """First parts of paths that are no operation's."""
 _WAITING = {"status": PlanStatus.WAITING.value}
 _SECTIONS: tuple[tuple[AnyOperation, dict[str, str]], ...] = (
@@ -40,6 +45,8 @@ _SECTIONS: tuple[tuple[AnyOperation, dict[str, str]], ...] = (
     (CLUSTER_STATUS, {}),
     (LIST_BROKERS, {}),
     (LIST_PLANS, _WAITING),
+    (ANALYZE_CONSUMER_LAG, {"source": "live", "limit": str(WEB_TROUBLES_MAX)}),
+    (GET_RECOMMENDATIONS, {}),
 )
 
 
@@ -82,7 +89,17 @@ class Site:
         sections = {
             operation.name: await self._section(request, operation, arguments) for operation, arguments in _SECTIONS
         }
-        return self._renderer.page(request, "overview.html", problem=None, sections=sections)
+        report = sections[ANALYZE_CONSUMER_LAG.name].result
+        advice = sections[GET_RECOMMENDATIONS.name].result
+        return self._renderer.page(
+            request,
+            "overview.html",
+            problem=None,
+            sections=sections,
+            behind=behind_text(report) if isinstance(report, LagReport) else "",
+            is_behind=isinstance(report, LagReport) and any(map(report.statuses.get, BEHIND)),
+            next_urls=_next_urls(advice) if isinstance(advice, Recommendations) else {},
+        )
 
     async def operations(self, request: Request) -> Response:
         return self._renderer.page(request, "operations.html")
@@ -152,12 +169,27 @@ class Site:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "unavailable", "code": problem.code}, status_code=503)
 
+    async def _section_of(self, request: Request, operation: AnyOperation, arguments: dict[str, str]) -> Result:
+        """The first of them is recorded: who looks at the overview looks at the cluster."""
+        if operation is HEALTH_CHECK:
+            return await self._server.call(person_of(request), operation, arguments)
+        return await self._server.look(operation, arguments)
+
     async def _section(self, request: Request, operation: AnyOperation, arguments: dict[str, str]) -> Section:
         try:
-            result = await self._server.call(person_of(request), operation, arguments)
+            result = await self._section_of(request, operation, arguments)
         except DanubeError as error:
             return Section(None, problem=str(error))
         return Section(result, grids_of(operation, arguments, result, view_of(operation, result)))
+
+
+def _next_urls(advice: Recommendations) -> dict[int, str]:
+    """The page of the next call of each recommendation, by its place."""
+    return {
+        at: page_url(BY_NAME[each.next_tool], each.next_arguments)
+        for at, each in enumerate(advice.recommendations)
+        if each.next_tool in BY_NAME
+    }
 
 
 def local_path(values: Mapping[str, str]) -> str:

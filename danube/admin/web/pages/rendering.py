@@ -13,9 +13,11 @@ from danube.admin.present import cell, label, printable
 from danube.admin.web.assets import TEMPLATES, VERSION
 from danube.admin.web.pages.catalog import groups, page_path, page_url
 from danube.admin.web.pages.forms import field_text
+from danube.admin.web.pages.units import unit_of
 from danube.admin.web.server import Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError, problem_of, status_of
 from danube.model.errors import DanubeError
+from danube.model.text import size_text, span_text
 
 _JSON_PREFIXES = ("/api/", "/ui/")
 _JSON_PATHS = frozenset({"/healthz", "/openapi.json", "/readyz"})
@@ -89,6 +91,8 @@ def _environment() -> Environment:
         "label": label,
         "lines": _lines,
         "pretty": _pretty,
+        "size": size_text,
+        "span": span_text,
         "ticks": _ticks,
     }
     environment.globals |= {
@@ -96,6 +100,7 @@ def _environment() -> Environment:
         "groups": groups(),
         "page_path": page_path,
         "page_url": page_url,
+        "unit_of": unit_of,
         "version": __version__,
     }
     return environment

@@ -4,6 +4,7 @@ Default deny: a path that is not in PUBLIC_PATHS needs somebody who may. Reading
 only this machine can reach; there the Host check keeps other people's pages from reaching it through a name of theirs.
 """
 
+from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -20,6 +21,8 @@ from danube.rpc.address import is_loopback
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 PUBLIC_PATHS = PROBE_PATHS | {"/login"}
 PUBLIC_PREFIX = "/static/"
+REFRESH = "danube.refresh"
+"""Key of a request's scope that no client can set: a page that is open is looked at again."""
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -50,7 +53,8 @@ class Protection:
         try:
             check_host(request, self._server)
             check_origin(request, self._server)
-            scope.setdefault("state", {})["person"] = self._person(request)
+            person = self._person(request)
+            scope.setdefault("state", {})["person"] = replace(person, is_refresh=REFRESH in scope)
         except UnauthenticatedError as error:
             answer = self._login_or(request, error)
         except DanubeError as error:

@@ -5,7 +5,7 @@ The arguments, as JSON values. `seek_subscription` takes `topic`, `subscription`
 the number of unacknowledged messages to skip, or 0 for those that block the subscription.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
@@ -13,10 +13,11 @@ from danube.broker.control.positions import PositionControl, skip_end, unread_be
 from danube.broker.topics.subscription import ReliableSubscription
 from danube.broker.topics.subscription_creation import offset_of
 from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import ExtraWrites
 from danube.model.calls.positions import SeekSubscription, SkipMessages
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import InvalidRequestError
-from danube.model.limits.broker import SKIP_MESSAGES_MAX
+from danube.model.limits.broker import PLAN_NAMES_MAX, SKIP_MESSAGES_MAX
 from danube.model.plans.plan import Arguments, Impact, fingerprint_of
 from danube.model.policies import SubscriptionName
 from danube.model.subscription import check_member_name
@@ -29,17 +30,27 @@ def position_changes(control: PositionControl) -> Mapping[str, PlannedOperation]
 
     def seek_subscription(arguments: Arguments) -> PlannedCall:
         name = _name("seek_subscription", arguments, "to")
-        wanted = SeekSubscription(name=name, to=_start(arguments["to"]))
+        to = _start(arguments["to"])
 
-        async def impact() -> Impact:
-            topic, subscription = control.find(name)
-            target, position = await offset_of(wanted.to, topic.log), subscription.driver.engine.position
+        async def impact_on(one: SubscriptionName) -> Impact:
+            topic, subscription = control.find(one)
+            target, position = await offset_of(to, topic.log), subscription.driver.engine.position
             lost, again = unread_before(subscription, target), max(0, position - target)
-            change = f"Move subscription {name.subscription!r} of {topic.name} from {position:,} to {target:,}."
+            change = f"Move subscription {one.subscription!r} of {topic.name} from {position:,} to {target:,}."
             come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
             return _impact(topic, subscription, (change, *come_back), lost)
 
-        return PlannedCall(impact, lambda extra_writes: control.jump(wanted, extra_writes=extra_writes))
+        async def impact() -> Impact:
+            return _together([await impact_on(one) for one in control.partitions(name)])
+
+        async def act(extra_writes: ExtraWrites) -> None:
+            """All but the last first: a crash in between leaves a plan that can be applied again."""
+            *others, last = control.partitions(name)
+            for one in others:
+                await control.jump(SeekSubscription(name=one, to=to))
+            await control.jump(SeekSubscription(name=last, to=to), extra_writes=extra_writes)
+
+        return PlannedCall(impact, act)
 
     def skip_messages(arguments: Arguments) -> PlannedCall:
         name = _name("skip_messages", arguments, "count")
@@ -115,6 +126,23 @@ def _impact(
         consumers=subscription.connected(),
         messages=lost,
         fingerprint=fingerprint_of([topic.record.topic_id, record.subscription_id, stands]),
+    )
+
+
+def _together(impacts: Sequence[Impact]) -> Impact:
+    """The impact on several partitions as one."""
+    if len(impacts) == 1:
+        return impacts[0]
+    return Impact(
+        changes=tuple(change for each in impacts for change in each.changes)[:PLAN_NAMES_MAX],
+        irreversible=tuple(one for each in impacts for one in each.irreversible)[:PLAN_NAMES_MAX],
+        topics=tuple(name for each in impacts for name in each.topics)[:PLAN_NAMES_MAX],
+        topic_count=len(impacts),
+        subscriptions=tuple(name for each in impacts for name in each.subscriptions)[:PLAN_NAMES_MAX],
+        subscription_count=len(impacts),
+        consumers=sum(each.consumers or 0 for each in impacts),
+        messages=sum(each.messages or 0 for each in impacts),
+        fingerprint=fingerprint_of([each.fingerprint for each in impacts]),
     )
 
 

@@ -28,7 +28,7 @@ def keys(*pressed: str) -> Scene:
 
 
 async def topic(terminal: Terminal) -> None:
-    await terminal.press("down", "down", "down", "enter")
+    await terminal.press("down", "enter")
     for position in (3, 4, 2, 3):
         terminal.gateway.cluster.topics["/default/orders"].subscriptions["billing"].position = position
         await terminal.look()
@@ -67,6 +67,14 @@ SCENES: dict[str, Scene] = {
     "audit": audit,
     "plan": keys("3", "a"),
     "topic": topic,
+    "unfolded": keys("enter"),
+    "lag": keys("5"),
+    "lag-group": keys("down", "l", "enter"),
+    "members": keys("6"),
+    "messages": keys("down", "m"),
+    "message": keys("down", "m", "enter"),
+    "connections": keys("down", "c"),
+    "acts": keys("down", "enter", "o"),
     "form": form,
     "result": result,
     "help": keys("question_mark"),

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow  # together they take long
 
 
 async def open_orders(terminal: Terminal) -> None:
-    await terminal.press("down", "down", "down", "enter")
+    await terminal.press("down", "enter")
     assert isinstance(terminal.app.screen, TopicScreen)
 
 

@@ -90,6 +90,8 @@ def test_a_full_history_makes_room_for_what_is_on_the_screen_alone() -> None:
         ((), "    ", ""),
         ((0, 0, 0), " ▁▁▁", "steady"),
         ((0, 4, 8), " ▁▅█", "growing"),
+        ((1_000, 1_004, 1_008), " ▁▅█", "growing"),
+        ((7, 7, 7), " ▁▁▁", "steady"),
         ((9, 8, 4, 2, 0), "█▅▃▁", "shrinking"),
     ],
 )

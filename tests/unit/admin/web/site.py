@@ -93,7 +93,10 @@ class Site:
 
     async def send(self, path: str, fields: Mapping[str, str], *, origin: str = URL) -> httpx2.Response:
         """A form, as a browser sends it."""
-        return await self.client.post(path, data=dict(fields), headers={"origin": origin})
+        answer = await self.client.post(path, data=dict(fields), headers={"origin": origin})
+        if "_result=" in answer.headers.get("location", ""):
+            return await self.client.get(answer.headers["location"])
+        return answer
 
     async def submit(self, path: str, **typed: str) -> httpx2.Response:
         """Open the form of a page, type something, and send it."""

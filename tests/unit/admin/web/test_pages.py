@@ -21,6 +21,13 @@ from tests.faces.memory_gateway import HOSTILE
 from tests.unit.admin.web.site import TOKEN, Page, Site, site, visible
 
 OWN_PAGES = ["/", "/balance", "/schemas", "/schemas/subject?subject=orders-value", "/operations", "/docs"]
+OWN_PAGES += [
+    "/group?topic=%2Fdefault%2Forders&subscription=audit",
+    "/messages",
+    "/messages?topic=%2Fdefault%2Forders",
+    "/search",
+    "/search?q=ord",
+]
 READS = [operation for operation in REGISTRY if operation.effect is Effect.READ]
 ALL_PAGES = [*OWN_PAGES, *(page_url(each, each.examples[0].arguments) for each in REGISTRY)]
 
@@ -158,16 +165,20 @@ async def test_a_deletion_shows_its_plan_first_and_acts_when_that_is_applied(log
     assert "Nothing has changed yet." in text
     assert "What cannot be undone" in text
     assert logged_in.is_unchanged
-    applied = await logged_in.send("/topics/delete", Page(planned.text).form("/topics/delete"))
+    fields = Page(planned.text).form("/topics/delete")
+    early = await logged_in.send("/topics/delete", fields)
+    assert (early.status_code, "type /default/orders again" in early.text) == (400, True)
+    assert logged_in.is_unchanged
+    applied = await logged_in.send("/topics/delete", {**fields, "_confirm": "/default/orders"})
     assert "The plan was applied." in visible(Page(applied.text).text)
     assert "/default/orders" not in logged_in.gateway.cluster.topics
-    again = await logged_in.send("/topics/delete", Page(planned.text).form("/topics/delete"))
+    again = await logged_in.send("/topics/delete", {**fields, "_confirm": "/default/orders"})
     assert (again.status_code, "applied already" in again.text) == (409, True)
 
 
 async def test_a_plan_that_was_shown_is_applied_with_the_arguments_that_were_shown(logged_in: Site) -> None:
     fields = Page((await logged_in.submit("/topics/delete?topic=/default/orders")).text).form("/topics/delete")
-    changed = {**fields, "_arguments": '{"topic":"/default/ticks"}'}
+    changed = {**fields, "_arguments": '{"topic":"/default/ticks"}', "_confirm": "/default/ticks"}
     assert (await logged_in.send("/topics/delete", changed)).status_code == 409
     assert logged_in.is_unchanged
 
@@ -177,7 +188,8 @@ async def test_a_waiting_plan_is_approved_on_its_page_and_then_applied(logged_in
     decide = next(link for link in page.links() if "approve" in link)
     approved = await logged_in.submit(decide, _confirm="plan-seeded")
     assert (approved.status_code, logged_in.is_unchanged) == (200, True)
-    applied = await logged_in.send("/namespaces/delete", Page(approved.text).form("/namespaces/delete"))
+    fields = {**Page(approved.text).form("/namespaces/delete"), "_confirm": "staging"}
+    applied = await logged_in.send("/namespaces/delete", fields)
     assert applied.status_code == 200
     assert "staging" not in logged_in.gateway.cluster.namespaces
 
@@ -246,7 +258,7 @@ async def test_a_hostile_plan_cannot_lead_a_form_elsewhere(logged_in: Site) -> N
     plans = logged_in.gateway.stored_plans
     object.__setattr__(plans["plan-seeded"], "operation", HOSTILE)
     page = await logged_in.page("/plans/list")
-    assert {attributes["action"] for attributes, _ in page.forms} == {"/plans/list", "/logout"}
+    assert {attributes["action"] for attributes, _ in page.forms} == {"/plans/list", "/logout", "/search"}
 
 
 @pytest.mark.parametrize("path", ["/nope", "/topics/nope", "/static/../assets.py", "/static/nope.css", "/topics/list/"])
