@@ -329,14 +329,10 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
 
 
 def _moved(cluster: MemoryCluster, call: str, arguments: Arguments) -> Impact:
-    topics = cluster.behind(_name(arguments).topic)
-    if len(topics) > 1:
-        return _impact(
-            f"does {call}", topics, [(one, one.subscriptions[_name(arguments).subscription]) for one in topics]
-        )
-    topic, subscription, target = _target(cluster, arguments)
-    lost, again = max(0, target - subscription.position), max(0, subscription.position - target)
-    return _impact(f"does {call}; {again} messages come again", [topic], [(topic, subscription)], messages=lost)
+    moved = [_target(cluster, {**arguments, "topic": str(one.name)}) for one in cluster.behind(_name(arguments).topic)]
+    lost, again = (sum(max(0, sign * (to - one.position)) for _, one, to in moved) for sign in (1, -1))
+    pairs = [each[:2] for each in moved]
+    return _impact(f"does {call}; {again} messages come again", [topic for topic, _ in pairs], pairs, messages=lost)
 
 
 def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> None:
@@ -482,7 +478,6 @@ def _with_policy(cluster: MemoryCluster, operation: str, arguments: Arguments) -
 
 
 def _target(cluster: MemoryCluster, arguments: Arguments) -> tuple[MemoryTopic, MemorySubscription, int]:
-    """A subscription, and the position that a seek or a skip leads to."""
     topic, subscription = cluster.reliable(_name(arguments))
     if "to" in arguments:
         return topic, subscription, offset_of(topic, parse_start(str(arguments["to"])))

@@ -14,6 +14,7 @@ from danube.admin.tui.header import refusal
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.widgets.plain import plain
+from danube.model.plans.plan import Effect
 
 
 class OperationCommands(Provider):
@@ -57,17 +58,22 @@ class OperationCommands(Provider):
 
 
 class SelectionCommands(OperationCommands):
-    """The operations that take what the cursor is on, with it filled in; those that take most of it first."""
+    """The operations that take what the cursor is on, with it filled in."""
 
     def operations(self) -> Iterator[tuple[AnyOperation, Mapping[str, Any]]]:
-        selection = self.screen.selection() if isinstance(self.screen, BaseScreen) else {}
-        found = []
-        for operation in REGISTRY:
-            initial = {
-                field.name: selection[field.completes]
-                for field in fields_of(operation)
-                if field.completes is not None and field.completes in selection
-            }
-            if initial:
-                found.append((operation, initial))
-        yield from sorted(found, key=lambda each: -len(each[1]))
+        yield from acts_for(self.screen.selection() if isinstance(self.screen, BaseScreen) else {})
+
+
+def acts_for(selection: Mapping[str, str]) -> list[tuple[AnyOperation, Mapping[str, Any]]]:
+    """Operations that take what is selected, and what their forms begin with. Pure.
+
+    Those that take most of it come first, so on a subscription its own; and what destroys comes last of these.
+    """
+    found: list[tuple[AnyOperation, Mapping[str, Any]]] = []
+    for operation in REGISTRY:
+        names = {field.completes: field.name for field in reversed(fields_of(operation)) if field.completes}
+        initial = {names[kind]: value for kind, value in selection.items() if kind in names}
+        if initial:
+            found.append((operation, initial))
+    effects = list(Effect)
+    return sorted(found, key=lambda each: (-len(each[1]), effects.index(each[0].effect)))

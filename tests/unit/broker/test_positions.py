@@ -185,6 +185,22 @@ async def test_a_plan_says_where_to_in_words_numbers_or_times(
     assert (await stands(cell, topic))[0] == position
 
 
+async def test_the_name_of_a_partitioned_topic_moves_the_subscription_on_all_partitions(cell: Cell) -> None:
+    base = TopicName("default", "parts")
+    await cell.admin.create_partitioned_topic(base, 3)
+    partitions = [base.partition(index) for index in range(3)]
+    for partition in partitions:
+        await filled(cell, partition)
+        await cell.admin.create_subscription(partition, start=FetchFrom.EARLIEST)
+    plan = await cell.admin.plan("seek_subscription", topic=str(base), subscription="subscription", to="latest")
+    assert (plan.impact.topic_count, plan.impact.messages) == (3, 3 * MESSAGES)
+    assert len(plan.impact.changes) == 3
+    await cell.admin.apply(plan)
+    assert [await stands(cell, partition) for partition in partitions] == [(MESSAGES, 0)] * 3
+    with pytest.raises(PlanRefusedError):
+        await cell.admin.apply(plan)
+
+
 @pytest.mark.parametrize("to", ["tomorrow", "2026-01-01T00:00:00", -1, True, None, 1.5])
 async def test_a_place_that_is_none_is_refused(cell: Cell, topic: TopicName, to: object) -> None:
     await filled(cell, topic)

@@ -57,9 +57,9 @@ COLUMNS = {
     Pane.LAG: (
         Column("Status", 8),
         Column("Topic"),
-        Column("Subscription", 16, from_width=60),
+        Column("Subscription"),
         Column("Lag", 9, is_number=True),
-        Column("Oldest", 11, is_number=True),
+        Column("Oldest", 11, is_number=True, from_width=90),
         Column("In/s", 8, is_number=True, from_width=110),
         Column("Out/s", 8, is_number=True, from_width=110),
         Column("Clears in", 11, is_number=True, from_width=100),

@@ -47,7 +47,7 @@ _FILTERED = (Pane.TOPICS, Pane.LAG)
 class Workspace(BaseScreen):
     """The first screen."""
 
-    KEYS = "1-6 lists  Enter open  o act  l lag  m messages  c clients  b balance  ? help"
+    KEYS = "1-6 lists  Enter open  o act  l lag  m messages  c clients  b load  ? help"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(at), f"open('{pane}')", pane.title()) for at, pane in enumerate(Pane, 1)),
         Binding("tab", "next_pane(1)", "Next list", show=False),
@@ -70,8 +70,13 @@ class Workspace(BaseScreen):
         super().__init__(app_context)
         self.pane = Pane.TOPICS
         self.order = Order.NAME
-        self._words = ""
+        self._filters = dict.fromkeys(_FILTERED, "")
         self._unfolded: set[str] = set()
+
+    @property
+    def _words(self) -> str:
+        """The filter of the list that is shown."""
+        return self._filters.get(self.pane, "")
 
     def parts(self) -> Sequence[Part]:
         return tuple(dict.fromkeys((Part.HEALTH, Part(self.pane), Part.PLANS, Part.BROKERS)))
@@ -119,7 +124,9 @@ class Workspace(BaseScreen):
         self.pane = Pane(pane)
         for each in Pane:
             self._rows(each).display = each is self.pane
-        self.query_one("#filter").display = self.pane in _FILTERED and bool(self._words)
+        filtering = self.query_one("#filter", Input)
+        filtering.value = self._words
+        filtering.display = bool(self._words)
         self._rows(self.pane).focus()
         self.draw_all()
         self.app.call_later(self.app.run_action, "refresh")
@@ -141,7 +148,8 @@ class Workspace(BaseScreen):
         self._rows(self.pane).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._words = event.value
+        if self.pane in self._filters:
+            self._filters[self.pane] = event.value
         self.draw_all()
 
     def on_input_submitted(self) -> None:
@@ -219,7 +227,7 @@ class Workspace(BaseScreen):
         self._push(TopicScreen(self.app_context, line.topic))
 
     def _filter(self, words: str, pane: Pane) -> None:
-        self.query_one("#filter", Input).value = self._words = words
+        self._filters[pane] = words
         self.action_open(pane)
 
     def _group(self, key: str | None) -> LagGroupRow | None:
@@ -246,7 +254,7 @@ class Workspace(BaseScreen):
         return self.query_one(f"#{pane}", Rows)
 
     def _tabs(self, watch: Watch) -> str:
-        """What is not read yet has no number."""
+        """Names of the lists; one that is not read yet has no number."""
         waiting = f" ({watch.waiting_plans} waiting)" if watch.waiting_plans else ""
         counts = {
             Pane.TOPICS: len(watch.topics) if watch.topics.is_complete else None,
@@ -263,7 +271,7 @@ class Workspace(BaseScreen):
         lines = arranged(watch.topics.lines, self.order, self._words)
         empty = "no topic fits the filter" if self._words else "no topics"
         self._rows(Pane.TOPICS).show(
-            folded(lines, self._unfolded),
+            [(line, False) for line in lines] if self._words else folded(lines, self._unfolded),
             key=lambda row: row[0].name,
             cells=self._topic_cells,
             columns=topic_columns(self.order),

@@ -24,7 +24,7 @@ class Link:
     operation: AnyOperation
     url: str
     text: str
-    """Its words, without the noun where it goes without saying."""
+    """What it does, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def known_from(operation: AnyOperation, arguments: Mapping[str, Any]) -> dict[st
 def links_from(known: Mapping[str, str], kind: str, *, but: AnyOperation | None = None) -> tuple[Link, ...]:
     """Links for the `kind` that is known: operations that take it and need nothing that is not known."""
     found = [
-        Link(operation, page_url(operation, _prefilled(operation, known)), _text(operation, known))
+        Link(operation, page_url(operation, _prefilled(operation, known)), english(operation))
         for operation in REGISTRY
         if operation is not but and operation.words[-1] != _CREATES and _takes(operation, kind, known)
     ]
@@ -119,9 +119,9 @@ def main_link(known: Mapping[str, str], kind: str) -> Link | None:
     return next(iter(own or shows), None)
 
 
-def _text(operation: AnyOperation, known: Mapping[str, str]) -> str:
-    is_said = operation.words[0] in {f"{kind}s" for kind in known}
-    return " ".join(operation.words[1:] if is_said else operation.words).capitalize()
+def english(operation: AnyOperation) -> str:
+    """What the operation does, as a heading or a link: `Skip messages`."""
+    return operation.name.replace("_", " ").capitalize().replace(" api ", " API ")
 
 
 def _takes(operation: AnyOperation, kind: str, known: Mapping[str, str]) -> bool:

@@ -20,6 +20,7 @@ from danube.admin.present import View, name_at_stake, plan_view_of, view_of
 from danube.admin.web.pages.catalog import (
     Group,
     Link,
+    english,
     groups,
     known_from,
     links_from,
@@ -315,11 +316,6 @@ def check_name(operation: AnyOperation, arguments: Mapping[str, Any], typed: str
     name = name_to_type(operation, arguments)
     if name and typed.strip() != name:
         raise InvalidRequestError(f"nothing has changed: type {name} again, exactly as it is shown, to apply the plan")
-
-
-def english(operation: AnyOperation) -> str:
-    """What the operation does, as a heading: `Skip messages`."""
-    return operation.name.replace("_", " ").capitalize().replace(" api ", " API ")
 
 
 def check_consent(operation: AnyOperation, person: Person, arguments: Mapping[str, Any], typed: str) -> None:

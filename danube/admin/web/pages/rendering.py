@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from danube import __version__
 from danube.admin.present import cell, label, printable
 from danube.admin.web.assets import TEMPLATES, VERSION
-from danube.admin.web.pages.catalog import groups, page_path, page_url
+from danube.admin.web.pages.catalog import english, groups, page_path, page_url
 from danube.admin.web.pages.forms import field_text
 from danube.admin.web.pages.units import unit_of
 from danube.admin.web.server import Person, WebServer
@@ -97,6 +97,7 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "asset_version": VERSION,
+        "english": english,
         "groups": groups(),
         "page_path": page_path,
         "page_url": page_url,
