@@ -148,9 +148,7 @@ class Position(Result):
 
     topic: str = Field(description="The topic.")
     subscription: str = Field(description="The subscription.")
-    position: int | None = Field(
-        description="Every offset below it is acknowledged; null over several partitions, which have one each."
-    )
+    position: int = Field(description="Every offset below it is acknowledged.")
     lag_messages: int = Field(title="Lag (messages)", description="Messages stored and not acknowledged.")
 
 
@@ -232,7 +230,7 @@ async def _create(call: Call, params: CreateSubscriptionParams) -> CreatedPositi
                 raise  # one that has it already from an earlier try keeps its position
     return CreatedPosition.of(
         params,
-        position=places[0].position if len(names) == 1 else None,
+        position=min(each.position for each in places),
         lag_messages=sum(each.lag for each in places),
         subscription_type=TYPE_WORDS[kind.name],
         created=True,

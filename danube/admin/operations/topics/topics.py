@@ -276,6 +276,7 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
         subscription_count=len(details.subscriptions),
         pending_policies=described.pending_policies if described else (),
         subscription_states=[_state(each) for each in described.subscriptions] if described else [],
+        partitions=[],
     )
 
 

@@ -120,7 +120,7 @@ def main_link(known: Mapping[str, str], kind: str) -> Link | None:
 
 
 def english(operation: AnyOperation) -> str:
-    """What the operation does, as a heading or a link: `Skip messages`."""
+    """An operation as a heading or a link: `Skip messages`."""
     return operation.name.replace("_", " ").capitalize().replace(" api ", " API ")
 
 

@@ -70,7 +70,7 @@ class LivePages:
             self._streams -= 1
 
     async def _part(self, scope: MutableMapping[str, Any], page: str) -> bytes | None:
-        """What stands between the marks of the page; None where it has none, or may not be read."""
+        """The part of the page between its marks; None where it has none, or may not be read."""
         parts = urlsplit(page)
         asked = {name: scope[name] for name in _KEPT if name in scope}
         asked |= {"method": "GET", "path": parts.path, "raw_path": parts.path.encode(), "root_path": "", REFRESH: True}
