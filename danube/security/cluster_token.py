@@ -3,8 +3,6 @@
 import hashlib
 import hmac
 
-import jwt
-
 from danube.model.errors import UnauthenticatedError
 from danube.model.limits.security import CLUSTER_TOKEN_S
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName
@@ -23,11 +21,15 @@ class ClusterSecret:
 
     def issue(self, broker_id: int, now_s: float) -> str:
         """The header `authorization` of a broker's calls, valid for CLUSTER_TOKEN_S."""
+        import jwt  # noqa: PLC0415 - it loads 12 MB that a broker without security does not need
+
         claims = {"sub": str(broker_id), "exp": int(now_s) + CLUSTER_TOKEN_S}
         return PREFIX + jwt.encode(claims, self._key, algorithm="HS256")
 
     def verify(self, authorization: str, now_s: float) -> Principal:
         """The broker that a header is of. Raises UnauthenticatedError."""
+        import jwt  # noqa: PLC0415 - it loads 12 MB that a broker without security does not need
+
         try:
             claims = jwt.decode(
                 authorization.removeprefix(PREFIX),

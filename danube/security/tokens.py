@@ -7,10 +7,7 @@ token makes a public key a secret (RFC 8725, 3.1).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import jwt
-from jwt.types import Options
+from typing import TYPE_CHECKING, Any
 
 from danube.model.errors import SettingsError, UnauthenticatedError
 from danube.model.limits.security import (
@@ -22,8 +19,11 @@ from danube.model.limits.security import (
 )
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
 
+if TYPE_CHECKING:
+    from jwt.types import Options
+
 _PUBLIC = ("RS256", "ES256", "EdDSA")
-_OPTIONS: Options = {
+_OPTIONS: "Options" = {
     "require": ["exp", "sub"],
     "verify_signature": True,
     "verify_exp": False,  # against the broker's clock, in `_checked`
@@ -73,6 +73,8 @@ class TokenRules:
         return _checked(claims, self, now_s)
 
     def _decoded(self, token: str) -> Mapping[str, Any]:
+        import jwt  # noqa: PLC0415 - it loads 12 MB that a broker without security does not need
+
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):
@@ -150,6 +152,8 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
 
 def issue(claims: TokenClaims, secret: bytes, *, key_id: str = "") -> str:
     """A token signed with HS256. Raises SettingsError for a secret that is too short to be one."""
+    import jwt  # noqa: PLC0415 - it loads 12 MB that a broker without security does not need
+
     secret_key(secret)
     body: dict[str, Any] = {
         "iss": claims.issuer,
@@ -195,6 +199,8 @@ def public_key(pem: bytes, key_id: str = "") -> TokenKey:
 
 def key_set(document: Mapping[str, Any]) -> tuple[TokenKey, ...]:
     """Keys of a JSON Web Key Set (RFC 7517); keys of other kinds are left out. Raises SettingsError."""
+    import jwt  # noqa: PLC0415 - it loads 12 MB that a broker without security does not need
+
     entries = document.get("keys")
     if not isinstance(entries, list):
         raise SettingsError("a JSON Web Key Set has a list `keys`")

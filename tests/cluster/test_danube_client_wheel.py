@@ -54,11 +54,11 @@ async def test_the_published_client_goes_on_when_its_broker_is_killed_and_comes_
         async with asyncio.timeout(PATIENCE_S):
             await read_until(process.stdout, b"ready\n")
             process.stdin.write(b"go\n")
-            for mark in (b"200\n", b"800\n"):
+            for mark in (b"100\n", b"300\n"):
                 await read_until(process.stdout, mark)
                 await asyncio.to_thread(broker.kill)
                 await asyncio.to_thread(broker.launch)
-            await read_until(process.stdout, b"1500\n")
+            await read_until(process.stdout, b"500\n")
             out, _ = await process.communicate(b"enough\n")
     except BaseException:
         process.kill()
