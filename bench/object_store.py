@@ -51,9 +51,9 @@ class Size:
 
     sends: int = 60
     batch_bytes: int = 64 << 10
-    replay_bytes: int = 256 * MIB
+    replay_bytes: int = 128 * MIB
     turns: int = 3
-    idle_s: float = 120.0
+    idle_s: float = 60.0
 
 
 def run() -> Iterator[Figure]:
