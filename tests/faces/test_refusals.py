@@ -81,6 +81,7 @@ API has none; an assistant has no such tool. `plans` is a plan that can be appli
 
 EFFECTS = {
     "list_brokers": "read",
+    "storage_cost": "read",
     "unload_broker": "move",
     "activate_broker": "move",
     "cluster_status": "read",
