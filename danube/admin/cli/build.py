@@ -18,6 +18,7 @@ from danube.admin.cli.commands.original import ALIASES, Alias
 from danube.admin.cli.completion import completer
 from danube.admin.cli.output.draw import drawn
 from danube.admin.cli.output.help_text import EXIT_CODES, epilog_of, help_of, verbs_text
+from danube.admin.cli.output.selection import program_text
 from danube.admin.cli.output.serial import serialized
 from danube.admin.cli.parameters import parameters_of, parsed
 from danube.admin.cli.plan_flow import PlanWords
@@ -25,13 +26,15 @@ from danube.admin.cli.root import add_root
 from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, output_options_of
 from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.target import Connect, Target
+from danube.admin.target import PROGRAM, Connect, Target
+from danube.model.errors import InvalidRequestError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_WATCH_MIN_S
 from danube.model.plans.plan import Effect
 from danube.runtime import console
 
 WATCHED = "watch"
+SHELLS = ("bash", "zsh", "fish")
 _GROUPS = {
     "brokers": "Inspect brokers, their balance, drain and activate them.",
     "cluster": "Check the cluster and change the members of its Raft group.",
@@ -61,6 +64,7 @@ def build_app(connect: Connect) -> typer.Typer:
     tokens.add_commands(_noun(nouns, tokens.NOUN))
     app.add_typer(contexts.app, name="contexts")
     app.command("explain", cls=AdminCommand, epilog=EXIT_CODES)(explain_command)
+    app.command("completion", cls=AdminCommand, epilog=EXIT_CODES)(completion_command)
     app.command("spec", cls=AdminCommand, epilog=EXIT_CODES)(spec_command)
     return app
 
@@ -83,7 +87,19 @@ def explain_command(
         for table in view.tables
         for row in table.rows
     ]
-    console.write(serialized(facts or rows, output.output))
+    console.write(program_text(facts or rows, output))
+
+
+def completion_command(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", autocompletion=lambda: [*SHELLS])],
+) -> None:
+    """Print the completion script of a shell: `source <(danube-admin completion zsh)` in its start file."""
+    from typer._completion_shared import get_completion_script  # noqa: PLC0415 - beside its only use
+
+    if shell not in SHELLS:
+        raise InvalidRequestError(f"there is no completion for {shell[:40]!r}: use {', '.join(SHELLS)}")
+    variable = f"_{PROGRAM}_COMPLETE".replace("-", "_").upper()
+    console.write(f"{get_completion_script(prog_name=PROGRAM, complete_var=variable, shell=shell)}\n")
 
 
 def spec_command() -> None:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from danube.admin.cli.output.draw import Cell, Changed, Screen, cells_of, drawn
-from danube.admin.cli.output.options import OutputOptions
-from danube.admin.cli.output.serial import data_of, serialized
+from danube.admin.cli.output.options import OutputFormat, OutputOptions
+from danube.admin.cli.output.selection import in_order, names_text, program_text
+from danube.admin.cli.output.serial import data_of
 from danube.admin.execution import Session, execute
 from danube.admin.operations.cluster.health import CheckStatus, Health
 from danube.admin.operations.fields import Params, Result
@@ -57,6 +58,8 @@ class Shell:
 
 def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
     """Write the result to standard output, and answer the code that the command ends with."""
+    if shell.output.sort_by:
+        result = in_order(operation, result, shell.output.sort_by)
     console.write(_text(shell, operation, result))
     listing = operation.listing
     if listing and not getattr(result, listing.rows) and shell.output.output.is_for_people:
@@ -92,6 +95,8 @@ async def _watch(shell: Shell, operation: AnyOperation, params: Params, interval
                 console.say(trouble, PROGRAM)
         else:
             trouble = ""
+            if shell.output.sort_by:
+                result = in_order(operation, result, shell.output.sort_by)
             cells = cells_of(_view(shell, operation, result))
             changed = frozenset(place for place, text in cells.items() if before.get(place, text) != text)
             _redraw(shell, _text(shell, operation, result, changed))
@@ -155,8 +160,10 @@ async def _whole(session: Session, operation: AnyOperation, params: Params, resu
 
 
 def _text(shell: Shell, operation: AnyOperation, result: Result, changed: Changed = frozenset()) -> str:
+    if shell.output.output is OutputFormat.NAME:
+        return names_text(operation, result)
     if not shell.output.output.is_for_people:
-        return serialized(data_of(operation, result, shell.only), shell.output.output)
+        return program_text(data_of(operation, result, shell.only), shell.output)
     return drawn(_view(shell, operation, result), stdout_screen(shell.output), changed)
 
 

@@ -7,8 +7,9 @@ import typer
 
 from danube import __version__
 from danube.admin.access import AccessLevel
+from danube.admin.cli.commands.contexts import context_names
 from danube.admin.cli.output.help_text import examples_text
-from danube.admin.cli.output.options import OutputFormat
+from danube.admin.cli.output.options import OUTPUT_WORDS, OutputFormat
 from danube.admin.cli.typer_classes import remember
 from danube.admin.target import PROGRAM
 from danube.runtime import console
@@ -40,13 +41,20 @@ def _show_version(*, value: bool) -> None:
         raise typer.Exit
 
 
+def _formats() -> list[str]:
+    return [each.value if each is not OutputFormat.JSONPATH else f"{each.value}=" for each in OutputFormat]
+
+
 def danube_admin(
     ctx: typer.Context,
     *,
     endpoint: Annotated[
         str | None, typer.Option("--endpoint", metavar="URL", help="Admin port of any broker: http://host:port.")
     ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Use this named cluster.")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Use this named cluster.", autocompletion=context_names),
+    ] = None,
     access: Annotated[
         AccessLevel | None, typer.Option("--access", help="The most that may be done.", metavar="read|write|destroy")
     ] = None,
@@ -61,7 +69,11 @@ def danube_admin(
     ] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Apply plans without a question.")] = False,
     output: Annotated[
-        OutputFormat | None, typer.Option("-o", "--output", help="What to write.", metavar="table|wide|json|yaml|jsonl")
+        str | None,
+        typer.Option("-o", "--output", help="What to write.", metavar=OUTPUT_WORDS, autocompletion=_formats),
+    ] = None,
+    sort_by: Annotated[
+        str | None, typer.Option("--sort-by", metavar="FIELD", help="Sort rows by a field, or by -FIELD downwards.")
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="Draw without colours.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,

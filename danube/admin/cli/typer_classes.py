@@ -10,7 +10,7 @@ from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from danube.admin.cli.output.options import EVERYWHERE, OUTPUT_OPTIONS, OutputOptions, flags_from, given_of
+from danube.admin.cli.output.options import EVERYWHERE, OUTPUT_OPTIONS, OutputOptions, flags_from, format_of, given_of
 from danube.admin.target import PROGRAM
 from danube.model.exit_codes import ExitCode
 from danube.runtime import console
@@ -26,7 +26,10 @@ HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110
 
 def output_options_of(context: Context) -> OutputOptions:
     """The output options of the command that runs."""
-    return OutputOptions(**given_of(_given(context), OUTPUT_OPTIONS))
+    given = given_of(_given(context), OUTPUT_OPTIONS)
+    if "output" in given:
+        given["output"], given["jsonpath"] = format_of(given["output"])
+    return OutputOptions(**given)
 
 
 def flags_of(context: Context) -> "TargetFlags":

@@ -29,3 +29,10 @@ def page_of(rows: Sequence[Row], key: Callable[[Row], str], params: PageParams) 
     rest = [row for row in rows if after is None or key(row) > after]
     page = rest if params.limit is None else rest[: params.limit]
     return page, cursor_after(key(page[-1])) if len(page) < len(rest) else None
+
+
+def sortable(value: object) -> tuple[int, float, str]:
+    """A key that puts numbers in their order, and before texts in theirs."""
+    if isinstance(value, bool | int | float):
+        return 0, float(value), ""
+    return 1, 0.0, str(value)

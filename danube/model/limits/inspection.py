@@ -36,3 +36,6 @@ PROMETHEUS_ERROR_BYTES_MAX = 16 * KIB
 
 RECOMMEND_TOPICS_MAX = 25
 """Topics whose retention and connections are looked at for recommendations: two calls each, the worst lag first."""
+
+AUDIT_SEARCH_MAX = 20_000
+"""Records of the audit log that a search goes back; older ones are found with `before`."""

@@ -1,6 +1,7 @@
 """`danube-admin contexts`: named clusters, and which one is used when nothing else is said."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,12 @@ from danube.admin.cli.call import stdout_screen
 from danube.admin.cli.output.draw import drawn
 from danube.admin.cli.output.help_text import examples_text
 from danube.admin.cli.output.options import OutputOptions
-from danube.admin.cli.output.serial import serialized
+from danube.admin.cli.output.selection import program_text
 from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, output_options_of
 from danube.admin.present import Table, View, label, printable
 from danube.admin.target import PROGRAM, Colour
-from danube.model.errors import InvalidRequestError
+from danube.model.errors import DanubeError, InvalidRequestError
+from danube.model.exit_codes import ExitCode
 from danube.runtime import console
 from danube.runtime.paths import expanded
 
@@ -40,7 +42,23 @@ app = typer.Typer(
     epilog=_EXAMPLES,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the context.", show_default=False)]
+
+def context_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of contexts, for a shell."""
+    from danube.admin.profiles import contexts_file, list_contexts  # noqa: PLC0415 - `--help` reads no contexts
+
+    given = ctx.find_root().params.get("config_file")
+    try:
+        known = list_contexts(contexts_file(given, os.environ))
+    except DanubeError:
+        return []
+    return [name for name, _, _ in known if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The name of the context.", show_default=False, autocompletion=context_names),
+]
 
 
 @app.command("list", cls=AdminCommand)
@@ -77,9 +95,11 @@ def use_command(context: typer.Context, name: Name) -> None:
 
 @app.command("remove", cls=AdminCommand)
 def remove_command(context: typer.Context, name: Name) -> None:
-    """Forget a context."""
-    from danube.admin.profiles import remove_context  # noqa: PLC0415 - as above
+    """Remove a context; the current one after a question, or with --yes."""
+    from danube.admin.profiles import list_contexts, remove_context  # noqa: PLC0415 - as above
 
+    if (name, True) in {(each, is_current) for each, _, is_current in list_contexts(_file(context))}:
+        _confirm(context, name)
     remove_context(_file(context), name)
     _say(context, f"context {name} is forgotten")
 
@@ -134,6 +154,16 @@ def set_command(
     _say(context, f"Saved context {name}{' (now current)' if is_current else ''}")
 
 
+def _confirm(context: typer.Context, name: str) -> None:
+    """A person's yes, or `--yes`; without a terminal an error with exit code 3."""
+    if flags_of(context).yes or os.environ.get("DANUBE_ADMIN_YES") == "1":
+        return
+    if not sys.stdin.isatty():
+        console.say(f"{name} is the current context: remove it with --yes, or use another one first", PROGRAM)
+        raise typer.Exit(ExitCode.NEEDS_YES)
+    typer.confirm(f"{name} is the current context. Remove it?", abort=True, err=True)
+
+
 def _file(context: typer.Context) -> Path:
     from danube.admin.profiles import contexts_file  # noqa: PLC0415 - as above
 
@@ -148,7 +178,7 @@ def _say(context: typer.Context, text: str) -> None:
 def _show(output: OutputOptions, data: Any) -> None:  # noqa: ANN401 - JSON
     """One mapping, or rows of one shape."""
     if not output.output.is_for_people:
-        console.write(serialized(data, output.output))
+        console.write(program_text(data, output))
         return
     if isinstance(data, dict):
         view = View(tuple((label(key), printable(value)) for key, value in data.items()))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from danube.model.errors import InvalidRequestError
+
 if TYPE_CHECKING:
     from danube.admin.profiles import TargetFlags
 
@@ -19,6 +21,11 @@ class OutputFormat(StrEnum):
     YAML = "yaml"
     JSONL = "jsonl"
     """One row a line."""
+    NAME = "name"
+    """Names alone, one a line."""
+    CSV = "csv"
+    JSONPATH = "jsonpath"
+    """The values at a path, one a line."""
 
     @property
     def is_for_people(self) -> bool:
@@ -31,6 +38,10 @@ class OutputOptions:
     """The options of output that were given."""
 
     output: OutputFormat = OutputFormat.TABLE
+    jsonpath: str = ""
+    """Of OutputFormat.JSONPATH."""
+    sort_by: str | None = None
+    """A field of rows; descending with `-` before it."""
     no_color: bool = False
     quiet: bool = False
     """Say nothing but errors."""
@@ -44,7 +55,21 @@ class OutputOptions:
         return "debug" if self.debug else "error"
 
 
-OUTPUT_OPTIONS = frozenset({"output", "no_color", "quiet", "debug", "verbose"})
+OUTPUT_WORDS = "table|wide|json|yaml|jsonl|name|csv|jsonpath=PATH"
+
+
+def format_of(text: str) -> tuple[OutputFormat, str]:
+    """Format and path of `-o`. Raises InvalidRequestError."""
+    word, _, path = text.partition("=")
+    known = next((each for each in OutputFormat if each.value == word.lower()), None)
+    if known is None or (known is OutputFormat.JSONPATH) != bool(path):
+        raise InvalidRequestError(
+            f"--output {text[:60]!r} is none: use {OUTPUT_WORDS}, such as jsonpath='{{[*].name}}'"
+        )
+    return known, path
+
+
+OUTPUT_OPTIONS = frozenset({"output", "sort_by", "no_color", "quiet", "debug", "verbose"})
 OF_TARGET = frozenset({"endpoint", "context", "access", "timeout_s", "config_file", "yes"})
 EVERYWHERE = OUTPUT_OPTIONS | OF_TARGET
 """Options of the root that every command takes after its own words too."""

@@ -1,5 +1,6 @@
 """plans.* and audit: what people see and decide. None of it is a tool: an assistant is what they oversee."""
 
+from collections import deque
 from collections.abc import AsyncIterator
 from enum import StrEnum
 from functools import partial
@@ -9,12 +10,23 @@ from pydantic import Field
 
 from danube.admin.access import AccessLevel
 from danube.admin.gateway import AuditLogPlace
-from danube.admin.operations.fields import VOLATILE, WIDE, Completes, Millis, PageParams, PageResult, Params, Result
+from danube.admin.operations.fields import (
+    VOLATILE,
+    WIDE,
+    Completes,
+    Millis,
+    PageParams,
+    PageResult,
+    Params,
+    Result,
+    SpanS,
+)
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.limits.broker import AUDIT_PAGE_MAX, PARTITIONS_MAX
+from danube.model.limits.inspection import AUDIT_SEARCH_MAX
 from danube.model.plans.plan import Decision, Effect, Face, PlanStatus
 from danube.model.records.audit import AUDIT_TOPIC, AuditPage, AuditRecord, ChainCheck, ChainVerdict, Outcome
 
@@ -43,6 +55,13 @@ class AuditParams(Params):
     limit: int = Field(default=50, ge=1, le=AUDIT_PAGE_MAX, description="The most records to show.")
     before: int | None = Field(
         default=None, ge=0, description="Only records before this sequence; the newest without it."
+    )
+    who: str | None = Field(default=None, max_length=300, description="Only calls of who has this in the name.")
+    face: Face | None = Field(default=None, description="Only calls through this face.")
+    operation: str | None = Field(default=None, max_length=60, description="Only calls of this operation.")
+    outcome: Outcome | None = Field(default=None, description="Only calls that ended so.")
+    last: Annotated[SpanS, Field(ge=1)] | None = Field(
+        default=None, description="Only calls of the last so many seconds, or such as 2h or 7d."
     )
     verify_all: bool = Field(
         default=False,
@@ -121,11 +140,13 @@ async def _decide(call: Call, params: PlanParams, *, approve: bool) -> PlanView:
 async def _audit(call: Call, params: AuditParams) -> AuditTrail:
     newest = await call.gateway.audit(0, 1)
     end = newest.end if params.before is None else min(newest.end, params.before)
-    first = max(newest.start, end - params.limit)
-    check, shown = ChainCheck(start=first), list[AuditRecord]()
+    is_filtered = any(getattr(params, name) is not None for name in _FILTERS)
+    first = max(newest.start, end - (AUDIT_SEARCH_MAX if is_filtered else params.limit))
+    since_ms = call.clock.now_ms() - params.last * 1_000 if params.last is not None else 0
+    check, shown = ChainCheck(start=first), deque[AuditRecord](maxlen=params.limit)
     async for records in _pages(call, first, end, None):
         check.add(records)
-        shown += records
+        shown += (record for record in records if _is_wanted(record, params, since_ms))
     check.end(end)
     logs = await _all_logs(call) if params.verify_all else []
     broken = next((row for row in logs if row.verdict is LogVerdict.BROKEN), None)
@@ -141,6 +162,20 @@ async def _audit(call: Call, params: AuditParams) -> AuditTrail:
         keeper=shown[-1].keeper if shown else "",
         logs=logs,
         records=[_row(record) for record in shown],
+    )
+
+
+_FILTERS = ("who", "face", "operation", "outcome", "last")
+
+
+def _is_wanted(record: AuditRecord, params: AuditParams, since_ms: int) -> bool:
+    entry = record.entry
+    return (
+        (params.who is None or params.who.casefold() in entry.caller.who.casefold())
+        and (params.face is None or entry.caller.face is params.face)
+        and (params.operation is None or entry.operation == params.operation)
+        and (params.outcome is None or entry.outcome is params.outcome)
+        and record.at_ms >= since_ms
     )
 
 
