@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from danube.model.errors import SettingsError
+from danube.model.text import install_text
 from danube.runtime.paths import user_folder
 
 MAJOR_MIN = 17
@@ -26,7 +27,7 @@ MAJOR_MIN = 17
 _ASK_TIMEOUT_S = 20.0
 _VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(?P<major>\d+)', re.MULTILINE)
-_ADVICE = "set JAVA_HOME to a Java of version 17 or newer, or install danube-messaging[spark], which brings one"
+_ADVICE = f"set JAVA_HOME to a Java of version 17 or newer, or take the one of {install_text('spark')}"
 
 
 @dataclass(frozen=True, slots=True)

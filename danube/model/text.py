@@ -65,6 +65,11 @@ def _milliseconds(text: str) -> int:
     )
 
 
+def install_text(extra: str) -> str:
+    """The commands that install an extra: the one place that says how, as no index has the package."""
+    return f"`pip install '.[{extra}]'` in a checkout, or `pip install 'FILE.whl[{extra}]'` with the file of the wheel"
+
+
 def count_text(count: int, noun: str) -> str:
     """`1 message`, `12,345 messages`: of a noun whose plural takes an s."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

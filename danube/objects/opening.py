@@ -3,6 +3,7 @@
 import secrets
 
 from danube.model.errors import DanubeError, DataFolderError, SettingsError, StorageUnavailableError
+from danube.model.text import install_text
 from danube.objects.memory import MemoryObjects
 from danube.objects.place import Adapter, ObjectPlace
 from danube.objects.store import ObjectStore, StoreBusyError, StoreRefusedError, Tagged
@@ -26,7 +27,7 @@ def open_objects(place: ObjectPlace) -> ObjectStore:
     except ImportError as error:
         extra = "obstore" if place.adapter is Adapter.OBSTORE or place.scheme != "s3" else "s3"
         raise SettingsError(
-            f"{error.name} is not installed, which reaches {place.url}: install danube-messaging[{extra}]"
+            f"{error.name} is not installed, which reaches {place.url}: {install_text(extra)}"
         ) from error
 
 

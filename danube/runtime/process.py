@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from danube.model.errors import SettingsError
+from danube.model.text import install_text
 
 T = TypeVar("T")
 
@@ -92,7 +93,7 @@ def _loop_factory(kind: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | 
         if kind is EventLoop.AUTO:
             return None
         raise SettingsError(
-            "event_loop is uvloop, which is not installed: install danube-messaging[speed], or say auto"
+            f"event_loop is uvloop, which is not installed: say auto, or install it with {install_text('speed')}"
         ) from None
     return new_event_loop
 

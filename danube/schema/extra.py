@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from danube.model.errors import UnsupportedError
+from danube.model.text import install_text
 
 
 def library(name: str, purpose: str) -> Any:  # noqa: ANN401 - a module that may be absent
@@ -13,7 +14,7 @@ def library(name: str, purpose: str) -> Any:  # noqa: ANN401 - a module that may
         module: ModuleType = importlib.import_module(name)
     except ImportError as error:
         raise UnsupportedError(
-            f"{purpose} needs the library {name}: install it with `pip install 'danube-messaging[schema]'`, then "
+            f"{purpose} needs the library {name}: install it with {install_text('schema')}, then "
             "start this program again"
         ) from error
     return module

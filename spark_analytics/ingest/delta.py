@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from danube.model.errors import SettingsError
+from danube.model.text import install_text
 from spark_analytics.ingest import tables
 
 _APPLICATION = "danube-analytics"
@@ -79,5 +80,5 @@ def _package() -> Any:  # noqa: ANN401 - the same
     try:
         import deltalake  # noqa: PLC0415 - an extra
     except ImportError:
-        raise SettingsError("Delta tables take `pip install 'danube-messaging[delta]'`") from None
+        raise SettingsError(f"Delta tables take {install_text('delta')}") from None
     return deltalake

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from danube.model.errors import SettingsError
+from danube.model.text import install_text
 from spark_analytics.ingest import tables
 
 _NAME = "danube.telemetry"
@@ -68,7 +69,7 @@ class IcebergTelemetry:
         try:
             from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - an extra
         except ImportError:
-            raise SettingsError("Iceberg tables take `pip install 'danube-messaging[iceberg]'`") from None
+            raise SettingsError(f"Iceberg tables take {install_text('iceberg')}") from None
         folder = self.folder.resolve()
         return SqlCatalog("danube", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
 

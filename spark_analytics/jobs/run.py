@@ -13,6 +13,7 @@ from danube.model.lag.group import LagFilter
 from danube.model.limits.faces import ANALYTICS_ROWS_MAX
 from danube.model.records.analytics import AnalyticsJob, Row, RunWriter
 from danube.model.records.telemetry import TELEMETRY_TOPIC
+from danube.model.text import install_text
 from danube.runtime.clock import Clock
 from spark_analytics.java import find_java
 from spark_analytics.progress import Steps
@@ -112,9 +113,7 @@ def run_job(request: JobRequest, clock: Clock, steps: Steps) -> JobResult:
 def check_spark() -> None:
     """Raise SettingsError, with what to do, unless PySpark and a Java for it are there."""
     if find_spec("pyspark") is None:
-        raise SettingsError(
-            "PySpark is not installed: `pip install 'danube-messaging[spark]'`, which brings a Java, too"
-        )
+        raise SettingsError(f"PySpark is not installed: {install_text('spark')}, which brings a Java, too")
     find_java()
 
 

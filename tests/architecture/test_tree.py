@@ -83,3 +83,10 @@ def test_nothing_in_version_control_is_of_one_machine(root: Path, tracked: list[
 def text_of(file: Path) -> str:
     """The text, with what is not text left out."""
     return file.read_text(errors="ignore")
+
+
+def test_no_text_installs_the_package_from_an_index_that_lacks_it(root: Path, tracked: list[str]) -> None:
+    """`danube.model.text.install_text` is the one place that says how."""
+    ours = [name for name in tracked if name.startswith(("danube/", "spark_analytics/", "docs/", "README"))]
+    promised = "danube-messaging" + "["
+    assert [name for name in ours if promised in text_of(root / name)] == []

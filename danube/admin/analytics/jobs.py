@@ -24,6 +24,7 @@ from danube.model.limits.faces import (
     ANALYTICS_RUN_S_MAX,
     ANALYTICS_RUNS_MAX,
 )
+from danube.model.text import install_text
 from danube.runtime.blocking import run_apart
 from danube.runtime.clock import Clock, TimerHandle
 
@@ -32,7 +33,7 @@ def require_spark() -> None:
     """Raise UnsupportedError, with what to do, where PySpark is not installed."""
     if find_spec("pyspark") is None or find_spec("spark_analytics") is None:
         raise UnsupportedError(
-            "Spark is not installed where this runs: `pip install 'danube-messaging[spark]'`, or start danube-analytics"
+            f"Spark is not installed where this runs: {install_text('spark')}; or start danube-analytics"
             " elsewhere; without it analyze_consumer_lag answers live"
         )
 

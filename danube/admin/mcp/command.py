@@ -13,6 +13,7 @@ from danube.admin.profiles import TargetFlags, resolve_target
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
+from danube.model.text import install_text
 from danube.runtime.console import awaited, ended
 from danube.runtime.paths import expanded
 
@@ -109,9 +110,7 @@ def _options_type() -> "type[McpOptions]":
     try:
         from danube.admin.mcp.transport.serve import McpOptions  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"
-        ) from None
+        raise SettingsError(f"the MCP server needs the package {error.name}: {install_text('mcp')}") from None
     return McpOptions
 
 

@@ -20,6 +20,7 @@ from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_REFRESH_S
 from danube.model.plans.plan import Caller, Face
+from danube.model.text import install_text
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import awaited, ended, is_terminal, whoever_calls
 from danube.runtime.paths import expanded
@@ -110,7 +111,7 @@ async def _run(
 
 def _check(shot: Shot | None) -> None:
     if find_spec("textual") is None:
-        raise SettingsError("the terminal UI needs Textual: pip install 'danube-messaging[tui]'")
+        raise SettingsError(f"the terminal UI needs Textual: {install_text('tui')}")
     if shot is None and not is_terminal(sys.stdin, sys.stdout):
         raise SettingsError(
             "the terminal UI needs a terminal: run it in one, use the commands of `danube-admin --help` in scripts, or"

@@ -25,6 +25,7 @@ from danube.admin.web.protection.exposure import (
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
+from danube.model.text import install_text
 from danube.runtime.console import awaited, ended, say
 from danube.runtime.paths import expanded
 from danube.runtime.ready_file import ReadyFile
@@ -172,9 +173,7 @@ class _Serve:
         if mode is Mode.UI:
             return None
         if self._serve_mcp is None:
-            raise SettingsError(
-                f"--mode {mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"
-            )
+            raise SettingsError(f"--mode {mode} needs the MCP server: {install_text('mcp')}")
         return partial(self._serve_mcp, self._connect, target, config)
 
 
@@ -218,9 +217,7 @@ def _serving(
     try:
         from danube.admin.web.serving import serve_until_told  # noqa: PLC0415 - the extra is loaded when used
     except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"the web server needs the package {error.name}: install it with pip install 'danube-messaging[web]'"
-        ) from None
+        raise SettingsError(f"the web server needs the package {error.name}: {install_text('web')}") from None
 
     def tell(url: str) -> None:
         shown = exposure.public_url or url

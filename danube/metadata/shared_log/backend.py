@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from danube.model.errors import MetadataError, SettingsError
 from danube.model.limits.metadata import METADATA_LOG_RETRY_DELAY_MAX_S, METADATA_RETRY_DELAY_S
+from danube.model.text import install_text
 from danube.runtime.rng import Rng
 
 
@@ -128,7 +129,7 @@ def import_extra(module: str, extra: str) -> Any:  # noqa: ANN401 - a module wit
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"metadata in {extra} needs a package that is not installed: pip install 'danube-messaging[{extra}]'"
+            f"metadata in {extra} needs a package that is not installed: {install_text(extra)}"
         ) from error
 
 

@@ -21,6 +21,7 @@ from danube.model.limits.schema import (
     SCHEMA_COMPILE_MEMORY_BYTES,
     SCHEMA_COMPILE_TIMEOUT_S,
 )
+from danube.model.text import install_text
 
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 _NAME: Final = re.compile(r"(?!/)[\w.-]+(/[\w.-]+)*", re.ASCII)
@@ -37,7 +38,7 @@ def compile_protos(root: str, files: Mapping[str, str]) -> bytes:
     """
     if importlib.util.find_spec("grpc_tools") is None:
         raise UnsupportedError(
-            "Protobuf text needs the library grpcio-tools: install it with `pip install 'danube-messaging[schema]'`, "
+            f"Protobuf text needs the library grpcio-tools: install it with {install_text('schema')}, "
             "then start this program again"
         )
     with tempfile.TemporaryDirectory(prefix="danube-protoc-") as folder:

@@ -107,7 +107,7 @@ def test_a_missing_pyspark_is_one_sentence_with_the_next_step(monkeypatch: pytes
     monkeypatch.setattr(run, "find_spec", lambda _name: None)
     done = CliRunner().invoke(app, ["lag"])
     assert done.exit_code == 2
-    assert done.stderr.startswith("danube-analytics: PySpark is not installed: `pip install 'danube-messaging[spark]'`")
+    assert done.stderr.startswith("danube-analytics: PySpark is not installed: `pip install '.[spark]'`")
 
 
 @pytest.mark.cluster

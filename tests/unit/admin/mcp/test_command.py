@@ -52,7 +52,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
         "app(connect_to(seeded_gateway()))(['mcp'], prog_name='danube-admin')"
     )
     assert ended.returncode == 2
-    assert "pip install 'danube-messaging[mcp]'" in ended.stderr
+    assert "pip install '.[mcp]'" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 
 

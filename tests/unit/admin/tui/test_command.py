@@ -54,7 +54,7 @@ def test_a_missing_extra_is_one_sentence(app: typer.Typer, monkeypatch: pytest.M
     monkeypatch.setattr("danube.admin.tui.command.find_spec", lambda _: None)
     result = CliRunner().invoke(app, ["tui"])
     assert result.exit_code == ExitCode.USAGE
-    assert "pip install 'danube-messaging[tui]'" in result.output
+    assert "pip install '.[tui]'" in result.output
 
 
 def test_the_command_loads_nothing_of_the_screen() -> None:

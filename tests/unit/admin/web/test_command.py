@@ -57,8 +57,8 @@ def served(log: Served) -> ServeMcp:
         (("--listen-addr", "here"), "is not an address"),
         (("--token-file", "nope"), "cannot read the tokens in nope"),
         (("--public-url", "https://a.example"), "there is no token"),
-        (("--mode", "mcp"), "pip install 'danube-messaging[mcp]'"),
-        (("--mode", "ALL"), "pip install 'danube-messaging[mcp]'"),
+        (("--mode", "mcp"), "pip install '.[mcp]'"),
+        (("--mode", "ALL"), "pip install '.[mcp]'"),
         (("--grpc-cert", "cert.pem"), "a client certificate needs its key"),
     ],
 )
@@ -149,4 +149,4 @@ def test_a_missing_extra_is_one_sentence(name: str) -> None:
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"needs the package {name}" in ended.stderr
-    assert "pip install 'danube-messaging[web]'" in ended.stderr
+    assert "pip install '.[web]'" in ended.stderr
