@@ -96,9 +96,7 @@ def test_what_is_no_measure_is_refused(text: str) -> None:
 
 def test_retention_is_typed_with_units_and_shown_with_them(admin: Admin) -> None:
     words = ("--time-s", "7d", "--bytes", "10GiB", "--dry-run", "-o", "json")
-    plan = json.loads(admin("topics", "set-retention", "/default/orders", *measures, "--dry-run", "-o", "json").out)[
-        "plan"
-    ]
+    plan = json.loads(admin("topics", "set-retention", "/default/orders", *words).out)["plan"]
     assert (plan["arguments"]["time_s"], plan["arguments"]["bytes"]) == (604_800, 10 * 2**30)
     ended = admin("topics", "set-policies", "/default/orders", "--message-ttl-s", "a week")
     assert ended.code == 2
