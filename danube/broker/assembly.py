@@ -28,6 +28,7 @@ from danube.broker.config.values import (
     default_policies,
     dispatch_settings,
     own_policies,
+    quotas_of,
     storage_settings,
 )
 from danube.broker.control import Control
@@ -252,6 +253,7 @@ async def _open_topics(
         own_policies=own_policies(settings),
         cluster=metadata.cluster.topics if metadata.cluster else None,
     )
+    topics.namespace_topics_max = settings.quotas.namespace_topics
     remote = RemotePublishes(security.carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
     given.running.push_async_callback(remote.close)
     topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send
@@ -293,6 +295,7 @@ async def _open_topics(
             security=security,
         ),
         counts=RpcCounts(),
+        quotas=quotas_of(settings),
         validations=schemas.versions.counts,
         clock=clock,
         tasks=given.tasks,
@@ -417,6 +420,7 @@ async def _start_sweeps(given: Dependencies, context: ServiceContext, storage: S
     given.sweep("forgetting disconnected clients", forget_clients)
     given.sweep("expiry", expiry.sweep)
     given.sweep("retention", RetentionSync(context.topics, storage).sweep)
+    given.sweep("weighing namespaces", context.weigh)
     given.sweep("moving subscriptions", context.control.positions.sweep)
     await reserve.keep()
     context.make_room = reserve.give_up

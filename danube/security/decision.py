@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from danube.model.limits.security import TARGETS_CACHE_MAX
 from danube.model.plans.plan import Effect
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
 
@@ -92,7 +93,7 @@ class Rules:
             return Decision(allowed=True, reason="a broker of the cluster")
         if principal.id.name in self.super_admins:
             return Decision(allowed=True, reason="named in auth.super_admins")
-        wanted = _enough(permission, effect)
+        wanted = _enough(permission, effect, target)
         held = self.bindings.get(principal.id, ())
         for binding in held:
             if target.is_within(binding) and self.granted(binding) & wanted:
@@ -133,9 +134,10 @@ class Rules:
         return next(iter([*elsewhere, *here]), None)
 
 
-def _enough(permission: Permission, effect: Effect) -> frozenset[Permission]:
-    """Permissions of which any one is enough."""
-    if effect is Effect.READ and permission in _MANAGES:
+def _enough(permission: Permission, effect: Effect, target: Target) -> frozenset[Permission]:
+    """Permissions of which any one is enough. Who may view the cluster may read what brokers publish of themselves."""
+    of_brokers = permission is Permission.CONSUME and target.namespace == SYSTEM_NAMESPACE
+    if effect is Effect.READ and (permission in _MANAGES or of_brokers):
         return frozenset({permission, Permission.VIEW})
     return frozenset({permission})
 

@@ -13,6 +13,7 @@ from danube.broker.config.auth import AuthSettings
 from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType, type_of
 from danube.broker.config.object_store import ObjectStoreSettings
 from danube.broker.config.original import translate_original
+from danube.broker.config.quotas import QuotaSettings
 from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
@@ -103,6 +104,7 @@ class BrokerSettings(BaseModel):
     storage: StoragePlaceSettings = StoragePlaceSettings.model_validate({})
     object_store: ObjectStoreSettings = ObjectStoreSettings.model_validate({})
     auth: AuthSettings = AuthSettings.model_validate({})
+    quotas: QuotaSettings = QuotaSettings.model_validate({})
     lease_ttl_s: float = Field(
         BROKER_LEASE_TTL_S,
         ge=1,

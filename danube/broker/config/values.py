@@ -7,6 +7,7 @@ from danube.broker.config.settings import BrokerSettings
 from danube.broker.control.plans.approval import ApprovalRules
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.policy.quotas import Quota, Quotas
 from danube.model.errors import SettingsError
 from danube.model.limits.objects import JOURNAL_FILE_AGE_OBJECTS_S
 from danube.model.ownership import StorageMode
@@ -43,6 +44,24 @@ def storage_settings(settings: BrokerSettings) -> StorageSettings:
         journal_file_age_s=age_s,
         segment_bytes_max=settings.segment_bytes_max,
         codec=codec,
+    )
+
+
+def quotas_of(settings: BrokerSettings) -> Quotas:
+    """The quotas of namespaces and of principals."""
+    given = settings.quotas
+    return Quotas(
+        Quota(
+            streams=given.namespace_streams,
+            bytes_in_s=given.namespace_bytes_in_s,
+            bytes_out_s=given.namespace_bytes_out_s,
+            stored_bytes=given.namespace_stored_bytes,
+        ),
+        Quota(
+            streams=given.principal_streams,
+            bytes_in_s=given.principal_bytes_in_s,
+            bytes_out_s=given.principal_bytes_out_s,
+        ),
     )
 
 

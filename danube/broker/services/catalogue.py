@@ -11,7 +11,7 @@ from danube.broker.services import targets
 from danube.broker.services.authenticate import authenticate
 from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now
 from danube.broker.services.consume import ReceiveStream, acknowledge, negative_acknowledge, subscribe
-from danube.broker.services.discovery import health_check, topic_lookup, topic_partitions
+from danube.broker.services.discovery import health_check, list_namespaces, topic_lookup, topic_partitions
 from danube.broker.services.produce import create_producer, send_message
 from danube.broker.services.stream import FetchStream, PublishStream, bounds, close_consumer, close_producer
 from danube.broker.services.stream_consume import ConsumeStream
@@ -39,7 +39,6 @@ _TOPIC = Scope(Resource.TOPIC, Action.MANAGE_TOPIC)
 _TOPICS = Scope(Resource.NAMESPACE, Action.MANAGE_TOPIC)
 _BROKER_TOPICS = Scope(Resource.BROKER, Action.MANAGE_TOPIC)
 _NAMESPACE = Scope(Resource.NAMESPACE, Action.MANAGE_NAMESPACE)
-_NAMESPACES = Scope(Resource.CLUSTER, Action.MANAGE_NAMESPACE)
 _BROKER = Scope(Resource.BROKER, Action.MANAGE_BROKER)
 _BROKERS = Scope(Resource.CLUSTER, Action.MANAGE_BROKER)
 _CLUSTER = Scope(Resource.CLUSTER, Action.MANAGE_CLUSTER)
@@ -181,9 +180,7 @@ ADMIN_CALLS: Calls = {
     "danube_admin.BrokerAdmin": {
         "ListBrokers": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.list(), admin.BROKERS),
         "GetLeaderBroker": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.leader(), admin.LEADER),
-        "ListNamespaces": _NAMESPACES.later(
-            READ, admin.EMPTY, lambda c: lambda _: c.namespaces.names(), admin.NAMESPACES
-        ),
+        "ListNamespaces": _PROVEN.unary(READ, later(admin.EMPTY, list_namespaces, admin.NAMESPACES)),
         "UnloadBroker": in_cluster(
             _BROKER.later(MOVE, admin.UNLOAD_BROKER, lambda c: c.moves.unload_broker, admin.BROKER_UNLOADED),
             _NOWHERE_TO_MOVE,

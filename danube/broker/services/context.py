@@ -1,5 +1,6 @@
 """Context of a call: the parts of the broker that services use."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +11,12 @@ from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.pacing import Paces
+from danube.broker.policy.quotas import Quotas
 from danube.broker.security.gate import Gate
 from danube.broker.telemetry.metrics import RpcCounts, Validations
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
+from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import SendMessage
 from danube.model.errors import DanubeError, InternalError
 from danube.rpc.carrier import UnaryCall
@@ -71,6 +74,7 @@ class ServiceContext:
     """Called before a deletion, which needs disk space itself."""
     gate: Gate | None = None
     """Authenticates and authorizes every call; None while security is off."""
+    quotas: Quotas = field(default_factory=Quotas)
     sent: SentMessage = field(default_factory=SentMessage)
     broker_url: str = ""
     """Identity of this broker, with scheme; known once it listens."""
@@ -78,6 +82,15 @@ class ServiceContext:
     """URL that clients dial; differs from `broker_url` behind a proxy."""
     closing: DanubeError | None = None
     """Error of every call once the broker stops."""
+
+    async def weigh(self) -> None:
+        """Count what each namespace stores here, for its quota."""
+        if self.quotas.is_on:
+            stored: Counter[str] = Counter()
+            for topic in self.topics:
+                if isinstance(topic, ReliableTopic):
+                    stored[topic.record.name.namespace] += topic.log.body_bytes
+            self.quotas.weigh(stored, self.clock.monotonic_s())
 
     def answer_later(self, call: UnaryCall, name: str, work: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
         """Answer `call` with the result of `work`, or with the DanubeError it raises."""

@@ -1,7 +1,8 @@
 """Calls by which clients find topics and check that they are still attached."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from danube.broker.security.current import current_principal
 from danube.broker.services.context import ServiceContext
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.client import (
@@ -15,7 +16,21 @@ from danube.model.calls.client import (
 )
 from danube.model.errors import TopicNotFoundError
 from danube.rpc.carrier import UnaryCall, UnaryHandler
+from danube.security.decision import Target
 from danube.wire.client_messages import LOOKUP, LOOKUP_ANSWER, PARTITIONS_ANSWER
+
+
+def list_namespaces(context: ServiceContext) -> Callable[[None], Awaitable[list[str]]]:
+    """Answer the namespaces that the caller may see: those that a binding of it reaches, or has something in."""
+
+    async def names(_: None) -> list[str]:
+        found = await context.control.namespaces.names()
+        gate, principal = context.gate, current_principal()
+        if gate is None or principal is None:
+            return found
+        return [name for name in found if gate.sees(principal, Target(name))]
+
+    return names
 
 
 def topic_lookup(context: ServiceContext) -> UnaryHandler:

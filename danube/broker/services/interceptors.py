@@ -3,18 +3,22 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from danube.broker.security.current import ActingAs
+from danube.broker.policy.metering import Find, metered, metered_stream
+from danube.broker.policy.quotas import Account
+from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.security.gate import Gate
-from danube.broker.services.call import Action, Call
+from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.direct_calls import recorded
 from danube.model.errors import DanubeError
 from danube.model.security.grants import Permission
-from danube.model.security.principal import Principal
+from danube.model.security.principal import Principal, PrincipalKind
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
 from danube.security.decision import CLUSTER
 
 _OK = "ok"
+_METERED = {Action.PRODUCE, Action.CONSUME}
+"""Actions whose streams count for quotas."""
 
 
 def services_of(calls: Mapping[str, Mapping[str, Call]], context: ServiceContext) -> list[Service]:
@@ -66,7 +70,7 @@ class _CountedCall:
 def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandler:
     """The handler behind the gate of this broker, if it has one."""
     assert call.unary is not None  # noqa: S101 - its caller has looked
-    handler = recorded(method, call, call.unary(context), context)
+    handler = recorded(method, call, _metered(call, context), context)
     if call.action is Action.EVERYBODY:
         return handler
     check = _checker(call, context)
@@ -81,6 +85,24 @@ def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandle
             return handler(request, unary)
 
     return handle
+
+
+def _metered(call: Call, context: ServiceContext) -> UnaryHandler:
+    assert call.unary is not None  # noqa: S101 - its caller has looked
+    handler = call.unary(context)
+    if call.action is not Action.PRODUCE or call.targets is None or not context.quotas.is_on:
+        return handler
+    return metered(handler, _accounts_of(call.targets, context), context.clock)
+
+
+def _accounts_of(find: FindTargets, context: ServiceContext) -> Find:
+    def accounts(request: bytes) -> list[Account]:
+        principal = current_principal()
+        is_counted = principal is not None and principal.id.kind is not PrincipalKind.BROKER
+        namespaces = (target.namespace for target in find(context, request))
+        return context.quotas.accounts(str(principal) if is_counted else "", namespaces, context.clock.monotonic_s())
+
+    return accounts
 
 
 def _checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], None]:
@@ -116,6 +138,8 @@ def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> Unary
 
 
 def _stream(method: str, call: Call, factory: StreamFactory, context: ServiceContext) -> StreamFactory:
+    if call.action in _METERED and call.targets is not None and context.quotas.is_on:
+        factory = metered_stream(factory, _accounts_of(call.targets, context), context.clock)
     check = _checker(call, context)
 
     def open_stream(stream: ServerStream) -> StreamHandler:

@@ -30,6 +30,7 @@ from danube.model.limits.broker import PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
 from danube.model.plans.durability import Durability, durability_of
 from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
 from danube.model.records.audit import AUDIT_TOPIC
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.schema import TopicSchema
 from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
@@ -84,6 +85,8 @@ class Topics(TopicDirectory):
         self._tasks = tasks
         self.dispatch = dispatch
         self._changing = asyncio.Lock()
+        self.namespace_topics_max = 0
+        """Topics of one namespace, system topics excepted; 0 is no limit."""
 
     async def load(self) -> None:
         """Open all topics of this broker that the metadata has, with their subscriptions."""
@@ -110,7 +113,7 @@ class Topics(TopicDirectory):
             MetadataError, StorageUnavailableError: also when it was created, and this broker could not open it.
         """
         async with self._changing, self._inheritance(name.base) as inherited:
-            self._refuse_beyond_limit(1)
+            self._refuse_beyond_limit(1, name.namespace)
             chosen = None if is_here else self._cluster.choose([name])
             async with self._serving_existing(name):
                 record = await self._records.create_topic(
@@ -173,7 +176,7 @@ class Topics(TopicDirectory):
     ) -> None:
         """Create all partitions of a topic, or none. Raises as `create`."""
         async with self._changing, self._inheritance(base) as inherited:
-            self._refuse_beyond_limit(partitions)
+            self._refuse_beyond_limit(partitions, base.namespace)
             async with self._serving_existing(base):
                 records = await self._records.create_partitioned_topic(
                     base,
@@ -192,7 +195,7 @@ class Topics(TopicDirectory):
         Raises TopicNotFoundError, and as `create`.
         """
         async with self._changing, self._inheritance(base) as inherited:
-            self._refuse_beyond_limit(count)
+            self._refuse_beyond_limit(count, base.namespace)
             first = len(self._cluster.partitions_of(base))
             brokers = self._cluster.choose([base.partition(first + index) for index in range(count)])
             now_ms = self._clock.now_ms()
@@ -467,6 +470,14 @@ class Topics(TopicDirectory):
         else:
             self._namespace_policies[namespace.name] = namespace.policies
 
-    def _refuse_beyond_limit(self, count: int) -> None:
+    def _refuse_beyond_limit(self, count: int, namespace: str) -> None:
+        most = self.namespace_topics_max
+        if most and namespace != SYSTEM_NAMESPACE:
+            there = sum(1 for record in self.records() if record.name.namespace == namespace)
+            if there + count > most:
+                raise LimitReachedError(
+                    f"namespace {namespace} has {there} topics and may have {most} (quotas.namespace_topics): delete"
+                    " some, or raise the quota"
+                )
         if len(self._topics) + count > TOPICS_PER_BROKER_MAX:
             raise LimitReachedError(f"this broker serves {len(self._topics)} topics of {TOPICS_PER_BROKER_MAX} at most")

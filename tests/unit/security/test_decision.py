@@ -52,6 +52,13 @@ def test_a_binding_reaches_what_is_within_its_scope(held: Binding, topic: bool, 
     assert reached == [topic, partition, cluster]
 
 
+def test_who_may_view_the_cluster_reads_what_brokers_publish_and_nothing_else() -> None:
+    rules, telemetry = Rules.of([], [binding("observer")]), topic_target("/system/telemetry")
+    assert decide(rules, Permission.CONSUME, telemetry, Effect.READ)
+    assert not decide(rules, Permission.CONSUME, telemetry, Effect.WRITE)
+    assert not decide(rules, Permission.CONSUME, ORDERS, Effect.READ)
+
+
 def test_a_decision_names_the_binding_that_made_it_or_the_nearest() -> None:
     near = binding("consumer", BindingScope.TOPIC, "/payments/refunds")
     rules = Rules.of([], [near])

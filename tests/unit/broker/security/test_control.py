@@ -226,6 +226,16 @@ async def _direct_deletions(root: Proven) -> list[AuditEntry]:
     return [record.entry for record in page.records if record.entry.operation == "DeleteTopic"]
 
 
+async def test_a_caller_is_shown_the_namespaces_that_a_binding_of_its_reaches(root: Proven, secure: SecureCell) -> None:
+    seen = {}
+    await bind(root, "producer", scope=BindingScope.TOPIC)
+    await bind(root, "observer", principal="eve")
+    for name in ("ada", "eve", "stranger"):
+        answer = await secure.channel(secure.token(name)).call("/danube_admin.BrokerAdmin/ListNamespaces")
+        seen[name] = admin_messages.NAMESPACES.decode(answer)
+    assert seen == {"ada": ("default",), "eve": ("default", "other", "system"), "stranger": ()}
+
+
 async def test_nothing_is_destroyed_that_cannot_be_recorded(
     root: Proven, secure: SecureCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

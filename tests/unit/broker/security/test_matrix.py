@@ -57,7 +57,7 @@ TABLE = {
     "BrokerAdmin": {
         "ListBrokers": "ManageBroker cluster read",
         "GetLeaderBroker": "ManageBroker cluster read",
-        "ListNamespaces": "ManageNamespace cluster read",
+        "ListNamespaces": PROVEN,  # and shown what a binding reaches
         "UnloadBroker": "ManageBroker cluster move",
         "ActivateBroker": "ManageBroker cluster write",
         "GetClusterBalance": "ManageCluster cluster read",

@@ -1,0 +1,142 @@
+"""Quotas: what namespaces and principals take of this broker, counted in accounts. Pure: the time comes in."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from danube.broker.policy.throttle import TokenBucket
+from danube.model.errors import LimitReachedError, OverloadedError
+from danube.model.limits.broker import PUBLISH_DELAY_S_MAX
+from danube.model.limits.quotas import QUOTA_ACCOUNTS_MAX
+
+_EXEMPT = {"", "system"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """Limits of one account; 0 is none."""
+
+    streams: int = 0
+    bytes_in_s: int = 0
+    bytes_out_s: int = 0
+    stored_bytes: int = 0
+
+    @property
+    def is_none(self) -> bool:
+        """True if nothing is limited."""
+        return not (self.streams or self.bytes_in_s or self.bytes_out_s or self.stored_bytes)
+
+
+NO_QUOTA = Quota()
+
+
+class Account:
+    """What one namespace or one principal takes now."""
+
+    def __init__(self, name: str, prefix: str, quota: Quota, now_s: float) -> None:
+        """`prefix` is that of the settings that limit it."""
+        self.streams = 0
+        self._name = name
+        self._prefix = prefix
+        self._quota = quota
+        self._in = TokenBucket(quota.bytes_in_s, now_s) if quota.bytes_in_s else None
+        self._out = TokenBucket(quota.bytes_out_s, now_s) if quota.bytes_out_s else None
+        self.stored_bytes = 0
+
+    def check_room(self) -> None:
+        """Raise LimitReachedError while as much is stored as may be."""
+        most = self._quota.stored_bytes
+        if most and self.stored_bytes >= most:
+            raise LimitReachedError(
+                f"{self._name} stores {self.stored_bytes} bytes of {most} ({self._prefix}stored_bytes): read and"
+                " acknowledge messages, shorten the retention, or raise the quota"
+            )
+
+    def open_stream(self) -> None:
+        """Count one stream. Raises LimitReachedError."""
+        most = self._quota.streams
+        if most and self.streams >= most:
+            raise LimitReachedError(
+                f"{self._name} has {self.streams} streams open, the most it may ({self._prefix}streams): close some, or"
+                " raise the quota"
+            )
+        self.streams += 1
+
+    def wait_in_s(self, now_s: float) -> float:
+        """Seconds until it may send something."""
+        return self._in.wait_s(now_s) if self._in else 0.0
+
+    def wait_out_s(self, now_s: float) -> float:
+        """Seconds until something may be sent to it."""
+        return self._out.wait_s(now_s) if self._out else 0.0
+
+    def use_in(self, size: int, now_s: float) -> None:
+        """It sent so many bytes."""
+        if self._in is not None:
+            self._in.use(size, now_s)
+
+    def use_out(self, size: int, now_s: float) -> None:
+        """So many bytes were sent to it."""
+        if self._out is not None:
+            self._out.use(size, now_s)
+
+    def overloaded(self) -> OverloadedError:
+        """The error where it would wait too long."""
+        return OverloadedError(
+            f"{self._name} sends more than {self._quota.bytes_in_s} bytes a second ({self._prefix}bytes_in_s): send"
+            " less at a time, or raise the quota"
+        )
+
+
+class Quotas:
+    """The accounts of one broker."""
+
+    def __init__(self, namespace: Quota = NO_QUOTA, principal: Quota = NO_QUOTA) -> None:
+        self._namespace = namespace
+        self._principal = principal
+        self._accounts: dict[str, Account] = {}
+        self.is_on = not (namespace.is_none and principal.is_none)
+
+    def accounts(self, principal: str, namespaces: Iterable[str], now_s: float) -> list[Account]:
+        """Accounts of a call: of its namespaces, and of its principal, which is empty for one without quota."""
+        found = [
+            self._account(f"namespace {name}", "quotas.namespace_", self._namespace, now_s)
+            for name in dict.fromkeys(namespaces)
+            if name not in _EXEMPT and not self._namespace.is_none
+        ]
+        if principal and not self._principal.is_none:
+            found.append(self._account(principal, "quotas.principal_", self._principal, now_s))
+        return found
+
+    def weigh(self, stored: Mapping[str, int], now_s: float) -> None:
+        """Note how many bytes each namespace stores."""
+        if not self._namespace.stored_bytes:
+            return
+        for account in self._accounts.values():
+            account.stored_bytes = 0
+        for name, size in stored.items():
+            for account in self.accounts("", [name], now_s):
+                account.stored_bytes = size
+
+    def _account(self, name: str, prefix: str, quota: Quota, now_s: float) -> Account:
+        found = self._accounts.get(name)
+        if found is None:
+            if len(self._accounts) >= QUOTA_ACCOUNTS_MAX:
+                self._accounts = {key: one for key, one in self._accounts.items() if one.streams}
+            found = self._accounts[name] = Account(name, prefix, quota, now_s)
+        return found
+
+
+def delay_of(accounts: Iterable[Account], size: int, now_s: float) -> float:
+    """Seconds for which something of this size has to wait; it counts from now on.
+
+    Raises OverloadedError where that is too long, and LimitReachedError where nothing more is stored.
+    """
+    wait_s = 0.0
+    for account in accounts:
+        account.check_room()
+        wait_s = max(wait_s, account.wait_in_s(now_s))
+        if wait_s > PUBLISH_DELAY_S_MAX:
+            raise account.overloaded()
+    for account in accounts:
+        account.use_in(size, now_s)
+    return wait_s
