@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,8 @@ from danube.admin.gateway import AdminGateway
 from danube.model.limits.broker import ADMIN_CALL_TIMEOUT_S
 
 PROGRAM = "danube-admin"
+PASSED_TOKEN: ContextVar[str | None] = ContextVar("passed_token", default=None)
+"""Token of who calls a face that passes tokens on; in place of the target's."""
 DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from danube.admin.target import Target
+from danube.admin.target import PASSED_TOKEN, Target
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
@@ -33,7 +33,11 @@ class BrokerConnection:
         self.url = url
         self._channel = channel
         self._target = target
-        self._metadata = (("authorization", f"Bearer {target.token}"),) if target.token else ()
+
+    @property
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        token = PASSED_TOKEN.get() or self._target.token
+        return (("authorization", f"Bearer {token}"),) if token else ()
 
     async def call(self, path: str, request: bytes = b"") -> bytes:
         """One unary call. Raises DanubeError."""
@@ -63,7 +67,7 @@ class BrokerConnection:
                     " what it was asked: look, and try again or with a larger --timeout-s"
                 )
             case UnauthenticatedError():
-                had = "refuses the token" if self._target.token else "wants a token"
+                had = "refuses the token" if self._metadata else "wants a token"
                 return UnauthenticatedError(
                     f"the broker at {self.url} {had}: set DANUBE_ADMIN_TOKEN, or the token of a context ({error})"
                 )

@@ -72,6 +72,18 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             list[str] | None,
             typer.Option(help="A name by which hosts reach it; may be repeated.", rich_help_panel=_HTTP),
         ] = None,
+        pass_tokens: Annotated[
+            bool,
+            typer.Option(
+                "--pass-tokens",
+                help="Take the callers' own tokens and send them to the broker, which decides.",
+                rich_help_panel=_HTTP,
+            ),
+        ] = False,
+        authorization_server: Annotated[
+            list[str] | None,
+            typer.Option(help="URL of who issues these tokens, told to hosts; may be repeated.", rich_help_panel=_HTTP),
+        ] = None,
     ) -> None:
         given = context.find_root().obj or TargetFlags()
         flags = replace(given, access=access or given.access, approval=approval or given.approval)
@@ -86,12 +98,18 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
                 return ExitCode.OK
             from danube.admin.mcp.transport.http import HttpOptions  # noqa: PLC0415 - as above
             from danube.admin.mcp.transport.serve import serve_http  # noqa: PLC0415 - as above
-            from danube.admin.mcp.transport.tokens import find_token  # noqa: PLC0415 - as above
+            from danube.admin.mcp.transport.tokens import PassedTokens, find_token  # noqa: PLC0415 - as above
 
             where = HttpOptions(
-                host=host, port=port, path=path, allow_remote=allow_remote, public_hosts=tuple(public_host or ())
+                host=host,
+                port=port,
+                path=path,
+                allow_remote=allow_remote,
+                public_hosts=tuple(public_host or ()),
+                authorization_servers=tuple(authorization_server or ()),
             )
-            awaited(serve_http(connect, target, options, where, find_token(token_file, os.environ)))
+            token = PassedTokens() if pass_tokens else find_token(token_file, os.environ)
+            awaited(serve_http(connect, target, options, where, token))
             return ExitCode.OK
 
         raise typer.Exit(ended(serve, PROGRAM))

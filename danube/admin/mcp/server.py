@@ -37,6 +37,7 @@ from danube.admin.mcp.protocol.prompts import prompt_of, prompts_of
 from danube.admin.mcp.protocol.resources import JSON, RESOURCES, TEMPLATES, Resources
 from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.tools import tools_of
+from danube.admin.mcp.transport.tokens import passing_token
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
 from danube.model.limits.faces import (
@@ -109,7 +110,8 @@ class _Methods:
         return ListToolsResult(tools=self._tools)
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> Answer:
-        return await self._calls.call(context, params)
+        with passing_token(context):
+            return await self._calls.call(context, params)
 
     async def list_prompts(self, _context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult(prompts=prompts_of(self._catalogue))
@@ -131,13 +133,15 @@ class _Methods:
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)
         try:
-            text = await self._resources.read(context, uri)
+            with passing_token(context):
+                text = await self._resources.read(context, uri)
         except DanubeError as error:
             raise _protocol_error(error) from None
         return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=JSON, text=text)])
 
-    async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
-        return CompleteResult(completion=await _complete(self._gateway, params))
+    async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        with passing_token(context):
+            return CompleteResult(completion=await _complete(self._gateway, params))
 
 
 def _protocol_error(error: DanubeError) -> MCPError:

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from danube.model.limits.quotas import QUOTA_MAX
+from danube.model.limits.security import QUOTA_MAX
 
 
 class QuotaSettings(BaseModel):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from danube.broker.policy.throttle import TokenBucket
 from danube.model.errors import LimitReachedError, OverloadedError
 from danube.model.limits.broker import PUBLISH_DELAY_S_MAX
-from danube.model.limits.quotas import QUOTA_ACCOUNTS_MAX
+from danube.model.limits.security import QUOTA_ACCOUNTS_MAX
 
 _EXEMPT = {"", "system"}
 
@@ -30,7 +30,7 @@ NO_QUOTA = Quota()
 
 
 class Account:
-    """What one namespace or one principal takes now."""
+    """Account of one namespace or one principal: what it takes now."""
 
     def __init__(self, name: str, prefix: str, quota: Quota, now_s: float) -> None:
         """`prefix` is that of the settings that limit it."""

@@ -29,6 +29,9 @@ def fetch_key_set(url: str, ca: Path | None) -> tuple[TokenKey, ...]:
         )
         with opener.open(url, timeout=KEY_SET_TIMEOUT_S) as answer:
             content = answer.read(KEY_SET_BYTES_MAX + 1)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise UnavailableError(f"the key set at {url} cannot be read: the answer is {error.code}") from None
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise UnavailableError(f"the key set at {url} cannot be read: {reason}") from None

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from danube.admin.mcp.transport.tokens import BearerToken
+from danube.admin.mcp.transport.tokens import PASSED, BearerToken, PassedTokens, bearer_of
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import (
     MCP_DRAIN_S,
@@ -39,6 +40,8 @@ class HttpOptions:
     """Said in words, since whoever has the token then administers the cluster from anywhere."""
     public_hosts: tuple[str, ...] = ()
     """`name` or `name:port`, as they stand in the addresses that hosts use."""
+    authorization_servers: tuple[str, ...] = ()
+    """URLs of who issues the tokens that are passed on; told to hosts as RFC 9728 has it."""
 
     def __post_init__(self) -> None:
         """Raise SettingsError for what would be open without having been asked for."""
@@ -65,7 +68,7 @@ class HttpOptions:
 class HttpServer:
     """The listening port."""
 
-    def __init__(self, server: Server[Any], options: HttpOptions, token: BearerToken) -> None:
+    def __init__(self, server: Server[Any], options: HttpOptions, token: BearerToken | PassedTokens) -> None:
         self._options = options
         self._listener = listen(options.host, options.port, "choose another with --port")
         self.port: int = self._listener.getsockname()[1]
@@ -76,7 +79,8 @@ class HttpServer:
             max_sessions=MCP_SESSIONS_MAX,
             transport_security=options.security(),
         )
-        self._http = HttpPort(_Guarded(app, token), lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S)
+        guarded = _Guarded(app, token, options, self.port)
+        self._http = HttpPort(guarded, lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S)
 
     @property
     def address(self) -> str:
@@ -99,15 +103,35 @@ class HttpServer:
 class _Guarded:
     """Lets through what has the token, and the server's own start and stop."""
 
-    def __init__(self, app: App, token: BearerToken) -> None:
+    def __init__(self, app: App, token: BearerToken | PassedTokens, options: HttpOptions, port: int) -> None:
         self._app = app
         self._token = token
+        host = next(iter(options.public_hosts), f"{options.host}:{port}")
+        scheme = "https" if options.public_hosts else "http"
+        self._origin, self._options = f"{scheme}://{host}", options
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._token.opens(_authorization(scope)):
-            await _refuse(send)
+        if scope["type"] == "http" and self._options.authorization_servers and scope["path"] == self._metadata_path:
+            await _tell(send, self._metadata())
+        elif scope["type"] == "http" and not self._token.opens(_authorization(scope)):
+            await _refuse(send, f"{self._origin}{self._metadata_path}" if self._options.authorization_servers else "")
+        elif scope["type"] == "http" and isinstance(self._token, PassedTokens):
+            passed = {PASSED: bearer_of(_authorization(scope))}
+            await self._app({**scope, "state": {**scope.get("state", {}), **passed}}, receive, send)
         elif scope["type"] in {"http", "lifespan"}:
             await self._app(scope, receive, send)
+
+    @property
+    def _metadata_path(self) -> str:
+        return f"/.well-known/oauth-protected-resource{self._options.path}"
+
+    def _metadata(self) -> dict[str, object]:
+        return {
+            "resource": f"{self._origin}{self._options.path}",
+            "authorization_servers": list(self._options.authorization_servers),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Danube",
+        }
 
 
 def _authorization(scope: Message) -> bytes | None:
@@ -115,7 +139,15 @@ def _authorization(scope: Message) -> bytes | None:
     return found[0] if len(found) == 1 else None
 
 
-async def _refuse(send: Send) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", b'Bearer realm="danube"')]
+async def _tell(send: Send, document: dict[str, object]) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(document).encode()})
+
+
+async def _refuse(send: Send, metadata: str = "") -> None:
+    """401; with the URL of the resource's metadata, where there is one."""
+    wanted = f'Bearer realm="danube"{f", resource_metadata={chr(34)}{metadata}{chr(34)}" if metadata else ""}'
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", wanted.encode())]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": _UNAUTHORIZED})

@@ -12,11 +12,12 @@ from danube.admin.mcp.server import DEFAULT_NAME, build_server
 from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenRequests, standard_streams
-from danube.admin.mcp.transport.tokens import BearerToken
+from danube.admin.mcp.transport.tokens import BearerToken, PassedTokens
 from danube.admin.present import printable
 from danube.admin.profiles import checked_endpoint
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import SettingsError
+from danube.rpc.address import is_loopback, split_address
 from danube.runtime.blocking import run_apart
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, whoever_calls
@@ -58,9 +59,16 @@ async def serve_stdio(connect: Connect, target: Target, options: McpOptions | No
 
 
 async def serve_http(
-    connect: Connect, target: Target, options: McpOptions, http: HttpOptions, token: BearerToken
+    connect: Connect, target: Target, options: McpOptions, http: HttpOptions, token: BearerToken | PassedTokens
 ) -> None:
-    """Serve hosts over HTTP until SIGTERM or cancellation. Raises SettingsError when the port cannot be had."""
+    """Serve hosts over HTTP until SIGTERM or cancellation. Raises SettingsError when the port cannot be had.
+
+    Tokens are passed on to brokers over TLS, or on this machine, alone.
+    """
+    if isinstance(token, PassedTokens):
+        target = replace(target, token=None)  # nobody gets the rights of who started the server
+        if not target.tls and not is_loopback(split_address(target.endpoint.partition("://")[2])[0]):
+            raise SettingsError(f"--pass-tokens needs an https:// endpoint: {target.endpoint} is in plain text")
     catalogue = ToolCatalogue(guard=target.guard, toolsets=options.toolsets)
     async with connect(target) as gateway:
         server = build_server(gateway, SystemClock(), catalogue, who=whoever_calls(), name=options.name)

@@ -4,19 +4,60 @@ import hmac
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from mcp.server.context import ServerRequestContext
+
+from danube.admin.target import PASSED_TOKEN
 from danube.model.errors import SettingsError
 from danube.model.limits.broker import TOKEN_CHARS_MAX
 from danube.model.limits.faces import MCP_TOKEN_CHARS_MIN
+from danube.model.limits.security import TOKEN_BYTES_MAX
 from danube.runtime.paths import user_folder
 
 VARIABLE = "DANUBE_MCP_TOKEN"
+PASSED = "danube_token"
+"""Key of a request's `state`: the token that goes on to the broker."""
 _READABLE_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _BYTES = 32
 _SCHEME = b"bearer "
+
+
+def bearer_of(header: bytes | None) -> str:
+    """The token in an Authorization header; empty for none that can be one."""
+    if header is None or header[: len(_SCHEME)].lower() != _SCHEME:
+        return ""
+    token = header[len(_SCHEME) :].strip()
+    is_word = token.isascii() and token.decode("ascii").isprintable() and b" " not in token
+    return token.decode() if is_word and len(token) <= TOKEN_BYTES_MAX else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedTokens:
+    """No token of the server's own: who calls has one of the cluster, which goes to the broker with each call."""
+
+    origin: str = "the caller"
+    is_new: bool = False
+
+    def opens(self, header: bytes | None) -> bool:
+        """True if an Authorization header holds a token; the broker says what it is worth."""
+        return bool(bearer_of(header))
+
+
+@contextmanager
+def passing_token(context: ServerRequestContext[Any, Any]) -> Iterator[None]:
+    """Have the calls to the broker made with the token of a request, where the server passes tokens on."""
+    scope = getattr(context.request, "scope", None) or {}
+    token = scope.get("state", {}).get(PASSED)
+    kept = PASSED_TOKEN.set(token)
+    try:
+        yield
+    finally:
+        PASSED_TOKEN.reset(kept)
 
 
 @dataclass(frozen=True, slots=True)

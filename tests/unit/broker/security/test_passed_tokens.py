@@ -1,0 +1,121 @@
+"""Assistants over HTTP with tokens of their own, before a secured broker: each does what its token may."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel import Server
+
+from danube.admin.access import Guard
+from danube.admin.grpc_gateway import open_gateway
+from danube.admin.grpc_gateway.broker_connection import ConnectionPool
+from danube.admin.grpc_gateway.gateway import GrpcGateway
+from danube.admin.local_state import LocalState
+from danube.admin.mcp.server import build_server
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
+from danube.admin.mcp.transport.http import HttpOptions, HttpServer
+from danube.admin.mcp.transport.serve import McpOptions, serve_http
+from danube.admin.mcp.transport.tokens import PassedTokens
+from danube.admin.target import Target
+from danube.model.errors import SettingsError
+from danube.model.security.grants import BindingScope
+from danube.model.security.principal import TokenScope
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
+from danube.testing.patience import PATIENCE_S
+from danube.wire.security import messages
+from tests.unit.admin.mcp.hosts import text_of
+from tests.unit.broker.security.conftest import ROOT, SecureCell, binding
+
+ISSUER = "https://login.example"
+
+
+@asynccontextmanager
+async def mcp_server(secure: SecureCell, folder: Path) -> AsyncIterator[str]:
+    """The address of a server without a token of its own."""
+    endpoint = f"https://{secure.cell.broker.addresses.admin}"
+    runner = BlockingThread("admin-files")
+    pool = ConnectionPool(Target(endpoint=endpoint, tls=True, timeout_s=PATIENCE_S), secure.cell.carrier)
+    state = LocalState(folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
+    server: Server[object] = build_server(
+        GrpcGateway(pool, state), SystemClock(), ToolCatalogue(guard=Guard()), who="whoever started it"
+    )
+    http = HttpServer(server, HttpOptions(port=0, authorization_servers=(ISSUER,)), PassedTokens())
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(http.serve())
+        try:
+            yield http.address
+        finally:
+            task.cancel()
+            for each in asyncio.all_tasks():  # of the SDK's event streams, which end with their process
+                if getattr(each.get_coro(), "__name__", "") == "_shutdown_watcher":
+                    each.cancel()
+    await pool.close()
+    await runner.aclose()
+
+
+@asynccontextmanager
+async def web(token: str | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PATIENCE_S) as client:
+        yield client
+
+
+@asynccontextmanager
+async def assistant(address: str, token: str) -> AsyncIterator[Client]:
+    async with web(token) as http, Client(streamable_http_client(address, http_client=http)) as client:
+        yield client
+
+
+async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tmp_path: Path) -> None:
+    root = secure.channel(secure.token(ROOT))
+    wanted = binding("tenant", "observer", scope=BindingScope.NAMESPACE, resource="default")
+    await root.call("/danube_admin.SecurityAdmin/CreateBinding", messages.CREATE_BINDING.encode(wanted))
+    said = {}
+    async with mcp_server(secure, tmp_path / "state") as address:
+        tokens = {
+            "root": secure.token(ROOT),
+            "observer": secure.token(ROOT, TokenScope.OBSERVER),
+            "tenant": secure.token("tenant"),
+            "nobody": "garbage",
+        }
+        for name, token in tokens.items():
+            async with assistant(address, token) as client:
+                seen = await client.call_tool("list_namespaces", {})
+                made = await client.call_tool("create_namespace", {"namespace": f"by-{name}"})
+                said[name] = ('"other"' in text_of(seen), seen.is_error, made.is_error)
+                assert token not in text_of(seen) + text_of(made)
+    assert said == {
+        "root": (True, False, False),
+        "observer": (True, False, True),
+        "tenant": (False, False, True),
+        "nobody": (False, True, True),
+    }
+
+
+async def test_who_has_no_token_is_told_where_there_are_some(secure: SecureCell, tmp_path: Path) -> None:
+    async with mcp_server(secure, tmp_path / "state") as address, web() as http:
+        refused = await http.post(address, json={})
+        assert refused.status_code == 401
+        found = re.search(r'resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
+        assert found
+        told = (await http.get(found[1])).json()
+    assert (told["resource"], told["authorization_servers"]) == (address, [ISSUER])
+
+
+@pytest.mark.parametrize("given", [b"Bearer a b", b"Basic abc", b"Bearer", b"Bearer \xe9", b"Bearer " + b"a" * 9_000])
+async def test_what_can_be_no_token_goes_no_further(given: bytes) -> None:
+    assert not PassedTokens().opens(given)
+
+
+async def test_tokens_are_not_passed_on_in_plain_text() -> None:
+    target = Target(endpoint="http://broker.example:50051")
+    with pytest.raises(SettingsError, match="--pass-tokens needs an https:// endpoint"):
+        await serve_http(open_gateway, target, McpOptions(), HttpOptions(port=0), PassedTokens())
