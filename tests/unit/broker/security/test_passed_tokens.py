@@ -90,7 +90,7 @@ async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tm
             async with assistant(address, token) as client:
                 seen = await client.call_tool("list_namespaces", {})
                 made = await client.call_tool("create_namespace", {"namespace": f"by-{name}"})
-                said[name] = ('"other"' in text_of(seen), seen.is_error, made.is_error)
+                said[name] = ("other" in str(seen.structured_content), seen.is_error, made.is_error)
                 assert token not in text_of(seen) + text_of(made)
     assert said == {
         "root": (True, False, False),
