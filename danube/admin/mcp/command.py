@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -89,35 +89,38 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
         flags = replace(given, access=access or given.access, approval=approval or given.approval)
 
         def serve() -> ExitCode:
-            target = resolve_target(flags, os.environ)
-            options = _options(toolsets, name)
+            target, options = resolve_target(flags, os.environ), _options(toolsets, name)
             if not http:
-                from danube.admin.mcp.transport.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
-
-                awaited(serve_stdio(connect, target, options))
+                awaited(_serve_stdio(connect, target, options))
                 return ExitCode.OK
-            from danube.admin.mcp.transport.http import HttpOptions  # noqa: PLC0415 - as above
-            from danube.admin.mcp.transport.serve import serve_http  # noqa: PLC0415 - as above
-            from danube.admin.mcp.transport.tokens import PassedTokens, find_token  # noqa: PLC0415 - as above
-
-            where = HttpOptions(
-                host=host,
-                port=port,
-                path=path,
-                allow_remote=allow_remote,
-                public_hosts=tuple(public_host or ()),
-                authorization_servers=tuple(authorization_server or ()),
-            )
-            token = PassedTokens() if pass_tokens else find_token(token_file, os.environ)
-            awaited(serve_http(connect, target, options, where, token))
+            at = {"host": host, "port": port, "path": path, "allow_remote": allow_remote}
+            names = {"public_hosts": public_host, "authorization_servers": authorization_server}
+            at |= {name: tuple(each or ()) for name, each in names.items()}
+            _serve_over_http(connect, target, options, at, None if pass_tokens else (token_file,))
             return ExitCode.OK
 
         raise typer.Exit(ended(serve, PROGRAM))
 
 
+def _serve_over_http(
+    connect: Connect, target: Target, options: "McpOptions", at: dict[str, Any], own_token: tuple[Path | None] | None
+) -> None:
+    """Serve until the end. `own_token` has the file of the server's token, if one is named; None passes tokens on."""
+    from danube.admin.mcp.transport.http import HttpOptions  # noqa: PLC0415 - the extra is loaded when it is used
+    from danube.admin.mcp.transport.serve import serve_http  # noqa: PLC0415 - as above
+    from danube.admin.mcp.transport.tokens import PassedTokens, find_token  # noqa: PLC0415 - as above
+
+    where = HttpOptions(**at)
+    token = PassedTokens() if own_token is None else find_token(own_token[0], os.environ)
+    awaited(serve_http(connect, target, options, where, token))
+
+
 async def serve_mcp(connect: Connect, target: Target, config_file: Path | None) -> None:
     """The assistant's side of `danube-admin serve`. Raises SettingsError for an extra that is missing."""
-    options = _options_type()(config_file=config_file)
+    await _serve_stdio(connect, target, _options_type()(config_file=config_file))
+
+
+async def _serve_stdio(connect: Connect, target: Target, options: "McpOptions") -> None:
     from danube.admin.mcp.transport.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
 
     await serve_stdio(connect, target, options)
