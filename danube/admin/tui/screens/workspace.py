@@ -336,7 +336,8 @@ class Workspace(BaseScreen):
         rows.show(found, key=_group_key, cells=lag_cells, empty=self._empty(Part.LAG, empty))
         if report is None:
             return ""
-        source = f"{report.words()['statuses']} · {report.words()['answered_by']}"
+        words = report.words()
+        source = f"{words['statuses']} · {words['answered_by'].removesuffix(' (as asked)')}"
         more = f" · {report.total - len(groups):,} more groups are not shown" if report.total > len(groups) else ""
         return f"{source}{more} · Enter shows why"
 
