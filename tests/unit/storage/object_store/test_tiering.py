@@ -135,3 +135,18 @@ async def test_retention_and_deletion_remove_objects_too() -> None:
     await flush_all(storage)
     assert len(world.in_bucket()) < before
     await world.end()
+
+
+async def test_with_little_room_age_and_size_do_not_matter() -> None:
+    world = TieredWorld()
+    storage = await world.open_tiered()
+    await fill(storage.topic(TOPIC, 1), 200)
+    await flush_all(storage)
+    mover = storage._environment.mover
+    assert mover is not None
+    mover._after_ms, mover._bytes_min = 1e12, 1 << 40
+    manifests = [history.manifest for history in storage._topics.histories]
+    now_ms = world.clock.now_ms()
+    assert mover.move(manifests, now_ms, is_room_short=False).moved_bytes == 0
+    assert mover.move(manifests, now_ms, is_room_short=True).moved_bytes > 0
+    await world.end()
