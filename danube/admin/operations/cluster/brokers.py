@@ -25,7 +25,7 @@ from danube.model.plans.plan import Effect
 class BrokerParams(Params):
     """One broker."""
 
-    broker_id: BrokerText = Field(title="Broker ID", description="Its id, as list_brokers answers it.")
+    broker_id: BrokerText = Field(title="Broker ID", description="Its id, as in the list of brokers.")
 
 
 _Namespaces = Annotated[list[NamespaceText], Field(max_length=NAMESPACES_NAMED_MAX)]

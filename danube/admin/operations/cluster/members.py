@@ -178,7 +178,7 @@ class AddedNode(Result):
 class NodeParams(Params):
     """Which member."""
 
-    node_id: _NodeId = Field(title="Node ID", description="As cluster_status lists it.")
+    node_id: _NodeId = Field(title="Node ID", description="Its id in the Raft group, as in the status of the cluster.")
 
 
 class TransferParams(Params):

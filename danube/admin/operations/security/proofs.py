@@ -71,7 +71,7 @@ class KeyCreated(Result):
 class KeyParams(Params):
     """One key."""
 
-    id: NameText = Field(description="The key's id, of list_api_keys.")
+    id: NameText = Field(description="The key's id, as in the list of keys.")
 
 
 class KeyView(Result):
