@@ -25,7 +25,7 @@ div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 13p
 th, td { text-align: left; padding: .3rem .55rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.n { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; } code { font-size: 13px; background: var(--card); padding: .1rem .3rem; }
-td:last-child { min-width: 14rem; }
+td:last-child:not(.n) { min-width: 14rem; } th.n { text-align: right; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg text.title { font-size: 13px; font-weight: 600;
   fill: var(--ink); } svg text.end { text-anchor: end; } svg text.middle { text-anchor: middle; }
 svg .grid { stroke: var(--rule); } svg .mark { stroke: var(--bad); stroke-dasharray: 4 4; }
@@ -89,7 +89,9 @@ def _html_section(section: Section) -> Iterator[str]:
 
 def _html_table(table: Table) -> Iterator[str]:
     yield '<div class="wide"><table><thead><tr>'
-    yield "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+    numbers = [all(row[at][1] or row[at][0] == "-" for row in table.rows) for at in range(len(table.columns))]
+    heads = zip(table.columns, numbers, strict=True)
+    yield "".join(f"<th{' class=n' if is_number else ''}>{escape(name)}</th>" for name, is_number in heads)
     yield "</tr></thead><tbody>"
     for row in table.rows[:_ROWS_MAX]:
         cells = (f"<td{' class=n' if is_number else ''}>{escape(text)}</td>" for text, is_number in row)

@@ -68,8 +68,10 @@ def _lag(result: Reported) -> list[Section]:
     groups = result.tables["groups"]
     behind = [row for row in groups if row["status"] not in {"OK", "NOT_KEPT"}]
     verdicts: list[Verdict] = [(_TONES.get(row["status"], ""), _lag_sentence(row)) for row in behind[:10]]
+    waiting = [row for row in groups if row["status"] == "OK" and row["lag_messages"]]
     if not behind:
-        verdicts = [("good", f"None of {len(groups):,} groups is behind.")]
+        verdicts = [("good", f"None of {len(groups):,} groups needs help.")]
+        verdicts += [("good", _lag_sentence(row)) for row in waiting[:10]]
     largest = sorted(groups, key=lambda row: -(row["lag_messages"] or 0))[:10]
     bars = [
         (f"{row['topic']} {row['subscription']}", row["lag_messages"] or 0, _number(row["lag_messages"]))
@@ -235,7 +237,7 @@ def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
     if value is None:
         return "-", False
     if name.endswith("_ms"):
-        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S"), True
+        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%d %b %H:%M:%S"), True
     if name in {"lag_s", "eta_s", "peak_lag_s"}:
         return span_text(value), True
     return (_number(value), True) if isinstance(value, int | float) else (str(value), False)

@@ -9,7 +9,7 @@ from html import escape
 WIDTH, HEIGHT = 860, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 30, 28
 _BAR_HEIGHT, _BAR_GAP, _BAR_LEFT, _BAR_RIGHT = 16, 8, 250, 110
-_TICKS = 4
+_TICKS, _LEGEND_ROW = 4, 18
 _POINTS_MAX = 600
 Point = tuple[float, float]
 """Milliseconds since 1970, and a value."""
@@ -40,7 +40,8 @@ def line_plot(title: str, lines: Sequence[Line], *, unit: str = "", mark: float 
     if mark is not None:
         y = scale.y(mark)
         parts.append(f'<line class="mark" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}"/>')
-    return _picture(title, HEIGHT, [*parts, *_legend(lines)])
+    legend, rows = _legend(lines)
+    return _picture(title, HEIGHT + _LEGEND_ROW * rows, [*parts, *legend])
 
 
 def bar_plot(title: str, bars: Sequence[tuple[str, float, str]]) -> str:
@@ -107,12 +108,18 @@ def _path(scale: _Scale, points: Sequence[Point]) -> str:
     return " ".join(f"{scale.x(at):.1f},{scale.y(max(0.0, value)):.1f}" for at, value in points)
 
 
-def _legend(lines: Sequence[Line]) -> Iterator[str]:
-    x = float(_LEFT)
+def _legend(lines: Sequence[Line]) -> tuple[list[str], int]:
+    """Names of the lines below the plot, in as many rows as they take."""
+    parts, x, row = list[str](), float(_LEFT), 0
     for number, line in enumerate(lines[:6] if len(lines) > 1 else ()):
-        yield f'<rect class="s{number % 6}" x="{x:.0f}" y="20" width="10" height="4"/>'
-        yield _text(x + 14, 26, _clipped(line.name), "label")
-        x += 26 + 6.4 * len(_clipped(line.name))
+        width = 34 + 6.4 * len(_clipped(line.name))
+        if x > _LEFT and x + width > WIDTH - _RIGHT:
+            x, row = float(_LEFT), row + 1
+        y = HEIGHT + _LEGEND_ROW * row + 8
+        parts.append(f'<rect class="s{number % 6}" x="{x:.0f}" y="{y - 6}" width="10" height="4"/>')
+        parts.append(_text(x + 14, y, _clipped(line.name), "label"))
+        x += width
+    return parts, row + 1 if parts else 0
 
 
 def _picture(title: str, height: float, parts: Sequence[str]) -> str:

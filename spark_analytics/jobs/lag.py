@@ -145,16 +145,16 @@ def _judged(times: Times, policy: LagPolicy, batches: Iterable[RecordBatch]) -> 
 
 def _subscriptions(batches: Iterable[RecordBatch]) -> Iterator[tuple[tuple[str, str, int], list[Observation]]]:
     """Observations of one subscription and span after the other, whatever batches they are in."""
-    names: list[str] = []
     key, found = None, list[Observation]()
     for batch in batches:
-        names = names or batch.schema.names[len(_KEY) :]
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if row[: len(_KEY)] != key:
+        keys = zip(*(batch[name].to_pylist() for name in _KEY), strict=True)
+        values = zip(*(batch[name].to_pylist() for name in Observation._fields), strict=True)
+        for own, observation in zip(keys, map(Observation._make, values), strict=True):
+            if own != key:
                 if key is not None:
                     yield key, found
-                key, found = row[: len(_KEY)], []
-            found.append(Observation(**dict(zip(names, row[len(_KEY) :], strict=True))))
+                key, found = own, []
+            found.append(observation)
     if key is not None:
         yield key, found
 

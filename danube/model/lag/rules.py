@@ -68,7 +68,7 @@ def in_order(observations: Sequence[Observation]) -> list[Observation]:
     for key in sorted(once, reverse=True):
         one = once[key]
         at_ms = later[one.start_id] = min(one.at_ms, later.get(one.start_id, one.at_ms))
-        ordered.append(one if at_ms == one.at_ms else replace(one, at_ms=at_ms))
+        ordered.append(one if at_ms == one.at_ms else one._replace(at_ms=at_ms))
     return sorted(ordered, key=lambda one: (one.at_ms, one.start_id, one.sequence))
 
 
