@@ -6,7 +6,7 @@ since the last telemetry, and knows subscriptions that telemetry has not spoken 
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import get_args
 
 from danube.admin.gateway import AdminGateway, SystemRecord
@@ -189,8 +189,7 @@ def _present(
     )
     if state is None:
         return present
-    return replace(
-        present,
+    return present._replace(
         start_offset=topic.start_offset,
         head=topic.end_offset,
         position=state.position,

@@ -5,7 +5,7 @@ commits are looked for from second -45 on. Append times are seconds of the same 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from danube.model.lag.verdict import EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus, Observation
@@ -468,5 +468,5 @@ GONE = [*each_5_s([10] * 9, [5] * 9), seen(50, 10, 5, gone=True)]
 def named(observations: Sequence[Observation], number: int) -> list[Observation]:
     """The same history, of a broker of its own."""
     return [
-        replace(one, broker_id=f"{one.broker_id}-{number}", start_id=f"{one.start_id}-{number}") for one in observations
+        one._replace(broker_id=f"{one.broker_id}-{number}", start_id=f"{one.start_id}-{number}") for one in observations
     ]
