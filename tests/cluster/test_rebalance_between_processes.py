@@ -10,6 +10,7 @@ import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 from danube.loadmgr.score import Strategy
+from danube.model.calls.admin import DescribeTopics
 from danube.model.calls.balance import MoveState, Rebalance, RebalanceState
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.balance import BALANCE_IDLE_SCORE
@@ -162,6 +163,10 @@ async def test_a_skewed_load_is_spread_by_the_command_exactly_as_planned(cluster
         by_id = {await cluster.id_of(broker): broker for broker in cluster.processes.brokers}
         for move in done.preview.moves:
             assert await cluster.owner(TopicName.parse(move.topic)) is by_id[move.target]
+        async with cluster.gateway(cluster.processes.brokers[:1]) as gateway:
+            page = await gateway.describe_topics(DescribeTopics(namespace="default", page_size=100))
+        assert {topic.topic for topic in page.topics} == set(TOPICS)
+        assert {topic.broker_id for topic in page.topics} == set(by_id)
         assert planned["before"]["cv"] > 0.5
         assert planned["after"]["cv"] < 0.2
         assert done.actual is not None
