@@ -273,3 +273,22 @@ async def test_the_original_answers_what_it_has_and_refuses_the_rest() -> None:
 async def test_a_namespace_that_is_not_there_has_no_limits() -> None:
     with pytest.raises(DanubeError, match="there is no namespace 'missing'"):
         await asked(seeded_gateway(), "get_namespace_policies", namespace="missing")
+
+
+async def test_effective_limits_are_shown_with_the_place_that_they_come_from() -> None:
+    gateway = seeded_gateway()
+    await asked(gateway, "set_namespace_policies", namespace="default", max_publish_rate=9, max_message_size=2_048)
+    await applied(gateway, "set_topic_retention", topic=str(ORDERS), time_s="7d")
+    kept = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
+    wanted = {"retention_time_s": "topic", "max_publish_rate": "namespace", "max_consumers_per_topic": "broker"}
+    assert {name: kept["origins"][name] for name in wanted} == wanted
+    assert set(kept["origins"]) == set(POLICY_NAMES)
+    operation = operation_of("get_topic_policies")
+    facts = dict(view_of(operation, operation.result.model_validate(kept)).facts)
+    assert facts["Retention time (s)"] == "7 d (topic)"
+    assert facts["Max message size (bytes)"] == "2.0 KiB (namespace)"
+    assert facts["Max consumers per topic"] == "no limit (broker)"
+    shown = await asked(gateway, "get_namespace_policies", namespace="default")
+    assert (shown["origins"]["max_publish_rate"], shown["origins"]["message_ttl_s"]) == ("namespace", "broker")
+    gateway.is_original = True
+    assert (await asked(gateway, "get_namespace_policies", namespace="default"))["origins"] == {}

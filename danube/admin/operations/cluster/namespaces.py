@@ -1,20 +1,22 @@
 """namespaces.*"""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from danube.admin.operations.fields import NamespaceText, PageParams, PageResult, Params, Result
+from danube.admin.operations.fields import WIDE, NamespaceText, PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.operations.topics.policies import limit_text, origins_of
 from danube.model.calls.admin import NamespacePolicies
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.plans.durability import Durability, durability_of
 from danube.model.plans.plan import Effect
-from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, Limits
+from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, PoliciesView
 
 
 class NamespaceParams(Params):
@@ -65,6 +67,13 @@ class Policies(Result):
         description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where the"
         " broker does not tell."
     )
+    origins: Annotated[dict[str, str], WIDE] = Field(
+        description="Where each comes from: `namespace`, or `broker` for its settings; empty where it does not tell."
+    )
+
+    def words(self) -> Mapping[str, str]:
+        """Each limit with its origin."""
+        return {name: limit_text(name, getattr(self, name), origin) for name, origin in self.origins.items()}
 
 
 class NamespaceCreated(Result):
@@ -88,14 +97,17 @@ async def _policies(call: Call, params: NamespaceParams) -> Policies:
     known, limits = await asyncio.gather(
         call.gateway.namespace_policies(params.namespace), _limits(call, params.namespace)
     )
-    ours: dict[str, Any] = {name: getattr(limits, name, None) for name in _OURS_ALONE}
-    ours[DURABILITY_NAME] = durability_of(ours[DURABILITY_NAME])
+    holding = limits.holding if limits else None
+    names = _OURS_ALONE if holding is None else POLICY_NAMES
+    ours: dict[str, Any] = {name: getattr(holding, name, None) for name in names}
+    ours[DURABILITY_NAME] = durability_of(getattr(holding, DURABILITY_NAME, None))
+    ours["origins"] = origins_of(("namespace", limits.own)) if limits else {}
     return Policies.model_validate(asdict(known) | ours)
 
 
-async def _limits(call: Call, namespace: str) -> Limits | None:
+async def _limits(call: Call, namespace: str) -> PoliciesView | None:
     try:
-        return (await call.gateway.namespace_limits(namespace)).holding
+        return await call.gateway.namespace_limits(namespace)
     except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
         return None
 

@@ -1,12 +1,13 @@
 """Limits of topics and namespaces: a topic's own come first, then its namespace's, then the broker's settings."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from danube.admin.operations.fields import NamespaceText, Params, Result, SizeB, SpanS, TopicText
+from danube.admin.operations.fields import WIDE, NamespaceText, Params, Result, SizeB, SpanS, TopicText
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.topics.topics import TopicParams
 from danube.model.errors import InvalidRequestError
@@ -20,6 +21,7 @@ from danube.model.policies import (
     SetNamespacePolicies,
     SetTopicPolicies,
 )
+from danube.model.text import size_text, span_text
 from danube.model.topic import TopicName
 
 TOOLSET = "policies"
@@ -110,6 +112,9 @@ class LimitsResult(Result):
 
     name: str = Field(description="The namespace, or the topic.")
     set_here: list[str] = Field(description="Which of them are set here; the others are inherited.")
+    origins: Annotated[dict[str, str], WIDE] = Field(
+        description="Where each comes from: `topic`, `namespace`, or `broker` for its settings."
+    )
     max_producers_per_topic: int = Field(description="Producers attached to one topic.")
     max_subscriptions_per_topic: int = Field(description="Subscriptions of one topic.")
     max_consumers_per_topic: int = Field(description="Consumers of one topic.")
@@ -145,24 +150,63 @@ class LimitsResult(Result):
         " nothing is kept, or the broker does not tell."
     )
 
+    def words(self) -> Mapping[str, str]:
+        """Each limit with its origin."""
+        return {name: limit_text(name, getattr(self, name), origin) for name, origin in self.origins.items()}
 
-def _limits(name: str, view: PoliciesView) -> LimitsResult:
+
+def limit_text(name: str, value: object, origin: str) -> str:
+    """A limit for people, with its origin: `7 d (namespace)`."""
+    match value:
+        case None:
+            shown = "-"
+        case bool():
+            shown = "yes" if value else "no"
+        case int():
+            shown = "no limit" if not value else _measured_text(name, value)
+        case _:
+            shown = str(value)
+    return f"{shown} ({origin})"
+
+
+def _measured_text(name: str, value: int) -> str:
+    if name.endswith("_s"):
+        return span_text(value)
+    return size_text(value) if "bytes" in name or name == "max_message_size" else f"{value:,}"
+
+
+def origins_of(*places: tuple[str, Policies]) -> dict[str, str]:
+    """For each limit the first of the places that sets it; the broker's settings for the others."""
+    names = [field.name for field in fields(Policies)]
+    return {
+        name: next((place for place, policies in places if getattr(policies, name) is not None), "broker")
+        for name in names
+    }
+
+
+def _limits(name: str, view: PoliciesView, origins: dict[str, str]) -> LimitsResult:
     named = asdict(view.holding) | {"durability": durability_of(view.holding.durability)}
-    return LimitsResult(name=name, set_here=list(view.own.given()), **named)
+    return LimitsResult(name=name, set_here=list(view.own.given()), origins=origins, **named)
+
+
+async def _of_topic(call: Call, name: str, view: PoliciesView) -> LimitsResult:
+    above = await call.gateway.namespace_limits(TopicName.parse(name).namespace)
+    return _limits(name, view, origins_of(("topic", view.own), ("namespace", above.own)))
 
 
 async def _set_namespace(call: Call, params: SetNamespacePoliciesParams) -> LimitsResult:
     wanted = SetNamespacePolicies(namespace=params.namespace, change=params.change())
-    return _limits(params.namespace, await call.gateway.set_namespace_policies(wanted))
+    view = await call.gateway.set_namespace_policies(wanted)
+    return _limits(params.namespace, view, origins_of(("namespace", view.own)))
 
 
 async def _topic(call: Call, params: TopicParams) -> LimitsResult:
-    return _limits(params.topic, await call.gateway.topic_policies(TopicName.parse(params.topic)))
+    return await _of_topic(call, params.topic, await call.gateway.topic_policies(TopicName.parse(params.topic)))
 
 
 async def _set_topic(call: Call, params: SetTopicPoliciesParams) -> LimitsResult:
     wanted = SetTopicPolicies(topic=TopicName.parse(params.topic), change=params.change())
-    return _limits(params.topic, await call.gateway.set_topic_policies(wanted))
+    return await _of_topic(call, params.topic, await call.gateway.set_topic_policies(wanted))
 
 
 SET_NAMESPACE_POLICIES = Operation(
