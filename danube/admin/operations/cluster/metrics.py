@@ -62,7 +62,7 @@ class Point(Result):
 class MetricRow(Result):
     """One series."""
 
-    series: str = Field(description="Name and labels, as in PromQL.")
+    series: Annotated[str, VOLATILE] = Field(description="Name and labels, as in PromQL.")
     value: Annotated[float | None, VOLATILE] = Field(description="The newest number; null where it is none.")
     minimum: Annotated[float | None, VOLATILE, WIDE] = Field(default=None, description="Of the range.")
     maximum: Annotated[float | None, VOLATILE, WIDE] = Field(default=None, description="Of the range.")
