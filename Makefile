@@ -42,7 +42,7 @@ cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C
 	@$(BIN)/python -m scripts.cluster --storage $(patsubst object,object_store,$(STORAGE)) $(if $(FOLDER),--folder $(FOLDER))
 
 .PHONY: test
-test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; ten minutes on two processors
+test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; half an hour on two processors
 	@echo "[test] every promise (WORKERS=0 runs one test after the other, SEED=n repeats the seeds of a run)"
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not nightly"
 

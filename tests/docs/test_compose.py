@@ -30,6 +30,7 @@ SERVICE = {
         "ports": {"type": "array", "items": {"type": "string", "pattern": r"^127\.0\.0\.1:\d+:\d+$"}},
         "depends_on": {"type": ["array", "object"]},
         "restart": {"const": "unless-stopped"},
+        "network_mode": {"const": "service:ports"},
     },
 }
 SCHEMA = {
@@ -72,10 +73,27 @@ def test_the_settings_of_a_broker_are_known_and_load(compose: Any, name: str) ->
     assert (loaded.settings.storage.mode, loaded.warnings) == (StorageMode.OBJECT_STORE, ())
 
 
+def port_of(compose: Any, broker: str, setting: str) -> str:
+    """The port of an address in a broker's environment."""
+    address: str = compose["services"][broker]["environment"][setting]
+    return address.rpartition(":")[2]
+
+
 def test_prometheus_asks_every_broker(compose: Any) -> None:
     asked = yaml.safe_load((COMPOSE / "prometheus.yaml").read_text())["scrape_configs"][0]["static_configs"]
-    port = yaml.safe_load((COMPOSE / "danube.yaml").read_text())["prom_exporter"].rpartition(":")[2]
-    assert asked == [{"targets": [f"{name}:{port}" for name in BROKERS]}]
+    assert asked == [{"targets": [f"ports:{port_of(compose, name, 'DANUBE_PROM_EXPORTER')}" for name in BROKERS]}]
+
+
+def test_brokers_and_clients_reach_a_broker_by_one_address(compose: Any) -> None:
+    published = compose["services"]["ports"]["ports"]
+    for name in BROKERS:
+        assert compose["services"][name]["network_mode"] == "service:ports"
+        assert port_of(compose, name, "DANUBE_ADVERTISED_ADDR") == port_of(compose, name, "DANUBE_BROKER_ADDR")
+        for setting in ("DANUBE_BROKER_ADDR", "DANUBE_ADMIN_ADDR"):
+            port = port_of(compose, name, setting)
+            assert f"127.0.0.1:{port}:{port}" in published
+    raft = [f"127.0.0.1:{port_of(compose, name, 'DANUBE_META_STORE_RAFT_ADDR')}" for name in BROKERS]
+    assert compose["services"]["broker1"]["environment"]["DANUBE_META_STORE_SEED_NODES"] == ",".join(raft)
 
 
 @pytest.mark.parametrize("board", sorted((COMPOSE / "grafana" / "boards").glob("*.json")), ids=lambda path: path.stem)
