@@ -153,7 +153,8 @@ async def test_a_topic_with_a_hostile_name_can_be_opened_and_obeys_nothing(termi
     terminal.gateway.serve_hostile_names()
     await terminal.look()
     names = sorted(line.name for line in terminal.app.app_context.watch.topics.lines)
-    await terminal.press(*["down"] * names.index(f"/default/{HOSTILE}"), "enter")
+    assert names[0] == f"/default/{HOSTILE}"  # so partitions that are folded do not count
+    await terminal.press("home", "enter")
     assert isinstance(terminal.app.screen, TopicScreen)
     assert "[bold]<script>" in terminal.text
     assert obeyed(terminal.text) == []
