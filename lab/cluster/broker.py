@@ -50,7 +50,7 @@ _SETTINGS: dict[StorageMode, BrokerSettings] = {
             "storage": {"mode": mode, **({"folder": "shared"} if mode is StorageMode.SHARED_FS else {})},
         }
     )
-    for mode in StorageMode
+    for mode in (StorageMode.LOCAL, StorageMode.SHARED_FS)
 }
 
 

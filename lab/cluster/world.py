@@ -36,7 +36,7 @@ class World:
     def __init__(self, chance: random.Random, settings: StorageSettings) -> None:
         self.chance = chance
         self.settings = settings
-        self.mode = chance.choice([*StorageMode])
+        self.mode = chance.choice([StorageMode.LOCAL, StorageMode.SHARED_FS])
         self.history = History()
         self.trouble = Trouble(chance)
         self.sequence = Sequence(self.history.owner_changed)

@@ -45,7 +45,7 @@ def service(
         yield server
 
 
-@pytest.fixture(scope="module", params=list(StorageMode))
+@pytest.fixture(scope="module", params=[StorageMode.LOCAL, StorageMode.SHARED_FS])
 def processes(
     request: pytest.FixtureRequest, service: ServiceProcess | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[BrokerCluster, StorageMode]]:

@@ -241,7 +241,7 @@ async def consent_on_page(client: httpx2.AsyncClient, operation: AnyOperation, a
     await client.post("/login", data={"token": TOKEN, "_csrf": await form_secret(client, "/login")}, headers=origin)
     secret = await form_secret(client, page_path(operation))
     form = {**arguments, "_csrf": secret, "_confirm": arguments["plan_id"]}
-    sent = await client.post(page_path(operation), data=form, headers=origin)
+    sent = await client.post(page_path(operation), data=form, headers=origin, follow_redirects=True)
     assert sent.status_code == 200, sent.text
     listed = await client.get(api_path(operation_of("list_plans")))
     return next(plan for plan in listed.json()["plans"] if plan["plan_id"] == arguments["plan_id"])
