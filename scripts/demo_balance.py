@@ -39,6 +39,8 @@ _SETTINGS = {
 broker loses its topics because it stands still for some seconds.
 """
 
+ASSISTANT = ("--toolsets", "default,balance", "--access", "write", "--approval", "move")
+
 
 class BalanceStory:
     """Steps 13 and 14, each told and checked, on a cluster of their own."""
@@ -95,7 +97,7 @@ class BalanceStory:
 
     async def _rebalance(self) -> None:
         faces = Faces(self._programs, self._cluster.brokers[1].endpoints.admin_url)
-        async with faces.assistant("--access", "write", "--approval", "move") as assistant:
+        async with faces.assistant(*ASSISTANT) as assistant:
             before = await tool(assistant, "get_cluster_balance")
             _draw("before", before)
             planned = await tool(assistant, "trigger_rebalance")
