@@ -91,5 +91,5 @@ def test_a_job_is_started_by_this_interpreter_without_a_shell() -> None:
 
 def test_without_pyspark_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'danube-messaging\[spark\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[spark\]'"):
         require_spark()

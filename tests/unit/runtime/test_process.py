@@ -32,5 +32,5 @@ def test_the_event_loop_is_uvloop_where_it_is_installed(monkeypatch: pytest.Monk
     assert run_loop(_loop_module(), EventLoop.ASYNCIO).startswith("asyncio")
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert run_loop(_loop_module(), EventLoop.AUTO).startswith("asyncio")
-    with pytest.raises(SettingsError, match=r"danube-messaging\[speed\]"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[speed\]'"):
         run_loop(_loop_module(), EventLoop.UVLOOP)

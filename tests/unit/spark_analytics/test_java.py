@@ -52,9 +52,7 @@ def test_java_home_that_holds_none_is_passed_over(tmp_path: Path) -> None:
 
 def test_no_java_at_all_is_an_error_with_the_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_packaged", lambda: None)
-    with pytest.raises(
-        SettingsError, match=r"no Java for Spark \(none found\): set JAVA_HOME .*danube-messaging\[spark\]"
-    ):
+    with pytest.raises(SettingsError, match=r"no Java for Spark \(none found\): set JAVA_HOME .*'\.\[spark\]'"):
         find_java(environment(tmp_path))
 
 

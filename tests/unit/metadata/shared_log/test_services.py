@@ -76,7 +76,7 @@ def test_a_missing_package_is_asked_for_by_its_extra(name: str, monkeypatch: pyt
         raise ModuleNotFoundError(f"No module named {module!r}")
 
     monkeypatch.setattr("danube.metadata.shared_log.backend.importlib.import_module", missing)
-    with pytest.raises(SettingsError, match=rf"pip install 'danube-messaging\[{name}\]'"):
+    with pytest.raises(SettingsError, match=rf"pip install '\.\[{name}\]'"):
         if name == "etcd":
             EtcdBackend(ETCD, SystemRng())
         else:
