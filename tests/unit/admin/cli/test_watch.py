@@ -41,7 +41,7 @@ async def test_refreshes_are_not_recorded_and_fit_the_screen(monkeypatch: pytest
     frames = list[str]()
     monkeypatch.setattr(console, "write", frames.append)
     monkeypatch.setattr(console, "is_terminal", lambda *_: True)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_: os.terminal_size((80, LINES)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((80, LINES)))
     shell = Shell(connect=connect_to(gateway), target=Target(), output=OutputOptions(no_color=True), clock=clock)
     operation = BY_NAME["list_topics"]
     with pytest.raises(EnoughError):
