@@ -175,7 +175,7 @@ EFFECTS = {
 }
 """By hand, not from the registry: an entry that is wrong there is found here."""
 
-NO_TOOLS = {"list_plans", "approve_plan", "reject_plan", "audit", "create_api_key"}
+NO_TOOLS = {"approve_plan", "reject_plan", "audit", "create_api_key"}
 """Not offered to assistants at any level."""
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from danube.cli.compare.peer import Arrived
 from danube.model.errors import UnavailableError
 from danube.model.limits.faces import COMPARE_IN_FLIGHT, COMPARE_POLL_S, COMPARE_PULLED
+from danube.model.untrusted_json import decode_json
 from danube.rpc.address import split_address
 
 
@@ -48,7 +49,7 @@ class _Line:
     async def checked(self) -> None:
         """The next message, which has to be an answer without an error."""
         _, answer = await self.message()
-        if answer is None or "error" in json.loads(answer):
+        if answer is None or "error" in decode_json(answer):
             raise UnavailableError(f"NATS refused: {answer!r}; is JetStream on?")
 
 

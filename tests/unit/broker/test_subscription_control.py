@@ -106,7 +106,12 @@ async def test_consumer_that_joins_while_it_is_unsubscribed_starts_at_the_end_of
     producer = await cell.client.create_producer(topic)
     await left(cell, topic, await cell.client.receive(await cell.client.subscribe(topic)))
     await cell.client.send(topic, producer, b"old")
-    _, consumer = await asyncio.gather(cell.admin.unsubscribe(topic), cell.client.subscribe(topic))
+    unsubscribing = asyncio.create_task(cell.admin.unsubscribe(topic))
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await cell.admin.audit()).records:  # it begins once it is on record
+            pass
+    consumer = await cell.client.subscribe(topic)
+    await unsubscribing
     inbox = await cell.client.receive(consumer)
     await cell.client.send(topic, producer, b"new")
     assert (await inbox.next()).payload == b"new"
