@@ -35,6 +35,21 @@ def open_counted(given: Dependencies) -> RetryingStore:
     return RetryingStore(raw, given.clock, given.rng, bill=bill, cause=Cause.SEGMENT)
 
 
+def _own_parts(given: Dependencies, metadata: Metadata) -> dict[str, Any]:
+    """Fields of the environment of any storage that brokers share."""
+    return {
+        "clock": given.clock,
+        "rng": given.rng,
+        "records": metadata.stored,
+        "journals": JournalRecords(metadata.store, given.rng),
+        "runner": given.writer,
+        "read_runner": given.reader,
+        "flush_runner": given.flusher,
+        "broker_id": given.folder.broker_id,
+        "cluster_id": metadata.cluster_id,
+    }
+
+
 async def open_object_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> ObjectStorage:
     """The storage of `storage.mode` object_store with `journal: object`. Raises as `ObjectStorage.open_objects`."""
     await refuse_local_messages(given)
@@ -53,16 +68,8 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
             url=url,
             make_tier=lambda: ObjectTier(store, cache),
             remove_journal=disk.remove_journal,
-            clock=given.clock,
-            rng=given.rng,
-            records=metadata.stored,
-            journals=JournalRecords(metadata.store, given.rng),
-            runner=given.writer,
-            read_runner=given.reader,
-            flush_runner=given.flusher,
-            broker_id=given.folder.broker_id,
             settings=settings,
-            cluster_id=metadata.cluster_id,
+            **_own_parts(given, metadata),
         )
     )
     given.running.push_async_callback(storage.close)
@@ -121,16 +128,8 @@ async def open_shared_storage(
     storage = await SharedStorage.open_shared(
         SharedEnvironment(
             disk=disk,
-            clock=given.clock,
-            rng=given.rng,
-            records=metadata.stored,
-            journals=JournalRecords(metadata.store, given.rng),
-            runner=given.writer,
-            read_runner=given.reader,
-            flush_runner=given.flusher,
-            broker_id=given.folder.broker_id,
             settings=settings,
-            cluster_id=metadata.cluster_id,
+            **_own_parts(given, metadata),
             **await open_tiering(given, metadata, disk, "shared/"),
         )
     )

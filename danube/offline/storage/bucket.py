@@ -28,7 +28,7 @@ class BucketTopic:
     manifest_version: int
     start_offset: int
     end_offset: int
-    """What is behind is in a journal."""
+    """Later messages are in a journal."""
     segments: int
     segment_bytes: int
 

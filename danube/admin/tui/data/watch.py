@@ -73,7 +73,7 @@ class OpenedConnections:
     name: TopicName
     shown: tuple[Connection, ...]
     count: int
-    """How many there are; the first of them are shown."""
+    """Count of all; the first of them are shown."""
 
 
 class Watch:

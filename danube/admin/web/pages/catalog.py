@@ -24,7 +24,7 @@ class Link:
     operation: AnyOperation
     url: str
     text: str
-    """What it does, in a few words."""
+    """Purpose, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)

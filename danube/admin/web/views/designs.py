@@ -16,9 +16,9 @@ class Design:
 
     template: str
     values: Callable[[Look], Awaitable[dict[str, Any]]]
-    """What the template shows beside the answer."""
+    """Values for the template beside the answer."""
     calls: bool = True
-    """Whether the operation is called for it; else the page makes its own calls."""
+    """True where the operation is called for it; else the page makes its own calls."""
 
 
 DESIGNS = {
