@@ -44,7 +44,9 @@ cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; half an hour on two processors
 	@echo "[test] every promise (WORKERS=0 runs one test after the other, SEED=n repeats the seeds of a run)"
-	@$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not nightly"
+	@$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=40 -m "not nightly" || { [ $$? -eq 1 ] && \
+	  echo "[test] what failed, once more and alone: what passes now is slow or has a race, and wants mending" && \
+	  $(PYTEST) -x -n 0 -m "not nightly" --last-failed --last-failed-no-failures none; }
 
 .PHONY: nightly
 nightly: $(INSTALLED) $(WHEEL_INSTALLED) ## The same at length: 200 seeds, sabotages, long fuzz, trials and soaks; some hours

@@ -3,8 +3,9 @@
 Three broker processes, Raft among them. Topics of a few sizes are moved back and forth between two of the brokers. A
 producer sends to the topic all the time, one message after the other: the pause of a move is the longest time between
 two of its acknowledgements around the moment at which the other broker has the topic. On each of the two brokers there
-is a live load of another topic; its latency during the moves is compared with that of before and after. At the end each
-topic is read as a whole: what was acknowledged is there, in order, and no offset is missing.
+is a live load of another topic; its latency during the moves is compared with that beside the producer alone, and
+without both. At the end each topic is read as a whole: what was acknowledged is there, in order, and no offset is
+missing.
 
 Few moves are made with the published client as producer, if it is installed: it tells its longest gap itself.
 """
@@ -87,6 +88,8 @@ class Moved:
     gaps_s: list[float] = field(default_factory=list)
     """The longest times between two acknowledgements before that, while the log was copied."""
     took_s: list[float] = field(default_factory=list)
+    unmoved: list[Arrival] = field(default_factory=list)
+    """Of the live loads after the moves, while the producer still sent."""
     arrivals: list[Arrival] = field(default_factory=list)
     """Of the live loads, while this kind was moved."""
 
@@ -116,13 +119,13 @@ async def _measure(brokers: Sequence[BrokerProcess], size: Size) -> list[Figure]
         before = await _live(lives, size.live_s)
         figures, pauses_s = [*_latency("live alone", before)], list[float]()
         for kind in size.kinds:
-            moved = await _move(client, mover, lives, kind)
+            moved = await _move(client, mover, lives, kind, size.live_s)
             pauses_s += moved.pauses_s
             figures += _figures(kind, moved)
         figures += _latency("live alone again", await _live(lives, size.live_s))
         figures.append(Figure(f"{len(pauses_s)} moves: pause p50", percentile_ms(pauses_s, 50), "ms", "our client"))
         figures.append(Figure(f"{len(pauses_s)} moves: pause p99", percentile_ms(pauses_s, 99), "ms", "our client"))
-        if WHEEL_PYTHON.exists():
+        if size.wheel_moves and WHEEL_PYTHON.exists():
             gaps_s = await _wheel(url, mover, size.wheel_moves)
             figures.append(Figure("danube-client 0.5.0: longest gap, median", percentile_ms(gaps_s, 50), "ms"))
             figures.append(Figure("danube-client 0.5.0: longest gap, worst", max(gaps_s) * 1e3, "ms"))
@@ -135,7 +138,7 @@ async def _live(lives: Sequence[LiveLoad], seconds: float) -> list[Arrival]:
     return [each for one in rounds for each in one]
 
 
-async def _move(client: DanubeClient, mover: "_Mover", lives: Sequence[LiveLoad], kind: Kind) -> Moved:
+async def _move(client: DanubeClient, mover: "_Mover", lives: Sequence[LiveLoad], kind: Kind, live_s: float) -> Moved:
     topic, moved = TopicName("default", "moved-" + kind.name.replace(" ", "-")), Moved()
     builder = client.new_producer().with_topic(str(topic)).with_name("filler")
     producer = builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
@@ -158,6 +161,7 @@ async def _move(client: DanubeClient, mover: "_Mover", lives: Sequence[LiveLoad]
         moved.pauses_s.append(sender.longest_gap_s(handed_over_s, time.monotonic()))
     live_ends.set()
     moved.arrivals += await living
+    moved.unmoved += await _live(lives, live_s)
     ending.set()
     await sending
     await producer.close()
@@ -300,6 +304,7 @@ def _figures(kind: Kind, moved: Moved) -> list[Figure]:
         Figure(f"{name}: pause, worst", max(moved.pauses_s) * 1e3, "ms", f"each move {rate:.0f} MiB/s"),
         Figure(f"{name}: longest gap while copied, worst", max(moved.gaps_s) * 1e3, "ms", "our client"),
         *_latency(f"{name}: live beside", moved.arrivals),
+        *_latency(f"{kind.name}, no move: live beside the producer", moved.unmoved),
     ]
 
 

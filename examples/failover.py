@@ -19,9 +19,9 @@ TOPIC = "/default/readings"
 COUNT = 6
 
 
-async def main(service_url: str, cluster: list[BrokerProcess]) -> None:
+async def main(service_urls: str, cluster: list[BrokerProcess]) -> None:
     """Send readings and read them; half way the broker that serves the topic dies."""
-    async with await DanubeClientBuilder().service_url(service_url).build() as client:
+    async with await DanubeClientBuilder().service_url(service_urls).build() as client:
         publishing = client.new_producer().with_topic(TOPIC).with_name("sensor")
         reading = client.new_consumer().with_topic(TOPIC).with_consumer_name("log").with_subscription("log")
         async with (
@@ -50,4 +50,5 @@ async def kill(cluster: list[BrokerProcess], broker_url: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, BrokerCluster(Path(folder), mode=StorageMode.SHARED_FS) as running:
-        asyncio.run(main(running.brokers[0].endpoints.service_url, running.brokers))
+        urls = ",".join(broker.endpoints.service_url for broker in running.brokers)  # one of them may be away
+        asyncio.run(main(urls, running.brokers))

@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,8 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+
+_ONCE_MORE_S = 0.1
 
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, or PySpark or Java is missing, 5 the cluster cannot be reached, "
@@ -337,12 +340,23 @@ def _ends_in_time(limit_s: float) -> Iterator[None]:
     def told_to_end(_number: int, _frame: FrameType | None) -> NoReturn:
         raise CancelledError("it was told to end before it was done")
 
+    def once_more(ignored: "sys.UnraisableHookArgs") -> None:
+        """Raise again what was raised where Python ignores errors, such as in a finalizer or while it forks."""
+        if not isinstance(ignored.exc_value, DeadlineExceededError | CancelledError):
+            hook(ignored)
+            return
+        late = isinstance(ignored.exc_value, DeadlineExceededError)
+        signal.signal(signal.SIGALRM, too_late if late else told_to_end)
+        signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_S)
+
     before = signal.signal(signal.SIGALRM, too_late), signal.signal(signal.SIGTERM, told_to_end)
+    hook, sys.unraisablehook = sys.unraisablehook, once_more
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = hook
         signal.signal(signal.SIGALRM, before[0])
         signal.signal(signal.SIGTERM, before[1])
 

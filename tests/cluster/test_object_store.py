@@ -19,6 +19,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.etcd import EtcdServer
+from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoServer
 from lab.failover.administration import Administration
 from tests.cluster.seeing import until
@@ -103,11 +104,15 @@ def _wait_for(broker: BrokerProcess, words: str) -> None:
     ],
 )
 def test_a_wrong_place_is_one_clear_sentence(moto: MotoServer, tmp_path: Path, more: dict[str, str], said: str) -> None:
-    settings = {**_settings(moto, **more), "meta_store_type": "raft", "meta_store_secret_file": str(_secret(tmp_path))}
+    address = f"127.0.0.1:{free_port()}"
+    raft = {"seed_nodes": address, "raft_addr": address, "secret_file": str(_secret(tmp_path))}
+    settings = {**_settings(moto, **more), "meta_store_type": "raft", **{f"meta_store_{n}": raft[n] for n in raft}}
     broker = BrokerProcess(tmp_path / "broker", settings=settings)
     broker.launch()
-    _wait_for(broker, said)
-    broker.kill()
+    try:
+        _wait_for(broker, said)
+    finally:
+        broker.kill()
     assert "Traceback" not in broker.log()
 
 

@@ -5,8 +5,6 @@ import socket
 
 _RANGE = range(10_000, 32_000)  # below those that Linux gives to connections, which come and go meanwhile
 
-_kept: list[socket.socket] = []
-
 
 def free_port() -> int:
     """One of this process's own for as long as it lives, that nobody listened on a moment ago.
@@ -14,7 +12,7 @@ def free_port() -> int:
     Raises RuntimeError when there is none.
     """
     port, claim = _claimed()
-    _kept.append(claim)
+    claim.detach()  # open until the process ends
     return port
 
 

@@ -57,6 +57,19 @@ class ObjectServer(ServiceProcess):
         return self._ask("GET", "/") != 0
 
 
+_MOTO = """
+import threading, sys
+from moto import server
+in_turn, application = threading.Lock(), server.DomainDispatcherApplication.__call__
+def answer_alone(self, *request):
+    with in_turn:
+        return application(self, *request)
+server.DomainDispatcherApplication.__call__ = answer_alone
+server.main(sys.argv[1:])
+"""
+"""moto answers in threads, and does not take turns between asking whether an object is there and making it."""
+
+
 class MotoServer(ObjectServer):
     """moto's server in a process: everything is in its memory, and gone when it ends."""
 
@@ -69,7 +82,7 @@ class MotoServer(ObjectServer):
             raise UnavailableError("there is no moto: install moto[s3], flask and flask-cors, as `make test` does")
 
     def _command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        return [sys.executable, "-c", _MOTO, "-H", "127.0.0.1", "-p", str(self.port)]
 
     def _headers(self) -> dict[str, str]:
         scope = f"{ACCESS_KEY}/20260101/{REGION}/s3/aws4_request"

@@ -1,6 +1,7 @@
 """`danube-analytics lag` without Spark: what is typed, what is shown, and what is said when something is missing."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from danube import __version__
-from danube.model.errors import InvalidRequestError
+from danube.model.errors import CancelledError, InvalidRequestError
 from danube.model.text import span_text
-from spark_analytics.__main__ import app
+from danube.testing.patience import LONG_S
+from spark_analytics.__main__ import _ends_in_time, app
 from spark_analytics.jobs import run
 from spark_analytics.jobs.run import JobResult
 from spark_analytics.render import ResultFormat, render
@@ -128,3 +130,14 @@ def test_a_cluster_that_is_not_there_is_exit_code_5() -> None:
     assert done.returncode == 5
     assert done.stderr.startswith("danube-analytics: cannot reach 127.0.0.1:1: ")
     assert "Traceback" not in done.stderr
+
+
+class EndsAsItIsForgotten:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_job_ends_although_what_its_end_raised_first_was_ignored() -> None:
+    with pytest.raises(CancelledError, match="told to end"), _ends_in_time(LONG_S):
+        EndsAsItIsForgotten()
+        signal.pause()
