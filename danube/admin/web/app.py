@@ -34,6 +34,7 @@ from danube.admin.web.statuses import MethodError, ServerFaultError
 from danube.admin.web.views.groups import GroupPage
 from danube.admin.web.views.live import LivePages
 from danube.admin.web.views.messages import MessagesPage
+from danube.admin.web.views.reports import ReportDocument
 from danube.admin.web.views.search import SearchPage
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, NotPermittedError
 
@@ -53,6 +54,7 @@ def build_app(server: WebServer) -> ASGIApp:
         *SchemaPages(server, renderer).routes(),
         *GroupPage(server, renderer).routes(),
         *MessagesPage(server, renderer).routes(),
+        *ReportDocument(server, renderer).routes(),
         *SearchPage(server, renderer).routes(),
         *live.routes(),
         Route("/openapi.json", _describe, methods=["GET"]),

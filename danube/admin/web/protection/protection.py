@@ -100,7 +100,8 @@ class Protection:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(SECURITY_HEADERS)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
                 if self._server.exposure.is_encrypted:
                     headers["strict-transport-security"] = "max-age=31536000"

@@ -7,6 +7,7 @@ from typing import Any
 from danube.admin.web.views.brokers import brokers_page
 from danube.admin.web.views.groups import groups_page
 from danube.admin.web.views.look import Look
+from danube.admin.web.views.reports import report_page
 from danube.admin.web.views.topics import topic_page, topics_page
 
 
@@ -25,5 +26,6 @@ DESIGNS = {
     "list_topics": Design(template="topics.html", values=topics_page, calls=False),
     "describe_topic": Design(template="topic.html", values=topic_page),
     "analyze_consumer_lag": Design(template="groups.html", values=groups_page),
+    "report_analytics": Design(template="report.html", values=report_page),
     "list_brokers": Design(template="brokers.html", values=brokers_page),
 }

@@ -15,6 +15,8 @@ from danube.admin.web.pages.catalog import english
 from danube.admin.web.pages.units import unit_of
 from danube.admin.web.views.groups import behind_text
 from danube.admin.web.views.live import LivePages
+from danube.model.records.analytics import ANALYTICS_TOPIC, Row, RunWriter
+from danube.model.records.analytics import encode_record as encode_run
 from danube.model.records.telemetry import TELEMETRY_TOPIC, Stamp, SubscriptionReading, TopicReading, encode_record
 from danube.model.topic import TopicName
 from danube.testing.simulated.clock import SimClock
@@ -255,3 +257,25 @@ async def test_create_and_seek_take_the_name_of_a_partitioned_topic(logged_in: S
     planned = await logged_in.submit("/topics/seek?topic=/default/events", subscription="s", to="latest")
     assert "3" in visible(Page(planned.text).text)
     assert TopicName.parse("/default/events") == EVENTS
+
+
+async def test_the_report_of_a_run_is_a_document_in_a_frame_that_runs_nothing(readonly: Site) -> None:
+    assert "no run of this job has finished" in visible((await readonly.page("/analytics/report")).text)
+    now_ms, writer = readonly.clock.now_ms(), RunWriter(run_id="week", attempt="a", job="lag")
+    tables: dict[str, list[Row]] = {"groups": [], "partitions": []}
+    records = [
+        writer.started(now_ms, as_of_ms=now_ms, time_limit_s=60, window={}),
+        *writer.result(now_ms + 1, tables, totals={"groups": 0, "partitions": 0}, window={}),
+    ]
+    readonly.gateway.publish_system(ANALYTICS_TOPIC, *map(encode_run, records))
+    page = await readonly.page("/analytics/report")
+    url = "/analytics/report.html?job=lag&run_id=week"
+    (frame,) = (attributes for tag, attributes in page.tags if tag == "iframe")
+    assert (frame["src"], "sandbox" in frame) == (url, True)
+    document = await readonly.page(url)
+    assert "Lag report" in document.text
+    policy = (await readonly.get(url)).headers["content-security-policy"]
+    assert "sandbox" in policy and "frame-ancestors 'self'" in policy and "default-src 'none'" in policy
+    kept = await readonly.get(f"{url}&download=1")
+    assert kept.headers["content-disposition"] == 'attachment; filename="danube-lag-report.html"'
+    assert (await readonly.get("/analytics/report.html?run_id=none")).status_code == 404
