@@ -16,7 +16,7 @@ from tests.faces.answers import comparable
 from tests.faces.faces import FACES, CallFace
 from tests.faces.places import Place, seeded_place
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ASSISTANTS = {"mcp_stdio", "mcp_http"}
 CASES = [(operation, example) for operation in REGISTRY for example in operation.examples]

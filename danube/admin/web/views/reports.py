@@ -26,7 +26,7 @@ _HEADERS = {
 
 
 async def report_page(look: Look) -> dict[str, Any]:
-    """Where the document of the answer is; empty where no run has finished."""
+    """Address of the answer's document; empty where no run has finished."""
     found = look.result
     if not isinstance(found, ReportAnswer) or found.run_id is None:
         return {"document_url": ""}
