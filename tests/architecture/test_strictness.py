@@ -76,6 +76,7 @@ def test_careless_tests_fail_and_careful_ones_pass(root: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_who_shares_a_server_shares_a_worker_and_the_longest_begin_first(root: Path, tmp_path: Path) -> None:
     (tmp_path / "test_a_sharing.py").write_text(SHARING)
     (tmp_path / "test_z_patient.py").write_text(PATIENT)

@@ -93,6 +93,7 @@ def test_stream_that_starts_at_latest_reads_what_comes_after_it(lake: Lake, tmp_
     assert lake.streamed(tmp_path) == [("", 5), ("", 6), ("", 7)]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_stream_that_is_killed_and_started_again_writes_each_record_once(lake: Lake, tmp_path: Path) -> None:
     lake.publish([b"%d" % number for number in range(KILLED_ROWS)])
