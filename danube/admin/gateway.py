@@ -438,6 +438,9 @@ class AdminGateway(Protocol):
         follows here.
         """
 
+    async def exchange_api_key(self, key: str) -> str:
+        """A token for an API key. Raises UnauthenticatedError."""
+
     async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
         """Void tokens before they expire."""
 

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from danube.admin.access import Guard
 from danube.admin.gateway import AdminGateway
+from danube.model.errors import SettingsError
 from danube.model.limits.broker import ADMIN_CALL_TIMEOUT_S
+from danube.rpc.address import is_loopback, split_address
 
 PROGRAM = "danube-admin"
 PASSED_TOKEN: ContextVar[str | None] = ContextVar("passed_token", default=None)
@@ -52,6 +54,15 @@ class Target:
     """URL of a Prometheus that scrapes the brokers; may hold a password."""
     colour: Colour | None = None
     """Of the context; None where it has none."""
+
+    def passing_tokens(self) -> "Target":
+        """The same without a token of its own, for a face that passes on those of its callers.
+
+        Raises SettingsError where they would leave this machine in plain text.
+        """
+        if not self.tls and not is_loopback(split_address(self.endpoint.partition("://")[2])[0]):
+            raise SettingsError(f"--pass-tokens needs an https:// endpoint: {self.endpoint} is in plain text")
+        return replace(self, token=None)  # nobody gets the rights of who started the server
 
 
 Connect = Callable[[Target], AbstractAsyncContextManager[AdminGateway]]

@@ -30,6 +30,7 @@ from danube.broker.config.values import (
     own_policies,
     quotas_of,
     storage_settings,
+    topics_max_of,
 )
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
@@ -253,7 +254,7 @@ async def _open_topics(
         own_policies=own_policies(settings),
         cluster=metadata.cluster.topics if metadata.cluster else None,
     )
-    topics.namespace_topics_max = settings.quotas.namespace_topics
+    topics.namespace_topics_max = topics_max_of(settings)
     remote = RemotePublishes(security.carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
     given.running.push_async_callback(remote.close)
     topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send

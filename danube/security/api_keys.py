@@ -16,6 +16,11 @@ def new_key(key_id: int, secret: bytes) -> tuple[str, str, str]:
     return text_id, f"dk_{text_id}_{secret.hex()}", _digest(secret.hex())
 
 
+def is_key(text: str) -> bool:
+    """True if a text has the form of an API key."""
+    return _FORM.fullmatch(text) is not None
+
+
 def key_id_of(key: str) -> str:
     """The id within a key. Raises UnauthenticatedError."""
     found = _FORM.fullmatch(key)

@@ -13,7 +13,7 @@ from danube.model.calls.security import (
     ExplainAccess,
     RevokeTokens,
 )
-from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError
+from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError, UnauthenticatedError
 from danube.model.plans.plan import Effect
 from danube.model.security.credentials import Revocation
 from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
@@ -107,6 +107,9 @@ class SecurityCalls:
         decision = rules.decide(principal, wanted.permission, Effect.WRITE, target)
         found = decision.binding or decision.nearest
         return AccessExplained(allowed=decision.allowed, reason=decision.reason, binding_id=found.id if found else "")
+
+    async def exchange_api_key(self, key: str) -> str:
+        raise UnauthenticatedError(f"that is no API key of this cluster ({len(key)} characters)")
 
     async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
         if bool(wanted.token_id) is bool(wanted.subject):

@@ -67,6 +67,8 @@ class BrokerConnection:
                     " what it was asked: look, and try again or with a larger --timeout-s"
                 )
             case UnauthenticatedError():
+                if PASSED_TOKEN.get() is not None:
+                    return UnauthenticatedError(f"the cluster refuses your token: log in with another ({error})")
                 had = "refuses the token" if self._metadata else "wants a token"
                 return UnauthenticatedError(
                     f"the broker at {self.url} {had}: set DANUBE_ADMIN_TOKEN, or the token of a context ({error})"
@@ -95,10 +97,10 @@ class ConnectionPool:
     def to(self, advertised: str) -> BrokerConnection:
         """A connection to a broker at its URL; `0.0.0.0` there is the host that was dialled. Raises SettingsError."""
         url = self.dialled(advertised)
+        check_token_is_safe(self._target, url)
         if url not in self._pool:
             if len(self._pool) >= CLIENT_CHANNELS_MAX:
                 raise SettingsError(f"the broker names more than {CLIENT_CHANNELS_MAX} addresses to go to")
-            check_token_is_safe(self._target, url)
             self._pool[url] = BrokerConnection(self._carrier.connect(_host_and_port(url)), url, self._target)
         return self._pool[url]
 
@@ -119,7 +121,7 @@ class ConnectionPool:
 def check_token_is_safe(target: Target, url: str) -> None:
     """Raise SettingsError where the target's token would go to this URL in plain text."""
     parts = _parts(url)
-    if target.token is None or target.tls or (parts is not None and is_loopback(parts[0])):
+    if (target.token or PASSED_TOKEN.get()) is None or target.tls or (parts is not None and is_loopback(parts[0])):
         return
     raise SettingsError(
         f"a token would go to {url} in plain text, for everybody on the way to read: use an https:// endpoint or"

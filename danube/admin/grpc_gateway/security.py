@@ -75,6 +75,9 @@ class SecurityCalls:
         act = "explain its decisions"
         return await self._ours(act, f"{_PROOFS}/Explain", messages.EXPLAIN, wanted, messages.EXPLAINED)
 
+    async def exchange_api_key(self, key: str) -> str:
+        return await self._calls.ask("/danube.AuthService/Authenticate", messages.AUTHENTICATE, key, messages.TOKEN)
+
     async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
         act, path = "revoke tokens", f"{_PROOFS}/RevokeTokens"
         return await self._ours(act, path, messages.REVOKE, wanted, messages.REVOCATION)

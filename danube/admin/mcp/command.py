@@ -72,6 +72,19 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             list[str] | None,
             typer.Option(help="A name by which hosts reach it; may be repeated.", rich_help_panel=_HTTP),
         ] = None,
+        tls_cert: Annotated[
+            Path | None,
+            typer.Option(
+                callback=expanded, help="Certificate of this server in PEM, with its chain.", rich_help_panel=_HTTP
+            ),
+        ] = None,
+        tls_key: Annotated[
+            Path | None, typer.Option(callback=expanded, help="Its private key in PEM.", rich_help_panel=_HTTP)
+        ] = None,
+        without_tls: Annotated[
+            bool,
+            typer.Option("--without-tls", help="Let other machines reach it without TLS.", rich_help_panel=_HTTP),
+        ] = False,
         pass_tokens: Annotated[
             bool,
             typer.Option(
@@ -93,7 +106,8 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             if not http:
                 awaited(_serve_stdio(connect, target, options))
                 return ExitCode.OK
-            at = {"host": host, "port": port, "path": path, "allow_remote": allow_remote}
+            at: dict[str, Any] = {"host": host, "port": port, "path": path, "allow_remote": allow_remote}
+            at |= {"certificate": tls_cert, "key": tls_key, "is_plain_meant": without_tls}
             names = {"public_hosts": public_host, "authorization_servers": authorization_server}
             at |= {name: tuple(each or ()) for name, each in names.items()}
             _serve_over_http(connect, target, options, at, None if pass_tokens else (token_file,))

@@ -102,6 +102,20 @@ class _Serve:
         public_url: Annotated[
             str | None, typer.Option(metavar="URL", help="How browsers know it, where a proxy stands in front.")
         ] = None,
+        pass_tokens: Annotated[
+            bool,
+            typer.Option(
+                "--pass-tokens",
+                help="Let people and programs log in with their own tokens or API keys of the cluster, which decides.",
+            ),
+        ] = False,
+        tls_cert: Annotated[
+            Path | None, typer.Option(callback=expanded, help="Certificate of this server in PEM, with its chain.")
+        ] = None,
+        tls_key: Annotated[Path | None, typer.Option(callback=expanded, help="Its private key in PEM.")] = None,
+        without_tls: Annotated[
+            bool, typer.Option("--without-tls", help="Let other machines reach it without TLS.")
+        ] = False,
         ready_file: Annotated[
             Path | None,
             typer.Option(callback=expanded, help="Write address, URL and pid here, as JSON, while it serves."),
@@ -154,10 +168,17 @@ class _Serve:
         def served(ready: ReadyFile) -> ExitCode:
             warn_of_idle_flags(dict(zip(_NO_MEANING, idle, strict=True)))
             environ = with_variables(os.environ, own)
-            web = resolve_target(replace(flags, access=flags.access or AccessLevel.READ), environ)
+            most = None if pass_tokens else AccessLevel.READ  # the broker decides what each caller may do
+            web = resolve_target(replace(flags, access=flags.access or most), environ)
             assisted = resolve_target(flags, environ)
             exposure = Exposure(
-                listen_addr=listen_addr, public_url=public_url, tokens=read_tokens(token_file, os.environ)
+                listen_addr=listen_addr,
+                public_url=public_url,
+                tokens=read_tokens(token_file, os.environ),
+                passes_tokens=pass_tokens,
+                certificate=tls_cert,
+                key=tls_key,
+                is_plain_meant=without_tls,
             )
             assistant = self._assistant(mode, assisted, config)
             if mode is Mode.MCP and assistant is not None:

@@ -12,10 +12,12 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation, Call
 from danube.admin.operations.plan_views import PlanView, plan_view
+from danube.admin.target import PASSED_TOKEN
 from danube.admin.web.pages.forms import with_page_bound
+from danube.admin.web.protection.cluster_logins import ClusterLogins, Credential
 from danube.admin.web.protection.exposure import Exposure
 from danube.admin.web.protection.sessions import FailedLogins, Sessions
-from danube.model.errors import DanubeError, DeadlineExceededError
+from danube.model.errors import DanubeError, DeadlineExceededError, NotPermittedError, UnauthenticatedError
 from danube.model.limits.faces import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
 from danube.model.plans.plan import Caller, Effect, Face
 from danube.runtime.clock import Clock
@@ -33,6 +35,8 @@ class Person:
     """What their forms carry."""
     is_logged_in: bool = False
     """With a token, in a browser: a person, as far as a server can tell."""
+    token: str = field(default="", repr=False)
+    """Of the cluster, where calls are made as this person; empty where they are made as the server."""
     is_refresh: bool = False
     """A page that was opened before is looked at again: nothing is recorded of it."""
 
@@ -51,6 +55,24 @@ class WebServer:
     failures: FailedLogins = field(default_factory=FailedLogins)
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Of whoever is not logged in."""
+    logins: ClusterLogins = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make what follows from the rest."""
+        object.__setattr__(self, "logins", ClusterLogins(self.gateway))
+
+    async def prove(self, presented: str, now_s: float) -> Credential:
+        """The holder of a token. Raises UnauthenticatedError, and what keeps the cluster from answering."""
+        if self.exposure.passes_tokens:
+            try:
+                async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
+                    return await self.logins.prove(presented, now_s)
+            except TimeoutError:
+                raise DeadlineExceededError(f"the broker at {self.endpoint} did not answer in time") from None
+        who = self.exposure.who(presented)
+        if who is None:
+            raise UnauthenticatedError("this is not a token of this server")
+        return Credential(who)
 
     def session(self, person: Person) -> Session:
         caller = Caller(who=person.who, face=Face.WEB)
@@ -105,5 +127,10 @@ class WebServer:
                 f"the broker at {self.endpoint} did not answer within {WEB_PROBE_TIMEOUT_S:g} s: is it running?"
             )
         except DanubeError as error:
-            return error
+            return None if self._is_answer(error) else error
         return None
+
+    def _is_answer(self, error: DanubeError) -> bool:
+        """True if the broker answers, and only refuses this caller."""
+        is_probe = isinstance(error, UnauthenticatedError) and PASSED_TOKEN.get() is None
+        return self.exposure.passes_tokens and (is_probe or isinstance(error, NotPermittedError))

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from danube.admin.port_tls import certificates_of, keep_fresh
 from danube.admin.target import Connect, Target
 from danube.admin.web.app import build_app
 from danube.admin.web.protection.exposure import Exposure, check_exposure
@@ -36,10 +37,11 @@ class Running:
     """`host:port`, the real port."""
     ended: "asyncio.Task[None]"
     """Done when it has stopped by itself; then something is wrong."""
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}"
+        return f"{self.scheme}://{self.address}"
 
 
 @asynccontextmanager
@@ -48,6 +50,9 @@ async def serving(
 ) -> AsyncIterator[Running]:
     """Serve until the block ends; requests under way have WEB_DRAIN_TIMEOUT_S. Raises SettingsError."""
     check_exposure(exposure, target.guard.level)
+    if exposure.passes_tokens:
+        target = target.passing_tokens()
+    tls = await certificates_of(exposure.certificate, exposure.key)
     tasks = TaskScope("web server")
     with listen(*split_address(exposure.listen_addr), _INSTEAD) as listener:
         address = join_address(*listener.getsockname()[:2])
@@ -60,11 +65,17 @@ async def serving(
                 endpoint=target.endpoint,
             )
             port = HttpPort(
-                build_app(web), requests_max=WEB_REQUESTS_MAX, drain_s=WEB_DRAIN_TIMEOUT_S, probes=PROBE_PATHS
+                build_app(web),
+                requests_max=WEB_REQUESTS_MAX,
+                drain_s=WEB_DRAIN_TIMEOUT_S,
+                probes=PROBE_PATHS,
+                tls=tls.context if tls else None,
             )
+            if tls is not None:
+                tasks.spawn(keep_fresh(tls, web.clock), "certificates")
             ended = tasks.spawn(port.serve(sockets=[listener]), "http")
             try:
-                yield Running(address, ended)
+                yield Running(address, ended, "https" if tls else "http")
             finally:
                 await port.stop(ended)
                 await tasks.close()

@@ -1,6 +1,8 @@
 """Values that a broker's parts are built from. Only this module makes them from settings."""
 
 import socket
+from collections.abc import Callable
+from dataclasses import replace
 
 from danube.broker.config.auth import ApprovalPolicy
 from danube.broker.config.settings import BrokerSettings
@@ -18,6 +20,8 @@ from danube.rpc.address import join_address, split_address
 from danube.storage.disk_space import Watermarks
 from danube.storage.segment.codec import Codec, is_available
 from danube.storage.settings import JournalSettings, StorageSettings
+
+_TOPICS = "topics"
 
 
 def storage_settings(settings: BrokerSettings) -> StorageSettings:
@@ -50,19 +54,31 @@ def storage_settings(settings: BrokerSettings) -> StorageSettings:
 def quotas_of(settings: BrokerSettings) -> Quotas:
     """The quotas of namespaces and of principals."""
     given = settings.quotas
-    return Quotas(
-        Quota(
-            streams=given.namespace_streams,
-            bytes_in_s=given.namespace_bytes_in_s,
-            bytes_out_s=given.namespace_bytes_out_s,
-            stored_bytes=given.namespace_stored_bytes,
-        ),
-        Quota(
-            streams=given.principal_streams,
-            bytes_in_s=given.principal_bytes_in_s,
-            bytes_out_s=given.principal_bytes_out_s,
-        ),
+    namespace = Quota(
+        streams=given.namespace_streams,
+        bytes_in_s=given.namespace_bytes_in_s,
+        bytes_out_s=given.namespace_bytes_out_s,
+        stored_bytes=given.namespace_stored_bytes,
     )
+    principal = Quota(
+        streams=given.principal_streams,
+        bytes_in_s=given.principal_bytes_in_s,
+        bytes_out_s=given.principal_bytes_out_s,
+    )
+    exceptions = {
+        who: replace(
+            principal if ":" in who else namespace, **{name: limits[name] for name in limits if name != _TOPICS}
+        )
+        for who, limits in given.of_each().items()
+    }
+    return Quotas(namespace, principal, exceptions)
+
+
+def topics_max_of(settings: BrokerSettings) -> Callable[[str], int]:
+    """Most topics of a namespace, by its name; 0 for no limit."""
+    given = settings.quotas
+    own = {who: limits[_TOPICS] for who, limits in given.of_each().items() if _TOPICS in limits}
+    return lambda namespace: own.get(namespace, given.namespace_topics)
 
 
 def dispatch_settings(settings: BrokerSettings) -> DispatchSettings:

@@ -27,6 +27,7 @@ class Quota:
 
 
 NO_QUOTA = Quota()
+_NO_EXCEPTIONS: Mapping[str, Quota] = {}
 
 
 class Account:
@@ -90,26 +91,31 @@ class Account:
 class Quotas:
     """The accounts of one broker."""
 
-    def __init__(self, namespace: Quota = NO_QUOTA, principal: Quota = NO_QUOTA) -> None:
+    def __init__(
+        self, namespace: Quota = NO_QUOTA, principal: Quota = NO_QUOTA, exceptions: Mapping[str, Quota] = _NO_EXCEPTIONS
+    ) -> None:
+        """`exceptions` are quotas of single namespaces and principals, by name."""
         self._namespace = namespace
         self._principal = principal
+        self._exceptions = exceptions
         self._accounts: dict[str, Account] = {}
-        self.is_on = not (namespace.is_none and principal.is_none)
+        self.is_on = not all(quota.is_none for quota in (namespace, principal, *exceptions.values()))
 
     def accounts(self, principal: str, namespaces: Iterable[str], now_s: float) -> list[Account]:
         """Accounts of a call: of its namespaces, and of its principal, which is empty for one without quota."""
-        found = [
-            self._account(f"namespace {name}", "quotas.namespace_", self._namespace, now_s)
-            for name in dict.fromkeys(namespaces)
-            if name not in _EXEMPT and not self._namespace.is_none
-        ]
-        if principal and not self._principal.is_none:
-            found.append(self._account(principal, "quotas.principal_", self._principal, now_s))
+        found: list[Account] = []
+        for name in dict.fromkeys(namespaces):
+            quota = self._exceptions.get(name, self._namespace)
+            if name not in _EXEMPT and not quota.is_none:
+                found.append(self._account(f"namespace {name}", "quotas.namespace_", quota, now_s))
+        quota = self._exceptions.get(principal, self._principal)
+        if principal and not quota.is_none:
+            found.append(self._account(principal, "quotas.principal_", quota, now_s))
         return found
 
     def weigh(self, stored: Mapping[str, int], now_s: float) -> None:
         """Note how many bytes each namespace stores."""
-        if not self._namespace.stored_bytes:
+        if not (self._namespace.stored_bytes or self._exceptions):
             return
         for account in self._accounts.values():
             account.stored_bytes = 0

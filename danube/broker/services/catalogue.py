@@ -174,6 +174,7 @@ _NODES = {
 }
 
 ADMIN_CALLS: Calls = {
+    "danube.AuthService": {"Authenticate": _ANYBODY.unary(READ, authenticate)},
     "danube.control.Schedules": _SCHEDULE_CALLS,
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.control.Schemas": _OUR_SCHEMA_CALLS,

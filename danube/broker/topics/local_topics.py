@@ -85,7 +85,7 @@ class Topics(TopicDirectory):
         self._tasks = tasks
         self.dispatch = dispatch
         self._changing = asyncio.Lock()
-        self.namespace_topics_max = 0
+        self.namespace_topics_max: Callable[[str], int] = lambda _: 0
         """Topics of one namespace, system topics excepted; 0 is no limit."""
 
     async def load(self) -> None:
@@ -471,7 +471,7 @@ class Topics(TopicDirectory):
             self._namespace_policies[namespace.name] = namespace.policies
 
     def _refuse_beyond_limit(self, count: int, namespace: str) -> None:
-        most = self.namespace_topics_max
+        most = self.namespace_topics_max(namespace)
         if most and namespace != SYSTEM_NAMESPACE:
             there = sum(1 for record in self.records() if record.name.namespace == namespace)
             if there + count > most:

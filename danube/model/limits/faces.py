@@ -21,6 +21,9 @@ WEB_SESSION_TTL_S = 12 * 3_600.0
 """A person logs in again after this long."""
 WEB_SESSION_IDLE_S = 3_600.0
 """The same, without a request."""
+WEB_PROOF_S = 60.0
+"""Seconds for which a token of the cluster that it has accepted is not asked about again; the broker still judges each
+call."""
 WEB_LOGIN_FAILURES_MAX = 5
 """Wrong tokens of one address within WEB_LOGIN_WINDOW_S; then it is not listened to, whatever it sends."""
 WEB_LOGIN_WINDOW_S = 60.0

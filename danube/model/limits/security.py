@@ -51,5 +51,7 @@ SECRET_FILE_BYTES_MAX = 64 * 1024
 """Of a file that holds secrets or a token."""
 QUOTA_MAX = 1 << 50
 """Of any quota of a namespace or a principal."""
+QUOTA_EXCEPTIONS_MAX = 10_000
+"""Limits of single namespaces and principals."""
 QUOTA_ACCOUNTS_MAX = 20_000
 """Namespaces and principals that are counted at once; those without open streams are forgotten first."""

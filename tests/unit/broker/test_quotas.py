@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 
+from danube.broker.config.quotas import QuotaSettings
 from danube.broker.policy.quotas import Quota, Quotas, delay_of
 from danube.client import DanubeClientBuilder
 from danube.model.errors import LimitReachedError, OverloadedError
@@ -95,3 +96,35 @@ def test_each_principal_has_its_own_rate() -> None:
         delay_of(ada, 1, 0)
     assert delay_of(bob, 1, 0) == 0
     assert quotas.accounts("", ["shop"], 0) == []
+
+
+async def test_one_namespace_and_one_principal_may_have_limits_of_their_own(tmp_path: Path) -> None:
+    quotas = {"namespace_topics": 1, "exceptions": ["default/topics=2", "free/topics=0", "default/streams=7"]}
+    async with running_broker(tmp_path / "data", quotas=quotas, bootstrap_namespaces=["free", "more"]) as cell:
+        for name in ("default", "free"):
+            for topic in ("one", "two"):
+                await cell.client.create_producer(TopicName(name, topic))
+        with pytest.raises(LimitReachedError, match="namespace default has 2 topics and may have 2"):
+            await cell.client.create_producer(TopicName("default", "three"))
+        await cell.client.create_producer(TopicName("more", "one"))
+        with pytest.raises(LimitReachedError, match="namespace more has 1 topics and may have 1"):
+            await cell.client.create_producer(TopicName("more", "two"))
+    own = {"user:ada": Quota(streams=2), "payments": Quota(stored_bytes=10), "free": Quota()}
+    found = Quotas(Quota(streams=1), Quota(streams=1), own)
+    (ada,) = found.accounts("user:ada", ["free"], 0.0)
+    ada.open_stream()
+    ada.open_stream()
+    with pytest.raises(LimitReachedError, match=r"user:ada has 2 streams open.*quotas\.principal_streams"):
+        ada.open_stream()
+    assert len(found.accounts("user:eve", ["other"], 0.0)) == 2
+    found.weigh({"payments": 10}, 0.0)
+    with pytest.raises(LimitReachedError, match="namespace payments stores 10 bytes of 10"):
+        delay_of(found.accounts("", ["payments"], 0.0), 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    "given", ["default", "a b/streams=1", "default/streams=-1", "user:a/topics=1", "default/rate=1"]
+)
+def test_a_limit_that_cannot_be_read_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="is no quota"):
+        QuotaSettings.model_validate({"exceptions": [given]})

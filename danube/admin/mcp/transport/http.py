@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mcp.server.lowlevel import Server
@@ -42,11 +44,18 @@ class HttpOptions:
     """`name` or `name:port`, as they stand in the addresses that hosts use."""
     authorization_servers: tuple[str, ...] = ()
     """URLs of who issues the tokens that are passed on; told to hosts as RFC 9728 has it."""
+    certificate: Path | None = None
+    """Of this server, with its chain, in PEM; None: no TLS."""
+    key: Path | None = None
+    is_plain_meant: bool = False
+    """Said in words: other machines reach it without TLS."""
 
     def __post_init__(self) -> None:
         """Raise SettingsError for what would be open without having been asked for."""
         if not self.path.startswith("/"):
             raise SettingsError(f"--path {self.path[:60]!r} has to begin with a slash")
+        if (self.certificate is None) is not (self.key is None):
+            raise SettingsError("--tls-cert and --tls-key belong together: give both, or neither")
         if is_loopback(self.host):
             return
         if not self.allow_remote:
@@ -56,6 +65,11 @@ class HttpOptions:
             )
         if not self.public_hosts:
             raise SettingsError("--allow-remote needs --public-host NAME: the name by which hosts know this server")
+        if self.certificate is None and not self.is_plain_meant:
+            raise SettingsError(
+                f"--host {self.host[:60]} can be reached from other machines and has no TLS, so tokens could be read on"
+                " the way: give --tls-cert and --tls-key, or --without-tls if that is meant"
+            )
 
     def security(self) -> TransportSecuritySettings:
         """Names in Host, and origins of web pages, that are answered: against DNS rebinding."""
@@ -68,8 +82,15 @@ class HttpOptions:
 class HttpServer:
     """The listening port."""
 
-    def __init__(self, server: Server[Any], options: HttpOptions, token: BearerToken | PassedTokens) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        options: HttpOptions,
+        token: BearerToken | PassedTokens,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._options = options
+        self._scheme = "http" if tls is None else "https"
         self._listener = listen(options.host, options.port, "choose another with --port")
         self.port: int = self._listener.getsockname()[1]
         app = server.streamable_http_app(
@@ -79,13 +100,13 @@ class HttpServer:
             max_sessions=MCP_SESSIONS_MAX,
             transport_security=options.security(),
         )
-        guarded = _Guarded(app, token, options, self.port)
-        self._http = HttpPort(guarded, lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S)
+        guarded = _Guarded(app, token, options, f"{self._scheme}://{options.host}:{self.port}")
+        self._http = HttpPort(guarded, lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S, tls=tls)
 
     @property
     def address(self) -> str:
         host = self._options.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self._options.path}"
+        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{self.port}{self._options.path}"
 
     async def serve(self) -> None:
         """Answer until this is cancelled; calls that run have a moment to end."""
@@ -103,12 +124,12 @@ class HttpServer:
 class _Guarded:
     """Lets through what has the token, and the server's own start and stop."""
 
-    def __init__(self, app: App, token: BearerToken | PassedTokens, options: HttpOptions, port: int) -> None:
+    def __init__(self, app: App, token: BearerToken | PassedTokens, options: HttpOptions, own: str) -> None:
+        """`own` is the origin where no public host is named."""
         self._app = app
         self._token = token
-        host = next(iter(options.public_hosts), f"{options.host}:{port}")
-        scheme = "https" if options.public_hosts else "http"
-        self._origin, self._options = f"{scheme}://{host}", options
+        self._origin = f"https://{options.public_hosts[0]}" if options.public_hosts else own
+        self._options = options
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._options.authorization_servers and scope["path"] == self._metadata_path:

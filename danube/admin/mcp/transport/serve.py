@@ -13,16 +13,17 @@ from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenRequests, standard_streams
 from danube.admin.mcp.transport.tokens import BearerToken, PassedTokens
+from danube.admin.port_tls import certificates_of, keep_fresh
 from danube.admin.present import printable
 from danube.admin.profiles import checked_endpoint
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import SettingsError
-from danube.rpc.address import is_loopback, split_address
 from danube.runtime.blocking import run_apart
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, whoever_calls
 from danube.runtime.process import on_end
 from danube.runtime.settings import read_settings_file
+from danube.runtime.tasks import TaskScope
 
 _NOT_USED = {
     "deployment": "brokers tell their logs themselves",
@@ -66,17 +67,22 @@ async def serve_http(
     Tokens are passed on to brokers over TLS, or on this machine, alone.
     """
     if isinstance(token, PassedTokens):
-        target = replace(target, token=None)  # nobody gets the rights of who started the server
-        if not target.tls and not is_loopback(split_address(target.endpoint.partition("://")[2])[0]):
-            raise SettingsError(f"--pass-tokens needs an https:// endpoint: {target.endpoint} is in plain text")
+        target = target.passing_tokens()
     catalogue = ToolCatalogue(guard=target.guard, toolsets=options.toolsets)
     async with connect(target) as gateway:
         server = build_server(gateway, SystemClock(), catalogue, who=whoever_calls(), name=options.name)
-        listening = HttpServer(server, http, token)
+        tls = await certificates_of(http.certificate, http.key)
+        listening = HttpServer(server, http, token, tls.context if tls else None)
         origin = f"a new token is in {token.origin}" if token.is_new else f"the token is in {token.origin}"
         say(f"MCP server at {listening.address}, for the cluster at {target.endpoint}; {origin}", PROGRAM)
-        with _ended_by_sigterm():
-            await listening.serve()
+        tasks = TaskScope("certificates")
+        if tls is not None:
+            tasks.spawn(keep_fresh(tls, SystemClock()), "certificates")
+        try:
+            with _ended_by_sigterm():
+                await listening.serve()
+        finally:
+            await tasks.close()
 
 
 async def _configured(target: Target, config_file: Path) -> Target:

@@ -30,7 +30,7 @@ from danube.admin.web.protection.requests import person_of, read_form
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import STATUSES, problem_of, status_of
 from danube.admin.web.views.groups import BEHIND, behind_text
-from danube.model.errors import DanubeError, NotFoundError
+from danube.model.errors import DanubeError, NotFoundError, UnauthenticatedError
 from danube.model.limits.faces import WEB_SESSION_TTL_S, WEB_TROUBLES_MAX
 from danube.model.plans.plan import PlanStatus
 
@@ -82,6 +82,8 @@ class Site:
     async def overview(self, request: Request) -> Response:
         """The state of the cluster; an unreachable broker shows within WEB_PROBE_TIMEOUT_S."""
         problem = await self._server.problem()
+        if isinstance(problem, UnauthenticatedError):
+            raise problem
         if problem is not None:
             return self._renderer.page(
                 request, "overview.html", status_of(problem), problem=problem_of(problem), sections={}
@@ -117,7 +119,7 @@ class Site:
         )
 
     async def login_form(self, request: Request) -> Response:
-        if person_of(request).is_logged_in or not self._server.exposure.tokens:
+        if person_of(request).is_logged_in or not self._server.exposure.has_login:
             return RedirectResponse(HOME, status_code=303)
         return self._renderer.page(request, "login.html", problem=None, wanted=local_path(request.query_params))
 
@@ -126,14 +128,14 @@ class Site:
         fields = dict(await read_form(request))
         wanted = local_path(fields)
         try:
-            who = admit(self._server, request, fields.get("token", ""))
+            found = await admit(self._server, request, fields.get("token", "").strip())
         except DanubeError as error:
             values = {"problem": problem_of(error), "wanted": wanted}
             return self._renderer.page(request, "login.html", status_of(error), **values)
         answer = RedirectResponse(wanted, status_code=303)
         answer.set_cookie(
             cookie_name(self._server),
-            self._server.sessions.open(who, self._server.clock.monotonic_s()),
+            self._server.sessions.open(found.who, self._server.clock.monotonic_s(), found.token),
             max_age=round(WEB_SESSION_TTL_S),
             httponly=True,
             samesite="strict",

@@ -36,7 +36,8 @@ class Renderer:
             "cluster": server.endpoint,
             "level": server.guard.level.value,
             "may": server.guard.level.allows,
-            "needs_token": bool(server.exposure.tokens),
+            "needs_token": server.exposure.has_login,
+            "of_cluster": server.exposure.passes_tokens,
         }
 
     def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:  # noqa: ANN401 - a template's

@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from danube.admin.access import AccessLevel
@@ -35,6 +36,13 @@ class Exposure:
     public_url: str | None = None
     """`https://name`, where a proxy stands in front: people's browsers know the server by it."""
     tokens: tuple[WebToken, ...] = ()
+    passes_tokens: bool = False
+    """Callers have tokens or API keys of the cluster, and what they do is done as them."""
+    certificate: Path | None = None
+    """Of this server, with its chain, in PEM; None: no TLS."""
+    key: Path | None = None
+    is_plain_meant: bool = False
+    """Said in words: other machines reach it without TLS."""
 
     @property
     def is_loopback(self) -> bool:
@@ -44,7 +52,14 @@ class Exposure:
     @property
     def is_encrypted(self) -> bool:
         """True if browsers use TLS; cookies are bound to it then."""
-        return self.public_url is not None and self.public_url.startswith("https://")
+        if self.public_url is not None:
+            return self.public_url.startswith("https://")
+        return self.certificate is not None
+
+    @property
+    def has_login(self) -> bool:
+        """True if callers have to prove who they are."""
+        return bool(self.tokens) or self.passes_tokens
 
     @property
     def public_host(self) -> str | None:
@@ -65,12 +80,20 @@ def check_exposure(exposure: Exposure, level: AccessLevel) -> None:
     """Raise SettingsError where strangers could read, or anybody could change something, without a token."""
     if exposure.public_url is not None:
         _check_public_url(exposure.public_url)
-    if exposure.tokens:
-        return
+    if exposure.tokens and exposure.passes_tokens:
+        raise SettingsError(
+            "--pass-tokens takes tokens of the cluster, and --token-file those of this server: give one"
+        )
+    if not exposure.has_login:
+        _check_reach(exposure, level)
+    _check_encryption(exposure)
+
+
+def _check_reach(exposure: Exposure, level: AccessLevel) -> None:
     if not exposure.is_loopback or exposure.public_url is not None:
         raise SettingsError(
             f"{exposure.public_url or exposure.listen_addr} can be reached from other machines and there is no token:"
-            f" give --token-file or {TOKEN_VARIABLE}, or listen on {DEFAULT_LISTEN_ADDR}"
+            f" give --token-file or {TOKEN_VARIABLE}, or --pass-tokens, or listen on {DEFAULT_LISTEN_ADDR}"
         )
     if level is not AccessLevel.READ:
         raise SettingsError(
@@ -79,14 +102,22 @@ def check_exposure(exposure: Exposure, level: AccessLevel) -> None:
         )
 
 
+def _check_encryption(exposure: Exposure) -> None:
+    if (exposure.certificate is None) is not (exposure.key is None):
+        raise SettingsError("--tls-cert and --tls-key belong together: give both, or neither")
+    if not (exposure.is_loopback or exposure.certificate or exposure.is_encrypted or exposure.is_plain_meant):
+        raise SettingsError(
+            f"{exposure.listen_addr} can be reached from other machines and has no TLS: tokens could be read on the"
+            " way. Give --tls-cert and --tls-key, or --public-url https://... where a proxy has TLS, or --without-tls"
+            " if that is meant"
+        )
+
+
 def warnings_of(exposure: Exposure) -> tuple[str, ...]:
     """Warnings for the person who starts the server."""
-    if exposure.is_loopback or exposure.is_encrypted:
+    if exposure.is_loopback or exposure.is_encrypted or exposure.certificate:
         return ()
-    sentence = (
-        f"{exposure.listen_addr} is served without TLS: tokens and pages can be read on the way. Put a proxy with TLS"
-        " in front, and name it with --public-url https://..."
-    )
+    sentence = f"{exposure.listen_addr} is served without TLS: tokens and pages can be read on the way"
     return (sentence,)
 
 

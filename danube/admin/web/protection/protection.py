@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from danube.admin.web.pages.rendering import Renderer, is_for_programs
+from danube.admin.web.protection.cluster_logins import Credential, passing
 from danube.admin.web.server import NOBODY_IN_PARTICULAR, Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError
 from danube.model.errors import DanubeError, InvalidRequestError, NotPermittedError, UnauthenticatedError
@@ -49,52 +50,45 @@ class Protection:
         if scope["type"] != "http":
             return
         request = Request(scope)
-        answer = self._app
+        answer, token = self._app, ""
         try:
             check_host(request, self._server)
             check_origin(request, self._server)
-            person = self._person(request)
+            person = await self._person(request)
+            token = person.token
             scope.setdefault("state", {})["person"] = replace(person, is_refresh=REFRESH in scope)
         except UnauthenticatedError as error:
-            answer = self._login_or(request, error)
+            answer = login_again(self._renderer, request, error)
         except DanubeError as error:
             answer = self._renderer.problem(request, error)
-        await answer(scope, receive, self._with_headers(send))
+        with passing(token):
+            await answer(scope, receive, self._with_headers(send))
 
-    def _person(self, request: Request) -> Person:
+    async def _person(self, request: Request) -> Person:
         """The sender of a request. Raises UnauthenticatedError, TooManyAttemptsError."""
         server = self._server
-        if not server.exposure.tokens:
+        if not server.exposure.has_login:
             return Person(who=NOBODY_IN_PARTICULAR, csrf=server.csrf)
-        found = self._from_bearer(request) or self._from_cookie(request)
+        found = await self._from_bearer(request) or self._from_cookie(request)
         if found is not None:
             return found
         if request.url.path in PUBLIC_PATHS or request.url.path.startswith(PUBLIC_PREFIX):
             return Person(who="", csrf=server.csrf)
         raise UnauthenticatedError("this server needs a token")
 
-    def _from_bearer(self, request: Request) -> Person | None:
+    async def _from_bearer(self, request: Request) -> Person | None:
         scheme, _, presented = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        who = admit(self._server, request, presented.strip())
-        return Person(who=who, csrf="")
+        found = await admit(self._server, request, presented.strip())
+        return Person(who=found.who, csrf="", token=found.token)
 
     def _from_cookie(self, request: Request) -> Person | None:
         session_id = request.cookies.get(cookie_name(self._server))
         login = self._server.sessions.find(session_id, self._server.clock.monotonic_s()) if session_id else None
         if login is None or (request.method not in _SAFE and is_for_programs(request)):
             return None  # a browser's cookie never changes anything through the API
-        return Person(who=login.who, csrf=login.csrf, is_logged_in=True)
-
-    def _login_or(self, request: Request, error: UnauthenticatedError) -> Response:
-        if is_for_programs(request) or request.method not in _SAFE:
-            answer = self._renderer.problem(request, error)
-            answer.headers["www-authenticate"] = "Bearer"
-            return answer
-        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        query = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
-        return RedirectResponse(f"/login{query}", status_code=303)
+        return Person(who=login.who, csrf=login.csrf, is_logged_in=True, token=login.token)
 
     def _with_headers(self, send: Send) -> Send:
         async def send_with_headers(message: Message) -> None:
@@ -110,18 +104,33 @@ class Protection:
         return send_with_headers
 
 
-def admit(server: WebServer, request: Request, presented: str) -> str:
-    """The label of the token that was presented. Raises UnauthenticatedError, TooManyAttemptsError."""
+def login_again(renderer: Renderer, request: Request, error: UnauthenticatedError) -> Response:
+    """The way to log in, for a person."""
+    if is_for_programs(request) or request.method not in _SAFE:
+        answer = renderer.problem(request, error)
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    query = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
+    return RedirectResponse(f"/login{query}", status_code=303)
+
+
+async def admit(server: WebServer, request: Request, presented: str) -> Credential:
+    """The holder of what was presented: a token of the server, or a token or an API key of the cluster.
+
+    Raises UnauthenticatedError, TooManyAttemptsError, and what keeps the cluster from answering.
+    """
     address, now_s = request.client.host if request.client else "", server.clock.monotonic_s()
     wait_s = server.failures.wait_s(address, now_s)
     if wait_s > 0:
         raise TooManyAttemptsError(wait_s)
-    who = server.exposure.who(presented)
-    if who is None:
+    try:
+        found = await server.prove(presented, now_s)
+    except UnauthenticatedError:
         server.failures.add(address, now_s)
-        raise UnauthenticatedError("this is not a token of this server")
+        raise
     server.failures.forget(address)
-    return who
+    return found
 
 
 def check_host(request: Request, server: WebServer) -> None:

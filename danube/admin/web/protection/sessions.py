@@ -24,6 +24,8 @@ class Login:
     """What forms carry, so that no other page can send them."""
     since_s: float
     seen_s: float
+    token: str = field(default="", repr=False)
+    """Of the cluster, that calls are made with; empty where they are made as the server."""
 
     def is_over(self, now_s: float) -> bool:
         return now_s - self.since_s >= WEB_SESSION_TTL_S or now_s - self.seen_s >= WEB_SESSION_IDLE_S
@@ -35,12 +37,13 @@ class Sessions:
     def __init__(self) -> None:
         self._logins: dict[str, Login] = {}
 
-    def open(self, who: str, now_s: float) -> str:
+    def open(self, who: str, now_s: float, token: str = "") -> str:
         """Log a person in; answers the id."""
         while len(self._logins) >= WEB_SESSIONS_MAX:
             del self._logins[next(iter(self._logins))]
         session_id = secrets.token_urlsafe(32)
-        self._logins[session_id] = Login(who=who, csrf=secrets.token_urlsafe(32), since_s=now_s, seen_s=now_s)
+        csrf = secrets.token_urlsafe(32)
+        self._logins[session_id] = Login(who=who, csrf=csrf, since_s=now_s, seen_s=now_s, token=token)
         return session_id
 
     def find(self, session_id: str, now_s: float) -> Login | None:

@@ -104,6 +104,8 @@ async def test_pages_and_names_of_strangers_are_refused(
     [
         ({"host": "0.0.0.0"}, "--allow-remote"),
         ({"host": "0.0.0.0", "allow_remote": True}, "--public-host"),
+        ({"host": "0.0.0.0", "allow_remote": True, "public_hosts": ("a.example",)}, "has no TLS"),
+        ({"certificate": Path("pem")}, "belong together"),
         ({"path": "mcp"}, "slash"),
     ],
 )
@@ -113,7 +115,8 @@ def test_what_would_be_open_by_accident_is_refused(options: dict[str, Any], word
 
 
 def test_a_name_that_was_given_is_answered_with_and_without_a_port() -> None:
-    security = HttpOptions(host="0.0.0.0", allow_remote=True, public_hosts=("admin.example",)).security()
+    named: dict[str, Any] = {"host": "0.0.0.0", "allow_remote": True, "public_hosts": ("admin.example",)}
+    security = HttpOptions(**named, is_plain_meant=True).security()
     assert {"admin.example", "admin.example:*"} <= set(security.allowed_hosts)
     assert "https://admin.example" in security.allowed_origins
 

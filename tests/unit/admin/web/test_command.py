@@ -57,6 +57,8 @@ def served(log: Served) -> ServeMcp:
         (("--listen-addr", "here"), "is not an address"),
         (("--token-file", "nope"), "cannot read the tokens in nope"),
         (("--public-url", "https://a.example"), "there is no token"),
+        (("--listen-addr", "0.0.0.0:0", "--pass-tokens"), "has no TLS"),
+        (("--tls-cert", "broker.pem"), "belong together"),
         (("--mode", "mcp"), "pip install '.[mcp]'"),
         (("--mode", "ALL"), "pip install '.[mcp]'"),
         (("--grpc-cert", "cert.pem"), "a client certificate needs its key"),
@@ -104,7 +106,7 @@ def test_flags_of_the_original_without_a_meaning_are_told(words: tuple[str, str]
 
 def test_what_is_served_without_tls_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DANUBE_ADMIN_WEB_TOKEN", TOKEN)
-    ended = run("serve", "--mode", "all", "--listen-addr", "0.0.0.0:0", serve_mcp=served([]))
+    ended = run("serve", "--mode", "all", "--listen-addr", "0.0.0.0:0", "--without-tls", serve_mcp=served([]))
     assert ended.exit_code == 0, ended.stderr
     assert "is served without TLS" in ended.stderr
     assert TOKEN not in ended.output

@@ -1,5 +1,8 @@
 """What is refused before the server starts: reading for strangers, writing without a token, tokens that are none."""
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from danube.admin.access import AccessLevel
@@ -19,7 +22,26 @@ def test_a_server_that_reads_on_loopback_needs_no_token(address: str) -> None:
 def test_a_server_that_others_reach_is_refused_without_a_token(address: str) -> None:
     with pytest.raises(SettingsError, match="can be reached from other machines and there is no token"):
         check_exposure(Exposure(listen_addr=address), AccessLevel.READ)
-    check_exposure(Exposure(listen_addr=address, tokens=TOKENS), AccessLevel.DESTROY)
+    check_exposure(Exposure(listen_addr=address, tokens=TOKENS, is_plain_meant=True), AccessLevel.DESTROY)
+
+
+def test_a_server_that_others_reach_has_tls_unless_told_otherwise() -> None:
+    others = partial(Exposure, listen_addr="0.0.0.0:8080", tokens=TOKENS)
+    for plain in (others(), others(public_url="http://admin.example")):
+        with pytest.raises(SettingsError, match="has no TLS"):
+            check_exposure(plain, AccessLevel.READ)
+    pem = Path("pem")
+    safe = others(certificate=pem, key=pem), others(public_url="https://admin.example"), others(is_plain_meant=True)
+    for exposure in safe:
+        check_exposure(exposure, AccessLevel.READ)
+    for half in (others(certificate=pem), others(key=pem), Exposure(key=pem)):
+        with pytest.raises(SettingsError, match="belong together"):
+            check_exposure(half, AccessLevel.READ)
+
+
+def test_tokens_are_of_the_server_or_of_the_cluster() -> None:
+    with pytest.raises(SettingsError, match="give one"):
+        check_exposure(Exposure(tokens=TOKENS, passes_tokens=True), AccessLevel.READ)
 
 
 def test_a_server_behind_a_proxy_is_refused_without_a_token() -> None:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from danube.model.security.grants import BindingScope
 from danube.model.security.principal import TokenScope
 from danube.rpc.address import split_address
+from danube.security.certificate_authority import Subject, make_authority
 from danube.testing.patience import PATIENCE_S
 from danube.wire.security import messages
 from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, SecureCell, binding, secure_broker
@@ -38,10 +40,24 @@ class Ports:
         return self.secure.cell.broker.addresses.schemas or ""
 
     async def ask(
-        self, address: str, path: str, proof: str = "", body: object = None, *, ca: bool = True
+        self,
+        address: str,
+        path: str,
+        proof: str = "",
+        body: object = None,
+        *,
+        ca: bool = True,
+        certificate: Path | None = None,
     ) -> tuple[int, str]:
-        """Status and body."""
-        tls = await asyncio.to_thread(lambda: ssl.create_default_context(cafile=self.ca if ca else None))
+        """Status and body; `certificate` names the two files of a client's."""
+
+        def context() -> ssl.SSLContext:
+            made = ssl.create_default_context(cafile=self.ca if ca else None)
+            if certificate is not None:
+                made.load_cert_chain(certificate.with_suffix(".pem"), certificate.with_suffix(".key"))
+            return made
+
+        tls = await asyncio.to_thread(context)
         async with asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_connection(*split_address(address), ssl=tls)
             with closing(writer):
@@ -99,3 +115,21 @@ async def test_schemas_over_http_are_allowed_or_refused_as_over_grpc(ports: Port
     for asked in ("/subjects", path, "/subjects/orders/versions/1", "/schemas/ids/1", "/config"):
         assert (await ports.ask(ports.schemas, asked, ports.bearer(ROOT)))[0] == 200, asked
         assert (await ports.ask(ports.schemas, asked, ports.bearer("stranger")))[0] == 403, asked
+
+
+async def test_a_client_certificate_of_the_cluster_is_proof_and_one_of_another_is_none(
+    tmp_path: Path, authority: Path
+) -> None:
+    await asyncio.to_thread(import_module, "danube.rpc.http_port")  # which asks for the working directory
+    foreign = tmp_path / "foreign"
+    make_authority(foreign, [Subject("client", ROOT)], now=datetime.now(UTC), days=2)
+    more = {"prom_exporter": "127.0.0.1:0", "schema_http_addr": "127.0.0.1:0"}
+    async with secure_broker(tmp_path, authority, more, tls_ca=authority / "ca.pem", super_admins=["app"]) as secure:
+        ports, app = Ports(secure, authority / "ca.pem"), authority / "client"
+        status, body = await ports.ask(ports.metrics, "/metrics", certificate=app)
+        assert (status, "danube_security_calls_total" in body) == (200, True)
+        path = "/subjects/orders/versions"
+        assert (await ports.ask(ports.schemas, path, body=SCHEMA, certificate=app))[0] == 200
+        assert (await ports.ask(ports.metrics, "/metrics", "Bearer garbage", certificate=app))[0] == 401
+        with pytest.raises((ssl.SSLError, ConnectionError, IndexError)):  # cut in the handshake, or right behind it
+            await ports.ask(ports.metrics, "/metrics", certificate=foreign / "client")

@@ -189,6 +189,7 @@ CALLERS: dict[str, dict[str, Any]] = {
     "observer": {"roles": ["observer"]},
     "operator": {"roles": ["operator"]},
     "topic-owner": {"roles": ["topics"], "scope": BindingScope.TOPIC, "resource": OWN},
+    "owner": {"roles": ["owner"], "scope": BindingScope.NAMESPACE, "resource": "default"},
     "admin": {"roles": ["admin"]},
 }
 GRANTED = {
@@ -198,6 +199,7 @@ GRANTED = {
     "observer": "Lookup View",
     "operator": "Lookup View ManageTopic ManageBroker ManageSchema",
     "topic-owner": "ManageTopic",
+    "owner": "Lookup View Produce Consume ManageNamespace ManageTopic ManageSchema",
     "admin": "Lookup View Produce Consume Replicate Approve ManageTopic ManageBroker ManageSchema ManageNamespace"
     " ManageCluster",
 }
@@ -205,6 +207,7 @@ REACH = {
     "producer": {("topic", OWN)},
     "consumer": {("topic", OWN), ("namespace", OWN)},
     "topic-owner": {("topic", OWN)},
+    "owner": {("topic", OWN), ("namespace", OWN)},
 }
 """Kinds of resources and whose; all for callers that are not here."""
 
