@@ -25,7 +25,7 @@ from danube.admin.web.pages.operation_page import operation_routes
 from danube.admin.web.pages.pages import RESERVED, Site
 from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.pages.schema_pages import SchemaPages
-from danube.admin.web.protection.protection import Protection, cookie_name, login_again
+from danube.admin.web.protection.protection import Protection
 from danube.admin.web.protection.requests import person_of, read_json
 from danube.admin.web.schema_face import PREFIX as SCHEMA_FACE
 from danube.admin.web.schema_face import SchemaFace
@@ -36,7 +36,7 @@ from danube.admin.web.views.live import LivePages
 from danube.admin.web.views.messages import MessagesPage
 from danube.admin.web.views.reports import ReportDocument
 from danube.admin.web.views.search import SearchPage
-from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, NotPermittedError, UnauthenticatedError
+from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, NotPermittedError
 
 PLAN_ID = "plan_id"
 """Beside the parameters of an operation that acts by a plan: apply this one."""
@@ -66,9 +66,6 @@ def build_app(server: WebServer) -> ASGIApp:
     app.router.redirect_slashes = False
 
     async def refused(request: Request, error: Exception) -> Response:
-        if isinstance(error, UnauthenticatedError) and person_of(request).token:
-            server.sessions.close(request.cookies.get(cookie_name(server), ""))
-            return login_again(renderer, request, error)
         return renderer.problem(request, _named(error))
 
     for kind in (DanubeError, HTTPException, Exception):

@@ -30,7 +30,7 @@ from danube.admin.web.protection.requests import person_of, read_form
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import STATUSES, problem_of, status_of
 from danube.admin.web.views.groups import BEHIND, behind_text
-from danube.model.errors import DanubeError, NotFoundError, UnauthenticatedError
+from danube.model.errors import DanubeError, NotFoundError
 from danube.model.limits.faces import WEB_SESSION_TTL_S, WEB_TROUBLES_MAX
 from danube.model.plans.plan import PlanStatus
 
@@ -82,8 +82,6 @@ class Site:
     async def overview(self, request: Request) -> Response:
         """The state of the cluster; an unreachable broker shows within WEB_PROBE_TIMEOUT_S."""
         problem = await self._server.problem()
-        if isinstance(problem, UnauthenticatedError):
-            raise problem
         if problem is not None:
             return self._renderer.page(
                 request, "overview.html", status_of(problem), problem=problem_of(problem), sections={}

@@ -58,11 +58,12 @@ class Protection:
             token = person.token
             scope.setdefault("state", {})["person"] = replace(person, is_refresh=REFRESH in scope)
         except UnauthenticatedError as error:
-            answer = login_again(self._renderer, request, error)
+            answer = self._login_or(request, error)
         except DanubeError as error:
             answer = self._renderer.problem(request, error)
+        headed = self._with_headers(send)
         with passing(token):
-            await answer(scope, receive, self._with_headers(send))
+            await answer(scope, receive, self._until_refused(request, headed) if token else headed)
 
     async def _person(self, request: Request) -> Person:
         """The sender of a request. Raises UnauthenticatedError, TooManyAttemptsError."""
@@ -75,6 +76,13 @@ class Protection:
         if request.url.path in PUBLIC_PATHS or request.url.path.startswith(PUBLIC_PREFIX):
             return Person(who="", csrf=server.csrf)
         raise UnauthenticatedError("this server needs a token")
+
+    def _login_or(self, request: Request, error: UnauthenticatedError) -> Response:
+        if not is_for_programs(request) and request.method in _SAFE:
+            return to_login(request)
+        answer = self._renderer.problem(request, error)
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer
 
     async def _from_bearer(self, request: Request) -> Person | None:
         scheme, _, presented = request.headers.get("authorization", "").partition(" ")
@@ -90,6 +98,22 @@ class Protection:
             return None  # a browser's cookie never changes anything through the API
         return Person(who=login.who, csrf=login.csrf, is_logged_in=True, token=login.token)
 
+    def _until_refused(self, request: Request, send: Send) -> Send:
+        """End the login of a person whose token the cluster refuses, and lead to the next one."""
+        is_over = False
+
+        async def send_or_leave(message: Message) -> None:
+            nonlocal is_over
+            is_refusal = message["type"] == "http.response.start" and message["status"] == 401
+            if is_refusal and request.method in _SAFE and not is_for_programs(request):
+                is_over = True
+                self._server.sessions.close(request.cookies.get(cookie_name(self._server), ""))
+                await to_login(request)(request.scope, request.receive, send)
+            elif not is_over:
+                await send(message)
+
+        return send_or_leave
+
     def _with_headers(self, send: Send) -> Send:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -104,12 +128,8 @@ class Protection:
         return send_with_headers
 
 
-def login_again(renderer: Renderer, request: Request, error: UnauthenticatedError) -> Response:
-    """The way to log in, for a person."""
-    if is_for_programs(request) or request.method not in _SAFE:
-        answer = renderer.problem(request, error)
-        answer.headers["www-authenticate"] = "Bearer"
-        return answer
+def to_login(request: Request) -> Response:
+    """The way to log in, and back to the page that was asked for."""
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     query = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
     return RedirectResponse(f"/login{query}", status_code=303)

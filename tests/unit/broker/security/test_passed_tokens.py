@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.serve import McpOptions, serve_http
 from danube.admin.mcp.transport.tokens import PassedTokens
+from danube.admin.port_tls import certificates_of
 from danube.admin.target import Target
 from danube.model.errors import SettingsError
 from danube.model.security.grants import BindingScope
@@ -38,8 +40,8 @@ ISSUER = "https://login.example"
 
 
 @asynccontextmanager
-async def mcp_server(secure: SecureCell, folder: Path) -> AsyncIterator[str]:
-    """The address of a server without a token of its own."""
+async def mcp_server(secure: SecureCell, folder: Path, authority: Path) -> AsyncIterator[str]:
+    """The address of a server with TLS, and without a token of its own."""
     endpoint = f"https://{secure.cell.broker.addresses.admin}"
     runner = BlockingThread("admin-files")
     pool = ConnectionPool(Target(endpoint=endpoint, tls=True, timeout_s=PATIENCE_S), secure.cell.carrier)
@@ -47,7 +49,10 @@ async def mcp_server(secure: SecureCell, folder: Path) -> AsyncIterator[str]:
     server: Server[object] = build_server(
         GrpcGateway(pool, state), SystemClock(), ToolCatalogue(guard=Guard()), who="whoever started it"
     )
-    http = HttpServer(server, HttpOptions(port=0, authorization_servers=(ISSUER,)), PassedTokens())
+    tls = await certificates_of(authority / "broker.pem", authority / "broker.key")
+    assert tls is not None
+    http = HttpServer(server, HttpOptions(port=0, authorization_servers=(ISSUER,)), PassedTokens(), tls.context)
+    assert http.address.startswith("https://")
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         task = tasks.create_task(http.serve())
         try:
@@ -62,24 +67,25 @@ async def mcp_server(secure: SecureCell, folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def web(token: str | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+async def web(authority: Path, token: str | None = None) -> AsyncIterator[httpx2.AsyncClient]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PATIENCE_S) as client:
+    trusts = await asyncio.to_thread(lambda: ssl.create_default_context(cafile=authority / "ca.pem"))
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PATIENCE_S, verify=trusts) as client:
         yield client
 
 
 @asynccontextmanager
-async def assistant(address: str, token: str) -> AsyncIterator[Client]:
-    async with web(token) as http, Client(streamable_http_client(address, http_client=http)) as client:
+async def assistant(address: str, token: str, authority: Path) -> AsyncIterator[Client]:
+    async with web(authority, token) as http, Client(streamable_http_client(address, http_client=http)) as client:
         yield client
 
 
-async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tmp_path: Path) -> None:
+async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tmp_path: Path, authority: Path) -> None:
     root = secure.channel(secure.token(ROOT))
     wanted = binding("tenant", "observer", scope=BindingScope.NAMESPACE, resource="default")
     await root.call("/danube_admin.SecurityAdmin/CreateBinding", messages.CREATE_BINDING.encode(wanted))
     said = {}
-    async with mcp_server(secure, tmp_path / "state") as address:
+    async with mcp_server(secure, tmp_path / "state", authority) as address:
         tokens = {
             "root": secure.token(ROOT),
             "observer": secure.token(ROOT, TokenScope.OBSERVER),
@@ -87,7 +93,7 @@ async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tm
             "nobody": "garbage",
         }
         for name, token in tokens.items():
-            async with assistant(address, token) as client:
+            async with assistant(address, token, authority) as client:
                 seen = await client.call_tool("list_namespaces", {})
                 made = await client.call_tool("create_namespace", {"namespace": f"by-{name}"})
                 said[name] = ("other" in str(seen.structured_content), seen.is_error, made.is_error)
@@ -100,8 +106,10 @@ async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tm
     }
 
 
-async def test_who_has_no_token_is_told_where_there_are_some(secure: SecureCell, tmp_path: Path) -> None:
-    async with mcp_server(secure, tmp_path / "state") as address, web() as http:
+async def test_who_has_no_token_is_told_where_there_are_some(
+    secure: SecureCell, tmp_path: Path, authority: Path
+) -> None:
+    async with mcp_server(secure, tmp_path / "state", authority) as address, web(authority) as http:
         refused = await http.post(address, json={})
         assert refused.status_code == 401
         found = re.search(r'resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
