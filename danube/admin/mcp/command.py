@@ -29,6 +29,22 @@ Standard output carries the protocol alone; what there is to say goes to standar
 """
 
 _HTTP = "HTTP server (with --http)"
+_Certificate = Annotated[
+    Path | None,
+    typer.Option(callback=expanded, help="Certificate of this server in PEM, with its chain.", rich_help_panel=_HTTP),
+]
+_Key = Annotated[Path | None, typer.Option(callback=expanded, help="Its private key in PEM.", rich_help_panel=_HTTP)]
+_PassTokens = Annotated[
+    bool,
+    typer.Option(
+        "--pass-tokens",
+        help="Take the callers' own tokens and send them to the broker, which decides.",
+        rich_help_panel=_HTTP,
+    ),
+]
+_Plain = Annotated[
+    bool, typer.Option("--without-tls", help="Let other machines reach it without TLS.", rich_help_panel=_HTTP)
+]
 
 
 def add_commands(app: typer.Typer, connect: Connect) -> None:
@@ -72,27 +88,10 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             list[str] | None,
             typer.Option(help="A name by which hosts reach it; may be repeated.", rich_help_panel=_HTTP),
         ] = None,
-        tls_cert: Annotated[
-            Path | None,
-            typer.Option(
-                callback=expanded, help="Certificate of this server in PEM, with its chain.", rich_help_panel=_HTTP
-            ),
-        ] = None,
-        tls_key: Annotated[
-            Path | None, typer.Option(callback=expanded, help="Its private key in PEM.", rich_help_panel=_HTTP)
-        ] = None,
-        without_tls: Annotated[
-            bool,
-            typer.Option("--without-tls", help="Let other machines reach it without TLS.", rich_help_panel=_HTTP),
-        ] = False,
-        pass_tokens: Annotated[
-            bool,
-            typer.Option(
-                "--pass-tokens",
-                help="Take the callers' own tokens and send them to the broker, which decides.",
-                rich_help_panel=_HTTP,
-            ),
-        ] = False,
+        tls_cert: _Certificate = None,
+        tls_key: _Key = None,
+        without_tls: _Plain = False,
+        pass_tokens: _PassTokens = False,
         authorization_server: Annotated[
             list[str] | None,
             typer.Option(help="URL of who issues these tokens, told to hosts; may be repeated.", rich_help_panel=_HTTP),
