@@ -1,6 +1,7 @@
 """Opens storages that brokers share, in a folder or an object store, and tiering to one."""
 
 import shutil
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from danube.model.limits.objects import OBJECT_READS_AHEAD, OBJECT_ROUND_PATIENC
 from danube.objects.bill import Bill, Cause
 from danube.objects.opening import open_objects, probe, unusable
 from danube.objects.retrying import Patience, RetryingStore
+from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import Disk, LocalDisk
 from danube.storage.journal.folder import FOLDER
+from danube.storage.object_store.local_parts import NOT_UPLOADED
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage, check_cluster, use_of
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
@@ -21,11 +24,14 @@ from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.object_store.tiered_tier import MARKER, SegmentMover, TieredTier
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
+from danube.storage.takeover.journal_reader import JOURNALS
 from danube.storage.takeover.own_journal import SharedEnvironment
 from danube.storage.takeover.shared_storage import SharedStorage
 
 SCRATCH = "object-cache"
 """Folder in the data folder with copies of what is in the object store; emptied at each start."""
+LOCAL_JOURNAL = "object-journal"
+"""Folder in the data folder with the journals of `object_store.journal` local."""
 
 
 def open_counted(given: Dependencies) -> RetryingStore:
@@ -51,15 +57,22 @@ def _own_parts(given: Dependencies, metadata: Metadata) -> dict[str, Any]:
 
 
 async def open_object_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> ObjectStorage:
-    """The storage of `storage.mode` object_store with `journal: object`. Raises as `ObjectStorage.open_objects`."""
+    """The storage of `storage.mode` object_store. Raises as `ObjectStorage.open_objects`."""
     await refuse_local_messages(given)
     url = given.settings.object_store.place().url
     store = open_counted(given)
     await given.writer.run(lambda: probe(store.charged_to(Cause.PROBE), url, given.rng))
-    scratch = await given.writer.run(lambda: _empty_scratch(given.folder.path / SCRATCH))
+    own, how = _own_parts(given, metadata), given.settings.object_store
+    is_local, folder = how.journal == "local", given.folder.path
+    entered = (await own["journals"].all()).values()
+    kept = {f"{one.journal_id:016x}" for one in entered if is_local and one.broker_id == given.folder.broker_id}
+    scratch = await given.writer.run(lambda: _empty_scratch(folder / (LOCAL_JOURNAL if is_local else SCRATCH), kept))
     patience = Patience(OBJECT_ROUND_PATIENCE_S, retries_max=None, outlasts_refusal=True)
-    disk = ObjectDisk(store, scratch, given.rng, round_patience=patience)
-    cache = BlockCache(store, disk.ahead, given.settings.object_store.cache_bytes_max)
+    disk = ObjectDisk(store, scratch, given.rng, round_patience=patience, is_local=is_local)
+    cache = BlockCache(store, disk.ahead, how.cache_bytes_max)
+    uploads = BlockingThread("objects-upload") if is_local else None
+    if uploads is not None:
+        given.running.push_async_callback(uploads.aclose)
     storage = await ObjectStorage.open_objects(
         ObjectEnvironment(
             disk=disk,
@@ -69,7 +82,10 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
             make_tier=lambda: ObjectTier(store, cache),
             remove_journal=disk.remove_journal,
             settings=settings,
-            **_own_parts(given, metadata),
+            upload_runner=uploads,
+            upload_interval_s=how.batch_timeout_ms / 1_000,
+            lag_bytes_max=how.upload_lag_bytes_max,
+            **own,
         )
     )
     given.running.push_async_callback(storage.close)
@@ -77,8 +93,12 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
     return storage
 
 
-def _empty_scratch(path: Path) -> LocalDisk:
-    shutil.rmtree(path, ignore_errors=True)
+def _empty_scratch(path: Path, kept: Container[str]) -> LocalDisk:
+    """Remove copies of journals but for those that are kept, or have what is nowhere else."""
+    journals = path / JOURNALS
+    for one in journals.iterdir() if journals.is_dir() else ():
+        if one.name not in kept and not (one / NOT_UPLOADED).exists():
+            shutil.rmtree(one, ignore_errors=True)
     path.mkdir(parents=True, exist_ok=True)
     return LocalDisk(path)
 

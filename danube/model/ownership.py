@@ -17,10 +17,12 @@ class StorageMode(StrEnum):
     """All brokers in one folder: another broker takes over the topics of a dead one."""
     OBJECT_STORE = "object_store"
     """All brokers in one bucket: as `shared_fs`, and no broker has a disk that matters."""
+    OBJECT_STORE_LOCAL = "object_store_local"
+    """In one bucket, behind journals on each broker's disk: a topic waits for an owner that is dead."""
 
     @property
     def shares_logs(self) -> bool:
-        """True if every broker reaches the messages of all topics."""
+        """True if every broker reaches the messages of all topics, those alone that were just acknowledged or not."""
         return self is not StorageMode.LOCAL
 
 
@@ -58,10 +60,15 @@ class TopicOwnership:
         """True if its owner alone has its messages."""
         return self.is_reliable and mode is StorageMode.LOCAL and self.owner != NOBODY
 
+    def waits_for_owner(self, mode: StorageMode) -> bool:
+        """True if no other broker goes on with it while its owner does not run: that has its newest messages."""
+        is_on_disk = mode in {StorageMode.LOCAL, StorageMode.OBJECT_STORE_LOCAL}
+        return self.is_reliable and is_on_disk and self.owner != NOBODY
+
     def state(self, mode: StorageMode, running: Container[int]) -> OwnershipState:
         """State of the topic while these brokers run."""
         if self.owner in running:
             return OwnershipState.SERVED if self.broker == self.owner else OwnershipState.MOVING
-        if self.stays_with_disk(mode):
+        if self.stays_with_disk(mode) or (self.waits_for_owner(mode) and self.broker not in running):
             return OwnershipState.WAITING
         return OwnershipState.OPENING if self.broker in running else OwnershipState.UNASSIGNED

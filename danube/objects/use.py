@@ -17,4 +17,6 @@ class ObjectUse:
     cache_hits: int
     cache_misses: int
     waiting_bytes: int = 0
-    """Sealed and not yet uploaded."""
+    """Sealed, or acknowledged by the disk, and not yet uploaded."""
+    waiting_s: float = 0.0
+    """Age of the oldest message among them that was acknowledged by the disk, at most."""

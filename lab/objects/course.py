@@ -9,9 +9,11 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import encode_messages, records
+from danube.storage.log.tiered_log import TieredLog
 from danube.storage.object_store.object_storage import ObjectStorage
 from danube.testing.simulated.disk import MachineOffError
 from danube.testing.simulated.objects import Faults
@@ -24,6 +26,7 @@ STEPS = 60
 _FAULTS = Faults(refused=0.05, unanswered=0.05, late=0.04)
 _STUCK_S = 60.0
 _TURNS = 40
+_POWER_CUTS = 0.3
 
 
 @dataclass(slots=True)
@@ -31,6 +34,10 @@ class Told:
     """Answers about one topic to any client."""
 
     acknowledged: dict[int, bytes] = field(default_factory=dict)
+    uploaded: dict[int, bytes] = field(default_factory=dict)
+    """Of these, with journals on disks: in the store for sure."""
+    owner: int = 0
+    """That acknowledged last."""
     sent: set[bytes] = field(default_factory=set)
 
 
@@ -43,6 +50,9 @@ class Course:
     storages: dict[int, ObjectStorage] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     number: int = 0
+    acknowledgements: int = 0
+    gone: set[int] = field(default_factory=set)
+    """Brokers that have lost their disks."""
 
     async def run(self) -> None:
         """Go through the course, and judge its end."""
@@ -57,6 +67,8 @@ class Course:
             self._remove_journals: 1,
             self._deliver_late: 1,
         }
+        if self.world.is_local:
+            steps |= {self._upload: 4, self._lose_disk: 1}
         await self._start()
         for _ in range(STEPS):
             await self._safely(weighted(self.world.chance, steps))
@@ -79,7 +91,7 @@ class Course:
         chosen = self._any()
         if chosen is None:
             return
-        storage = chosen[1]
+        number, storage = chosen
         for topic_id in sorted(storage.owned):
             log, told = storage.topic(topic_id), self.told[topic_id]
             waiting: list[tuple[bytes, asyncio.Future[object]]] = []
@@ -96,9 +108,11 @@ class Course:
                 offset = done.result()
                 if isinstance(offset, int):
                     self._acknowledge(topic_id, offset, record)
+                    told.owner = number
         await self._bury_stopped()
 
     def _acknowledge(self, topic_id: int, offset: int, record: bytes) -> None:
+        self.acknowledgements += 1
         before = self.told[topic_id].acknowledged.setdefault(offset, record)
         if before != record:
             self.violations.append(f"offset {offset} of topic {topic_id} was acknowledged twice")
@@ -107,13 +121,41 @@ class Course:
         free = [one for one in BROKERS if one not in self.storages]
         if free:
             number = self.world.chance.choice(free)
+            self.gone.discard(number)
             self.storages[number] = await self.world.start(number, retries_max=6)
 
     async def _take_over(self) -> None:
         chosen = self._any()
         if chosen is not None:
             wanted = self.world.chance.sample(TOPICS, self.world.chance.randint(1, len(TOPICS)))
-            await chosen[1].acquire(wanted)
+            await chosen[1].acquire(wanted, self._may_own)
+
+    def _may_own(self, record: TopicStorage) -> bool:
+        """With journals on disks a topic waits for its owner, unless that has lost its disk."""
+        return not self.world.is_local or record.owner == 0 or record.owner in self.gone
+
+    async def _upload(self) -> None:
+        chosen = self._any()
+        if chosen is not None:
+            try:
+                await chosen[1].upload()
+            except OSError:
+                return
+            for told in self.told.values():
+                if told.owner == chosen[0]:
+                    told.uploaded = dict(told.acknowledged)
+
+    async def _lose_disk(self) -> None:
+        """What a broker acknowledged and had not uploaded is lost with its disk, and nothing else."""
+        chosen = self._any()
+        if chosen is None:
+            return
+        await self._kill_one(chosen[0])
+        del self.world.disks[chosen[0]]
+        self.gone.add(chosen[0])
+        for told in self.told.values():
+            if told.owner == chosen[0]:
+                told.acknowledged = dict(told.uploaded)
 
     async def _release(self) -> None:
         chosen = self._any()
@@ -132,7 +174,7 @@ class Course:
         chosen = self._any()
         if chosen is not None:
             del self.storages[chosen[0]]
-            self.world.kill(chosen[0])
+            self.world.kill(chosen[0], power=self.world.chance.random() < _POWER_CUTS)
 
     async def _flush(self) -> None:
         chosen = self._any()
@@ -162,6 +204,8 @@ class Course:
             await self._kill_one(number)
         self.world.faults = Faults()
         await self._deliver_late()
+        if self.world.is_local:
+            await self._release_all()
         storage = await self.world.start(9)
         owned = await storage.acquire(TOPICS)
         for topic_id in TOPICS:
@@ -169,6 +213,19 @@ class Course:
                 self.violations.append(f"topic {topic_id} cannot be served")
                 continue
             await self._compare(storage, topic_id)
+
+    async def _release_all(self) -> None:
+        """Every broker comes back, and hands over what waited for it."""
+        for number in BROKERS:
+            storage = await self.world.start(number)
+            for topic_id in sorted(storage.owned):
+                log = storage.topic(topic_id)
+
+                async def stop(log: TieredLog = log) -> dict[int, Cursor]:
+                    cursor = log.cursor(5)
+                    return {} if cursor is None else {5: cursor}
+
+                await storage.release(topic_id, stop)
 
     async def _kill_one(self, number: int) -> None:
         del self.storages[number]
@@ -191,9 +248,10 @@ class Course:
             self.violations.append(f"topic {topic_id}: its offsets have gaps")
 
 
-async def run_course(seed: int) -> Course:
-    """Run one seed, in the time of this process: nothing in it waits."""
-    course = Course(ObjectsWorld(seed=seed, faults=Faults(_FAULTS.refused, _FAULTS.unanswered, _FAULTS.late)))
+async def run_course(seed: int, *, is_local: bool = False) -> Course:
+    """Run one seed, in the time of this process: nothing in it waits. `is_local` is for journals on disks."""
+    faults = Faults(_FAULTS.refused, _FAULTS.unanswered, _FAULTS.late)
+    course = Course(ObjectsWorld(seed=seed, faults=faults, is_local=is_local))
     try:
         await course.run()
     finally:

@@ -16,6 +16,7 @@ from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.settings import JournalSettings, StorageSettings
+from danube.storage.takeover.journal_reader import listed_journals
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
 from danube.testing.simulated.objects import Faults, FaultyObjects
@@ -32,8 +33,17 @@ class ObjectsWorld:
     """The bucket, the metadata, and the storages that were opened on them."""
 
     def __init__(
-        self, *, seed: int = 1, faults: Faults | None = None, file_bytes_max: int = 20_000, batch_timeout_s: float = 0
+        self,
+        *,
+        seed: int = 1,
+        faults: Faults | None = None,
+        file_bytes_max: int = 20_000,
+        batch_timeout_s: float = 0,
+        is_local: bool = False,
     ) -> None:
+        """With `is_local` disks acknowledge, and are kept; `ObjectStorage.upload` uploads the journals."""
+        self.is_local = is_local
+        self.disks: dict[int, SimDisk] = {}
         self.bucket = MemoryObjects()
         self.faults = faults or Faults()
         self.chance = random.Random(seed)  # noqa: S311 - a seed is for replay
@@ -71,7 +81,9 @@ class ObjectsWorld:
         store = RetryingStore(
             way, self.clock, self.rng, bill=bill, cause=Cause.SEGMENT, patience=patience, pause=NoPause()
         )
-        disk = ObjectDisk(store, SimDisk(), self.rng, round_patience=patience, threads=0)
+        scratch = self.disks.setdefault(number, SimDisk(seed=number)) if self.is_local else SimDisk()
+        await self._remove_copies(number, scratch)
+        disk = ObjectDisk(store, scratch, self.rng, round_patience=patience, threads=0, is_local=self.is_local)
         cache = BlockCache(store, disk.ahead)
         environment = ObjectEnvironment(
             disk=disk,
@@ -80,7 +92,8 @@ class ObjectsWorld:
             url="s3://bucket/",
             make_tier=lambda: ObjectTier(store, cache),
             remove_journal=disk.remove_journal,
-            records=self.records,
+            records=StorageRecords(self.metadata, self.rng),
+            upload_runner=InlineRunner() if self.is_local else None,
             journals=self.journals,
             clock=self.clock,
             rng=self.rng,
@@ -98,10 +111,21 @@ class ObjectsWorld:
         """Close a broker's storage."""
         await self._open.pop(number).close()
 
-    def kill(self, number: int) -> None:
-        """End a broker as `kill -9` does; its disk is lost."""
+    def kill(self, number: int, *, power: bool = False) -> None:
+        """End a broker as `kill -9` does, or a power cut. Its disk is lost unless it has the journal."""
         self.ways[number].kill()
         self._dead.append(self._open.pop(number))
+        if number in self.disks:
+            disk = self.disks[number]
+            self.disks[number] = disk.power_cut() if power else disk.process_kill()
+
+    async def _remove_copies(self, number: int, scratch: SimDisk) -> None:
+        """As a broker does at its start: what is left are its own journals."""
+        own = {one.journal_id for one in (await self.journals.all()).values() if one.broker_id == number}
+        for journal_id, folder in listed_journals(scratch).items():
+            if journal_id not in own:
+                for name in scratch.list(folder):
+                    scratch.remove(f"{folder}/{name}")
 
     async def end(self) -> None:
         for storage in (*self._open.values(), *self._dead):

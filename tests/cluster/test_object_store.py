@@ -70,6 +70,26 @@ def test_a_new_broker_on_an_empty_disk_serves_all_of_a_dead_one(moto: MotoServer
             assert asyncio.run(stored(second)) == 55
 
 
+def test_a_journal_on_a_disk_goes_on_after_a_kill_and_without_the_disk_with_what_was_uploaded(
+    moto: MotoServer, tmp_path: Path
+) -> None:
+    with EtcdServer(tmp_path / "etcd") as etcd:
+        metadata = {"meta_store_type": "etcd", "meta_store_endpoints": etcd.address, "meta_store_root": "/local"}
+        lost = {"local_owner_lost": "recreate", "local_owner_lost_after_s": "1"}
+        settings = {**metadata, **_settings(moto, journal="local"), **lost, "lease_ttl_s": LEASE_S}
+        with BrokerProcess(tmp_path / "first", settings=settings) as first:
+            asyncio.run(publish(first, 30))
+            first.kill()
+            first.start()
+            _until_published(first, 20)
+            assert asyncio.run(stored(first)) == 50
+            first.terminate()  # uploads the rest
+        shutil.rmtree(tmp_path / "first")
+        with BrokerProcess(tmp_path / "second", settings=settings) as second:
+            _until_published(second, 5)
+            assert asyncio.run(stored(second)) == 55
+
+
 def test_a_paused_owner_is_fenced_and_a_dead_ones_disk_is_not_missed(moto: MotoServer, tmp_path: Path) -> None:
     settings = {"lease_ttl_s": LEASE_S}
     with BrokerCluster(tmp_path, mode=StorageMode.OBJECT_STORE, objects=moto, settings=settings) as cluster:

@@ -4,7 +4,7 @@ The rule goes by the whole state each time, so that a new leader needs no memory
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from danube.metadata.records.cluster import BrokerDrain
@@ -20,11 +20,16 @@ class Assignment:
 
 
 def assign(
-    topics: Iterable[TopicOwnership], brokers: Mapping[int, BrokerDrain | None], mode: StorageMode
+    topics: Iterable[TopicOwnership],
+    brokers: Mapping[int, BrokerDrain | None],
+    mode: StorageMode,
+    *,
+    given_up: Container[int] = (),
 ) -> Iterator[Assignment]:
     """Missing assignments, those of topics that nobody serves first; none where all is as it should be.
 
-    `brokers` are those that run, each with its drain if it has one.
+    `brokers` are those that run, each with its drain if it has one. Topics of owners that are `given_up` go on without
+    what those alone have, unless they alone have all.
     """
     known = sorted(topics, key=lambda one: one.topic_id)
     counts = _topic_counts(known, brokers)
@@ -33,12 +38,23 @@ def assign(
             continue
         if topic.owner in brokers:  # it was on its way to a broker that has gone
             yield Assignment(topic, topic.owner)
-        elif not topic.stays_with_disk(mode) and (target := _fewest(counts)) is not None:
+        elif _is_free(topic, mode, given_up) and (target := _fewest(counts)) is not None:
             counts[target] += 1
             yield Assignment(topic, target)
     for broker_id, drain in brokers.items():
         if drain is not None:
             yield from _drained(broker_id, drain, known, counts, mode)
+
+
+def _is_free(topic: TopicOwnership, mode: StorageMode, given_up: Container[int]) -> bool:
+    if topic.stays_with_disk(mode):
+        return False
+    return not topic.waits_for_owner(mode) or topic.owner in given_up
+
+
+def absent_for(absent_since_s: Mapping[int, float], *, now_s: float, after_s: float) -> set[int]:
+    """The owners that have not run for `after_s`."""
+    return {broker_id for broker_id, since_s in absent_since_s.items() if now_s - since_s >= after_s}
 
 
 def lost(
@@ -53,7 +69,7 @@ def lost(
 
     `absent_since_s` are the monotonic times since which brokers have not run.
     """
-    given_up = {broker_id for broker_id, since_s in absent_since_s.items() if now_s - since_s >= after_s}
+    given_up = absent_for(absent_since_s, now_s=now_s, after_s=after_s)
     return [one for one in topics if one.owner in given_up and one.stays_with_disk(mode) and not one.is_pinned]
 
 

@@ -6,7 +6,7 @@ It goes by the whole state on every change and on a timer, so a new leader needs
 import logging
 from collections.abc import Mapping
 
-from danube.broker.cluster.assignment import Assignment, assign, lost
+from danube.broker.cluster.assignment import Assignment, absent_for, assign, lost
 from danube.broker.cluster.member import Cluster
 from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import Records, TopicRecord
@@ -55,12 +55,27 @@ class Leading:
         topics = self._cluster.topics
         records = {record.topic_id: record for record in topics}
         present = self._present()
-        wanted = self._by_load(list(assign(topics.ownerships(), present, topics.mode)), records, present)
+        given_up = self._given_up()
+        found = list(assign(topics.ownerships(), present, topics.mode, given_up=given_up))
+        wanted = self._by_load(found, records, present)
         for start in range(0, len(wanted), ASSIGNMENTS_PER_CHANGE_MAX):
             part = wanted[start : start + ASSIGNMENTS_PER_CHANGE_MAX]
             done = await self._records.assign([(records[one.topic.topic_id], one.broker) for one in part])
             _log.info("assigned %d topics to other brokers, such as %s", done, records[part[0].topic.topic_id].name)
+            for one in part:
+                if one.topic.owner in given_up and one.topic.waits_for_owner(topics.mode):
+                    _log.error(
+                        "%s goes on on broker %d with what is in the object store: broker %d does not run, and what it"
+                        " acknowledged and had not yet uploaded is lost to the cluster, and stays on its disk",
+                        *(records[one.topic.topic_id].name, one.broker, one.topic.owner),
+                    )
         await self._start_lost_anew()
+
+    def _given_up(self) -> set[int]:
+        if self._recreates_after_s is None:
+            return set()
+        now_s = self._clock.monotonic_s()
+        return absent_for(self._absent_since_s, now_s=now_s, after_s=self._recreates_after_s)
 
     def _by_load(
         self, wanted: list[Assignment], records: Mapping[int, TopicRecord], present: Mapping[int, BrokerDrain | None]

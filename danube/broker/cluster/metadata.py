@@ -65,13 +65,13 @@ async def open_metadata(given: Dependencies) -> Metadata:
         from danube.data_folder.after_repair import apply_repair  # noqa: PLC0415 - once after a repair
 
         await apply_repair(store, folder, rng, writer)
-    storage = given.settings.storage
-    if is_shared and (mode := await agree_on_storage_mode(store, storage.mode)) is not storage.mode:
+    own_mode = given.settings.cluster_mode
+    if is_shared and (mode := await agree_on_storage_mode(store, own_mode)) is not own_mode:
         raise SettingsError(
-            f"the brokers of this cluster keep messages in mode {mode}, and this one is set to {storage.mode}: set"
-            " storage.mode to the same; topics cannot be carried from one mode to the other"
+            f"the brokers of this cluster keep messages in mode {mode}, and this one is set to {own_mode}: set"
+            " storage.mode to the same, and object_store.journal; topics cannot be carried from one mode to the other"
         )
-    shares_logs = storage.mode.shares_logs
+    shares_logs = own_mode.shares_logs
     stored = StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared and not shares_logs else None)
     records = Records(store, rng, broker_id=folder.broker_id, shares_logs=shares_logs)
     if is_shared:
@@ -170,7 +170,7 @@ async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":
         opened.membership,
         given.folder.broker_id,
         given.clock,
-        mode=given.settings.storage.mode,
+        mode=given.settings.cluster_mode,
         lease_ttl_s=given.settings.lease_ttl_s,
     )
     given.running.push_async_callback(cluster.close)

@@ -142,7 +142,7 @@ class Placement:
     def _stays(self, record: TopicRecord) -> bool:
         """True for a topic that no other broker takes over while this one is away."""
         topic = self._cluster.topics.ownership(record)
-        return topic.is_pinned or topic.stays_with_disk(self._cluster.topics.mode)
+        return topic.is_pinned or topic.waits_for_owner(self._cluster.topics.mode)
 
     async def _reconcile(self) -> None:
         await self._owner.check_fence(self._on_fenced)

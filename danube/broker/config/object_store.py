@@ -1,7 +1,7 @@
 """Settings of the object store of `storage.mode` object_store, and of tiering to it."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -12,6 +12,7 @@ from danube.model.limits.objects import (
     OBJECT_CACHE_BYTES,
     TIER_AFTER_S,
     TIER_SEGMENT_BYTES_MIN,
+    UPLOAD_LAG_BYTES_MAX,
 )
 from danube.objects.bill import Prices
 from danube.objects.place import Adapter, ObjectPlace
@@ -42,11 +43,24 @@ class ObjectStoreSettings(BaseModel):
     virtual_host_style: bool = Field(
         default=False, description="Whether the bucket is a part of the host's name, not of the path."
     )
+    journal: Literal["object", "local"] = Field(
+        "object",
+        description="With the storage.mode object_store. object: a message is acknowledged once it is in the bucket,"
+        " and another broker goes on at once. local: once it is synced on the owner's disk; it is uploaded behind that,"
+        " and the topic waits for its owner, as local_owner_lost says.",
+    )
+    upload_lag_bytes_max: int = Field(
+        UPLOAD_LAG_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 42,
+        description="Bytes that may wait to be uploaded with journal local; then messages are refused.",
+    )
     batch_timeout_ms: int = Field(
         BATCH_TIMEOUT_MS,
         ge=0,
         le=BATCH_TIMEOUT_MS_MAX,
-        description="Milliseconds between two objects of the journal: the choice between latency and requests.",
+        description="Milliseconds between two objects of the journal: the choice between latency, or upload lag, and"
+        " requests.",
     )
     cache_bytes_max: int = Field(
         OBJECT_CACHE_BYTES, ge=1 << 20, le=1 << 36, description="Bytes of read segments that are kept in memory."

@@ -88,6 +88,8 @@ class StoragePlaceSettings(BaseModel):
     def _check_folder(self) -> Self:
         if (self.mode is StorageMode.SHARED_FS) != (self.folder is not None):
             raise ValueError("storage.folder goes with the storage.mode shared_fs: give both, or neither")
+        if self.mode is StorageMode.OBJECT_STORE_LOCAL:
+            raise ValueError("for this storage.mode set object_store, and object_store.journal to local")
         return self
 
 
@@ -126,7 +128,8 @@ class BrokerSettings(BaseModel):
     local_owner_lost: Literal["wait", "recreate"] = Field(
         "wait",
         description="wait: a topic on the disk of a broker that does not run waits for it. recreate: it starts anew on"
-        " another broker, without messages; those so far stay on that disk.",
+        " another broker, without messages; those so far stay on that disk. With object_store.journal local it goes on"
+        " with what is in the bucket.",
     )
     local_owner_lost_after_s: float = Field(
         LOCAL_OWNER_LOST_AFTER_S,
@@ -339,7 +342,15 @@ class BrokerSettings(BaseModel):
             )
         if self.storage.mode is StorageMode.OBJECT_STORE and self.object_store.url is None:
             raise ValueError("the storage.mode object_store needs a bucket: set object_store.url to s3://bucket/prefix")
+        if self.storage.mode is not StorageMode.OBJECT_STORE and self.object_store.journal == "local":
+            raise ValueError("object_store.journal local goes with the storage.mode object_store: set both, or neither")
         return self
+
+    @property
+    def cluster_mode(self) -> StorageMode:
+        """The mode that the brokers of a cluster agree on."""
+        is_local = self.object_store.journal == "local"
+        return StorageMode.OBJECT_STORE_LOCAL if is_local else self.storage.mode
 
 
 def load_broker_settings(

@@ -33,10 +33,11 @@ def storage_settings(settings: BrokerSettings) -> StorageSettings:
             "pip install zstandard, or run Python 3.14 or newer"
         )
     is_by_objects = settings.storage.mode is StorageMode.OBJECT_STORE
+    is_round_an_object = settings.cluster_mode is StorageMode.OBJECT_STORE
     age_s = settings.journal_file_age_s or (JOURNAL_FILE_AGE_OBJECTS_S if is_by_objects else 0)
     return StorageSettings(
         journal=JournalSettings(
-            batch_timeout_s=settings.object_store.batch_timeout_ms / 1_000 if is_by_objects else 0,
+            batch_timeout_s=settings.object_store.batch_timeout_ms / 1_000 if is_round_an_object else 0,
             durability=settings.durability,
             sync_interval_s=settings.sync_interval_ms / 1_000,
             file_bytes_max=settings.journal_file_bytes_max,

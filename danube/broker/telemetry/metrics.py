@@ -290,7 +290,8 @@ def _objects(use: ObjectUse | None) -> Iterator[Metric]:
         ("unanswered_seconds", "Time for which the store has not answered; 0 while it does.", use and use.unanswered_s),
         ("cache_hits", "Reads of blocks that were in memory, or on their way.", use and use.cache_hits),
         ("cache_misses", "Reads of blocks that had to be waited for.", use and use.cache_misses),
-        ("waiting_bytes", "Sealed and not yet uploaded.", use and use.waiting_bytes),
+        ("waiting_bytes", "Sealed or acknowledged, and not yet uploaded.", use and use.waiting_bytes),
+        ("waiting_seconds", "Upload lag of a journal on a disk; 0 where all is uploaded.", use and use.waiting_s),
     ):
         yield _family(GAUGE, f"danube_object_store_{name}", text, [] if use is None else [((), float(value or 0))])
 

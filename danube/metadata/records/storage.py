@@ -7,7 +7,7 @@ A deleted topic has no record, and a tombstone until its files are gone. While t
 write a record for it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from danube.metadata.records import keys
@@ -53,6 +53,8 @@ class StorageRecords:
         self._store = store
         self._rng = rng
         self._deleted_of = deleted_of
+        self.before_seal: Callable[[], Awaitable[None]] | None = None
+        """Has all that the records are about to name in a place where other brokers find it."""
 
     async def all(self, *, linearizable: bool = False) -> dict[int, TopicStorage]:
         """The records of all topics that have one, by topic id; `linearizable` as for the store's reads."""
@@ -132,6 +134,8 @@ class StorageRecords:
         """
         if len(changes) > STORAGE_POINTERS_MAX:
             raise ValueError(f"{len(changes)} topics are more than one transaction takes: {STORAGE_POINTERS_MAX}")
+        if self.before_seal is not None:
+            await self.before_seal()
         records = [_with_epochs(record, epochs) for record, epochs in changes]
         if owner is not None:
             records = [replace(record, owner=owner) for record in records]

@@ -46,3 +46,5 @@ TIER_SEGMENT_BYTES_MIN = 8 * MIB
 """Smaller segments stay on the disk until merges have made them larger: each object costs a request."""
 TIER_PASS_SEGMENTS_MAX = 8
 """Segments moved in one pass; the next pass goes on."""
+UPLOAD_LAG_BYTES_MAX = 1 << 30
+"""Default of `object_store.upload_lag_bytes_max`."""

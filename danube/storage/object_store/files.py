@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from danube.runtime.disk import Buffer, File
 from danube.storage.object_store.journal_parts import JournalParts
+from danube.storage.object_store.local_parts import LocalParts
 
 
 class JournalObjectFile:
@@ -49,6 +50,21 @@ class JournalObjectFile:
 
     def close(self) -> None:
         self._copy.close()
+
+
+class LocalJournalFile:
+    """A file of the own journal that is durable on the disk, and uploaded behind that."""
+
+    def __init__(self, parts: LocalParts, sequence: int, file: File) -> None:
+        self._parts = parts
+        self._sequence = sequence
+        self._file = file
+        self.append, self.read, self.expect = file.append, file.read, file.expect
+        self.size, self.truncate, self.close = file.size, file.truncate, file.close
+
+    def sync(self) -> None:
+        self._file.sync()
+        self._parts.note_synced(self._sequence, self._file.size())
 
 
 class FixedFile:

@@ -21,9 +21,16 @@ from danube.objects.retrying import Patience, RetryingStore
 from danube.runtime.disk import Buffer, Disk, DiskLock, DiskRoom, File
 from danube.runtime.rng import Rng
 from danube.storage.journal.folder import FENCE_NAME
-from danube.storage.journal.format import file_name, file_sequence, index_sequence
-from danube.storage.object_store.files import FenceFile, JournalObjectFile, ReadJournalFile, WholeFile
+from danube.storage.journal.format import FIRST_NAME, file_name, file_sequence, index_sequence
+from danube.storage.object_store.files import (
+    FenceFile,
+    JournalObjectFile,
+    LocalJournalFile,
+    ReadJournalFile,
+    WholeFile,
+)
 from danube.storage.object_store.journal_parts import JournalParts
+from danube.storage.object_store.local_parts import LocalParts
 from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.takeover.journal_reader import JOURNALS
 
@@ -32,7 +39,11 @@ _WHOLE_FOLDERS = {"", JOURNALS, "segments"}
 
 
 class ObjectDisk:
-    """One process's view of the store. `scratch` is emptied by its owner before."""
+    """One process's view of the store.
+
+    `scratch` is emptied by its owner before; with `is_local`, but for this broker's own journals, which its sync
+    acknowledges.
+    """
 
     def __init__(
         self,
@@ -42,8 +53,10 @@ class ObjectDisk:
         *,
         round_patience: Patience,
         threads: int = OBJECT_READS_AHEAD,
+        is_local: bool = False,
     ) -> None:
         self.store = store
+        self._parts = LocalParts if is_local else JournalParts
         self.scratch = scratch
         self._recovery = store.charged_to(Cause.RECOVERY)
         self._rounds = store.charged_to(Cause.JOURNAL, round_patience)
@@ -57,10 +70,35 @@ class ObjectDisk:
         with self._lock:
             found = self._journals.get(folder)
             if found is None:
-                found = self._journals[folder] = JournalParts(
+                found = self._journals[folder] = self._parts(
                     folder, self._recovery, self._rounds, self.scratch, writer=self._writer, ahead=self.ahead
                 )
             return found
+
+    # A journal on the disk, with uploads behind
+
+    def upload(self) -> None:
+        """Upload all that this process's journals have synced by now. Raises PartTakenError, OSError."""
+        for parts in self._local():
+            parts.upload()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Acknowledged and not yet uploaded."""
+        return sum(parts.waiting_bytes for parts in self._local())
+
+    @property
+    def has_leaving(self) -> bool:
+        """True while files that are not needed wait for their removal."""
+        return any(parts.has_leaving for parts in self._local())
+
+    def _local(self) -> list[LocalParts]:
+        with self._lock:
+            return [one for one in self._journals.values() if isinstance(one, LocalParts)]
+
+    def _is_on_scratch(self, name: str) -> bool:
+        """True for a small file beside a journal on the disk."""
+        return self._parts is LocalParts and name.startswith(f"{JOURNALS}/") and self.scratch.exists(name)
 
     # Files
 
@@ -79,7 +117,7 @@ class ObjectDisk:
         self.scratch.make_folder(folder)
         if self.scratch.exists(name):  # of a put that failed before
             self.scratch.remove(name)
-        return JournalObjectFile(self.journal(folder), sequence, self.scratch.create(name), stored=0)
+        return self._file(folder, sequence, self.scratch.create(name), stored=0)
 
     def open_append(self, name: str) -> File:
         folder, last = _split(name)
@@ -89,7 +127,13 @@ class ObjectDisk:
         stored = self.journal(folder).size(sequence) if sequence is not None else None
         if sequence is None or stored is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file", name)
-        return JournalObjectFile(self.journal(folder), sequence, self.scratch.open_append(name), stored=stored)
+        return self._file(folder, sequence, self.scratch.open_append(name), stored=stored)
+
+    def _file(self, folder: str, sequence: int, copy: File, *, stored: int) -> File:
+        parts = self.journal(folder)
+        if isinstance(parts, LocalParts):
+            return LocalJournalFile(parts, sequence, copy)
+        return JournalObjectFile(parts, sequence, copy, stored=stored)
 
     def open_read(self, name: str) -> File:
         folder, last = _split(name)
@@ -99,7 +143,7 @@ class ObjectDisk:
             return self.scratch.open_read(name)
         sequence = file_sequence(last)
         if sequence is None:
-            return WholeFile(self._recovery.get(name))
+            return self.scratch.open_read(name) if self._is_on_scratch(name) else WholeFile(self._recovery.get(name))
         parts = self.journal(folder)
         if parts.size(sequence) is None:
             parts.refresh()
@@ -120,6 +164,9 @@ class ObjectDisk:
         sequence = file_sequence(last)
         if sequence is not None:
             return self.journal(folder).size(sequence) is not None
+        return self._is_on_scratch(name) or self._is_stored(name)
+
+    def _is_stored(self, name: str) -> bool:
         try:
             self._recovery.size(name)
         except FileNotFoundError:
@@ -138,13 +185,22 @@ class ObjectDisk:
         return sorted([FENCE_NAME, *files, *(one for one in indexes if index_sequence(one) is not None)])
 
     def replace_file(self, name: str, data: bytes) -> None:
+        folder, last = _split(name)
+        parts = self.journal(folder) if folder.startswith(f"{JOURNALS}/") else None
+        if isinstance(parts, LocalParts):
+            self.scratch.replace_file(name, data)
+            if last == FIRST_NAME:
+                parts.note_first()
+            return
         self.store.charged_to(Cause.JOURNAL).put(name, [data])
 
     def create_whole(self, name: str, chunks: Sequence[Buffer]) -> None:
         self.store.put_if_absent(name, chunks)
 
     def rewrite(self, name: str, position: int) -> None:
-        """Nothing: an object that is there is durable."""
+        """Nothing for objects: one that is there is durable."""
+        if self._is_on_scratch(name):
+            self.scratch.rewrite(name, position)
 
     def remove(self, name: str) -> None:
         folder, last = _split(name)
@@ -155,7 +211,7 @@ class ObjectDisk:
             if self.journal(folder).size(sequence) is None:
                 raise FileNotFoundError(errno.ENOENT, "there is no such file", name)
             self.journal(folder).remove(sequence)
-            if self.scratch.exists(name):
+            if self._parts is JournalParts and self.scratch.exists(name):
                 self.scratch.remove(name)
         elif last != FENCE_NAME:
             self.store.delete([name])
@@ -174,7 +230,8 @@ class ObjectDisk:
         """Nothing, as above."""
 
     def sync_folder(self, name: str) -> None:
-        """Nothing, as above."""
+        if self._is_on_scratch(name):
+            self.scratch.sync_folder(name)
 
     def lock(self, name: str) -> DiskLock:
         return self.scratch.lock(name)

@@ -1,19 +1,30 @@
 """The storage of one broker in an object store that all brokers share, with topics that change their owners."""
 
-from dataclasses import dataclass
+import asyncio
+import logging
+from dataclasses import dataclass, replace
 
-from danube.model.errors import DataFolderError
-from danube.model.limits.objects import OBJECT_CLOSING_S, OBJECT_OUTAGE_REFUSED_S
+from danube.model.errors import DataFolderError, StorageUnavailableError
+from danube.model.limits.broker import MIB
+from danube.model.limits.objects import (
+    OBJECT_CLOSING_S,
+    OBJECT_OUTAGE_REFUSED_S,
+    OBJECT_RETRY_BUDGET_S,
+    UPLOAD_LAG_BYTES_MAX,
+)
 from danube.objects.opening import unusable
 from danube.objects.retrying import RetryingStore
 from danube.objects.store import ObjectStore
 from danube.objects.use import ObjectUse
-from danube.runtime.clock import Clock
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock, sleep_for
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_tier import BlockCache
 from danube.storage.takeover.journal_reader import journal_folder
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
 from danube.storage.takeover.shared_storage import SharedStorage
+
+_log = logging.getLogger(__name__)
 
 CLUSTER = "cluster"
 """The object that holds the id of the cluster that a prefix belongs to."""
@@ -28,6 +39,10 @@ class ObjectEnvironment(SharedEnvironment):
     cache: BlockCache
     url: str
     """For messages."""
+    upload_runner: BlockingRunner | None = None
+    """Uploads the journal that is acknowledged by the disk; None where each round is an object."""
+    upload_interval_s: float = 0.0
+    lag_bytes_max: int = UPLOAD_LAG_BYTES_MAX
 
 
 class ObjectStorage(SharedStorage):
@@ -39,7 +54,14 @@ class ObjectStorage(SharedStorage):
         self._clock = environment.clock
         self._url = environment.url
         self.cache = environment.cache
-        self._gate.outage = self._outage
+        self._uploads = environment.upload_runner
+        self._upload_interval_s = environment.upload_interval_s
+        self._lag_bytes_max = environment.lag_bytes_max
+        self._uploaded_s = environment.clock.monotonic_s()
+        """All that was synced by then is uploaded."""
+        self._gate.outage = self._outage if self._uploads is None else self._lag
+        if self._uploads is not None:
+            environment.records.before_seal = self._have_uploaded
 
     @classmethod
     async def open_objects(cls, environment: ObjectEnvironment) -> "ObjectStorage":
@@ -63,7 +85,54 @@ class ObjectStorage(SharedStorage):
 
     @property
     def object_use(self) -> ObjectUse:
-        return use_of(self._objects.store, self.cache, self._url, self._clock)
+        use = use_of(self._objects.store, self.cache, self._url, self._clock)
+        return replace(use, waiting_bytes=self._objects.waiting_bytes, waiting_s=self.upload_lag_s)
+
+    @property
+    def upload_lag_s(self) -> float:
+        """Age of the oldest message that is acknowledged and not yet uploaded, at most; 0 where there is none."""
+        return self._clock.monotonic_s() - self._uploaded_s if self._objects.waiting_bytes else 0.0
+
+    def start(self) -> None:
+        super().start()
+        if self._uploads is not None:
+            self._tasks.spawn(self._upload_all_the_time(), "upload")
+
+    async def upload(self) -> None:
+        """Upload what is acknowledged by now, where the disk acknowledges. Raises OSError."""
+        if self._uploads is not None:
+            begun_s = self._clock.monotonic_s()
+            await self._uploads.run(self._objects.upload)
+            self._uploaded_s = begun_s
+
+    async def _upload_all_the_time(self) -> None:
+        while self.stopped is None:
+            await sleep_for(self._clock, self._upload_interval_s)
+            if self._objects.waiting_bytes or self._objects.has_leaving:
+                await self._try("uploading the journal", self.upload)
+
+    async def _have_uploaded(self) -> None:
+        """Before metadata names the end of a topic: the next owner reads it in the bucket."""
+        try:
+            async with asyncio.timeout(OBJECT_RETRY_BUDGET_S):
+                await self.upload()
+        except (OSError, TimeoutError) as error:
+            raise StorageUnavailableError(
+                f"the journal is not uploaded yet ({str(error) or 'the object store does not answer'}), and the topic"
+                " stays where it is until it is: check object_store and the network"
+            ) from error
+
+    def _lag(self) -> str | None:
+        """The reason that appends are refused while too much waits to be uploaded."""
+        waiting_bytes = self._objects.waiting_bytes
+        if waiting_bytes < self._lag_bytes_max:
+            return None
+        error = self._objects.store.outage.error
+        return (
+            f"{waiting_bytes // MIB} MiB wait to be uploaded to the object store, the most that"
+            f" object_store.upload_lag_bytes_max allows{f' ({error})' if error else ''}: messages are accepted again"
+            " once it takes them. Check object_store and the network"
+        )
 
     def _outage(self) -> str | None:
         """The reason that appends are refused while the object store does not answer."""
@@ -82,6 +151,7 @@ class ObjectStorage(SharedStorage):
         timer = self._clock.call_at(self._clock.monotonic_s() + OBJECT_CLOSING_S, store.pause.end)
         try:
             await super().close()
+            await self._try("uploading the journal", self.upload)
         finally:
             timer.cancel()
             self._objects.close()
