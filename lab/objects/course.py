@@ -27,6 +27,8 @@ _FAULTS = Faults(refused=0.05, unanswered=0.05, late=0.04)
 _STUCK_S = 60.0
 _TURNS = 40
 _POWER_CUTS = 0.3
+_SMALL_FILES = 3_000
+"""Bytes of a journal file, where files are to leave often."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class Course:
             self._deliver_late: 1,
         }
         if self.world.is_local:
-            steps |= {self._upload: 4, self._lose_disk: 1}
+            steps |= {self._upload: 4, self._lose_disk: 2}
         await self._start()
         for _ in range(STEPS):
             await self._safely(weighted(self.world.chance, steps))
@@ -146,7 +148,7 @@ class Course:
                     told.uploaded = dict(told.acknowledged)
 
     async def _lose_disk(self) -> None:
-        """What a broker acknowledged and had not uploaded is lost with its disk, and nothing else."""
+        """Lose a disk: with it goes what it acknowledged and had not uploaded, and nothing else."""
         chosen = self._any()
         if chosen is None:
             return
@@ -251,7 +253,8 @@ class Course:
 async def run_course(seed: int, *, is_local: bool = False) -> Course:
     """Run one seed, in the time of this process: nothing in it waits. `is_local` is for journals on disks."""
     faults = Faults(_FAULTS.refused, _FAULTS.unanswered, _FAULTS.late)
-    course = Course(ObjectsWorld(seed=seed, faults=faults, is_local=is_local))
+    file_bytes_max = _SMALL_FILES if is_local else 20_000
+    course = Course(ObjectsWorld(seed=seed, faults=faults, is_local=is_local, file_bytes_max=file_bytes_max))
     try:
         await course.run()
     finally:

@@ -73,7 +73,6 @@ def _seal_before_uploaded(patch: pytest.MonkeyPatch) -> None:
     [
         (_put_without_condition, "object"),
         (_skip_a_number, "object"),
-        (_skip_a_number, "local"),
         (_remove_before_uploaded, "local"),
         (_seal_before_uploaded, "local"),
     ],

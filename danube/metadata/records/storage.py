@@ -53,7 +53,7 @@ class StorageRecords:
         self._store = store
         self._rng = rng
         self._deleted_of = deleted_of
-        self.before_seal: Callable[[], Awaitable[None]] | None = None
+        self.before_write: Callable[[], Awaitable[None]] | None = None
         """Has all that the records are about to name in a place where other brokers find it."""
 
     async def all(self, *, linearizable: bool = False) -> dict[int, TopicStorage]:
@@ -134,8 +134,6 @@ class StorageRecords:
         """
         if len(changes) > STORAGE_POINTERS_MAX:
             raise ValueError(f"{len(changes)} topics are more than one transaction takes: {STORAGE_POINTERS_MAX}")
-        if self.before_seal is not None:
-            await self.before_seal()
         records = [_with_epochs(record, epochs) for record, epochs in changes]
         if owner is not None:
             records = [replace(record, owner=owner) for record in records]
@@ -164,6 +162,8 @@ class StorageRecords:
         await self._store.delete(keys.deleted_topic(topic_id))
 
     async def _write(self, records: Sequence[TopicStorage], journal: JournalEntry | None = None) -> list[TopicStorage]:
+        if self.before_write is not None:
+            await self.before_write()
         stands = () if journal is None else (journal.stands,)
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:

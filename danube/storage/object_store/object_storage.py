@@ -61,7 +61,7 @@ class ObjectStorage(SharedStorage):
         """All that was synced by then is uploaded."""
         self._gate.outage = self._outage if self._uploads is None else self._lag
         if self._uploads is not None:
-            environment.records.before_seal = self._have_uploaded
+            environment.records.before_write = self._have_uploaded
 
     @classmethod
     async def open_objects(cls, environment: ObjectEnvironment) -> "ObjectStorage":
