@@ -24,6 +24,7 @@ from danube.model.errors import (
 )
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.objects import OBJECT_READS_AHEAD
+from danube.model.ownership import StorageMode
 from danube.model.text import count_text
 from danube.objects.bill import Bill, Cause
 from danube.objects.opening import open_objects, unusable
@@ -41,6 +42,7 @@ from danube.offline.storage.repair.repair import TEXT_REPORT, Point, bytes_to_wr
 from danube.offline.storage.repair.repair_plan import RepairPlan, plan_repair
 from danube.offline.storage.report import plan_lines, report_of
 from danube.offline.storage.scan.scan import ScanResult, scan, summaries_of, total_bytes, verify
+from danube.offline.storage.tiered_bucket import verify_tiered
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say
 from danube.runtime.disk import LocalDisk
@@ -114,14 +116,22 @@ def verify_folder(wanted: Wanted, *, output: OutputFormat) -> ExitCode:
     return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
 
 
-def verify_objects(settings: BrokerSettings, *, output: OutputFormat) -> ExitCode:
-    """Read the bucket of the settings and tell what is wrong. Raises SettingsError, DanubeError."""
+def verify_objects(settings: BrokerSettings, data_dir: Path | None = None, *, output: OutputFormat) -> ExitCode:
+    """Read the bucket of the settings and tell what is wrong. Raises SettingsError, DanubeError.
+
+    Where it holds older segments of a disk, that is the one of `data_dir`, or the shared folder.
+    """
     place, clock = settings.object_store.place(), SystemClock()
     bill = Bill(clock.monotonic_s(), settings.object_store.prices)
     store = RetryingStore(open_objects(place), clock, SystemRng(), bill=bill, cause=Cause.READ)
     ahead = SideBySide(OBJECT_READS_AHEAD)
     try:
-        found = verify_bucket(store, ObjectTier(store, BlockCache(store, ahead)))
+        cache = BlockCache(store, ahead)
+        if settings.storage.mode is StorageMode.OBJECT_STORE:
+            found = verify_bucket(store, ObjectTier(store, cache))
+        else:
+            path, below = _tiered_place(settings, data_dir)
+            found = verify_tiered(store, LocalDisk(path), ObjectTier(store, cache, below=below), below)
     except OSError as error:
         raise unusable(error, place.url) from error
     finally:
@@ -129,6 +139,17 @@ def verify_objects(settings: BrokerSettings, *, output: OutputFormat) -> ExitCod
         store.close()
     show(views.bucket_facts(found), output, views.bucket_text(found, place.url))
     return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
+
+
+def _tiered_place(settings: BrokerSettings, data_dir: Path | None) -> tuple[Path, str]:
+    """The folder whose older segments are in the bucket, and their prefix there. Raises DataFolderError."""
+    if settings.storage.folder is not None:
+        return settings.storage.folder, "shared/"
+    path = data_dir or settings.data_dir
+    identity = identity_in(path)
+    if identity is None:
+        raise DataFolderError(f"{path} does not say whose folder it is: name that of a broker with --data-dir")
+    return path, f"brokers/{identity.broker_id}/"
 
 
 def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCode:

@@ -111,7 +111,7 @@ def verify(
 
     if tier is Tier.OBJECT:
         loaded: Loaded[BrokerSettings] = context.obj
-        end(lambda: commands.verify_objects(loaded.settings, output=output))
+        end(lambda: commands.verify_objects(loaded.settings, data_dir, output=output))
     wanted = wanted_of(context, data_dir)
     end(lambda: commands.verify_folder(wanted, output=output))
 

@@ -232,7 +232,7 @@ _BUCKET_JOURNALS: Mapping[str, Callable[[BucketJournal], str]] = {
 
 def bucket_text(found: BucketScan, url: str) -> str:
     """A bucket, and what is wrong with it."""
-    parts = [f"Bucket: {url}, of cluster {found.cluster or 'none'}"]
+    parts = [f"Bucket: {url}" + (f", of cluster {found.cluster}" if found.cluster else "")]
     parts.append(table_of("Topics", _BUCKET_TOPICS, found.topics))
     parts.append(table_of("Journals", _BUCKET_JOURNALS, found.journals))
     parts += [f"{'DAMAGED' if one.is_damage else 'note'}: {one.name}: {one.what}" for one in found.findings]

@@ -1,13 +1,20 @@
 """Segments on a disk that move into an object store: verified first, read over both places, removed from both."""
 
+import contextlib
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from danube.metadata.records.storage import add_tombstone
+from danube.metadata.transaction_builder import TransactionBuilder
+from danube.model.errors import DanubeError
 from danube.objects.bill import Bill, Cause
 from danube.objects.memory import MemoryObjects
 from danube.objects.retrying import Patience, RetryingStore
+from danube.offline.storage.bucket import BucketFinding
+from danube.offline.storage.tiered_bucket import verify_tiered
 from danube.runtime.disk import Buffer
 from danube.runtime.rng import SystemRng
 from danube.storage.environment import StorageEnvironment
@@ -15,6 +22,7 @@ from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.object_store.tiered_tier import MARKER, SegmentMover, TieredTier
 from danube.storage.retention.rules import Retention
+from danube.storage.segment.manifest import Segment
 from danube.storage.store import Storage
 from danube.testing.simulated.objects import FaultyObjects
 from lab.objects.world import NoPause
@@ -28,6 +36,17 @@ class CarelessObjects(MemoryObjects):
 
     def put_if_absent(self, name: str, chunks: Sequence[Buffer]) -> None:
         super().put_if_absent(name, [b"".join(chunks)[:-1]])
+
+
+class SometimesCareless(MemoryObjects):
+    """The same, now and then."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+
+    def put_if_absent(self, name: str, chunks: Sequence[Buffer]) -> None:
+        super().put_if_absent(name, [b"".join(chunks)[: -1 if self._chance.random() < 0.3 else None]])
 
 
 class TieredWorld(StorageWorld):
@@ -135,6 +154,91 @@ async def test_retention_and_deletion_remove_objects_too() -> None:
     await flush_all(storage)
     assert len(world.in_bucket()) < before
     await world.end()
+
+
+async def _with_all_in_the_bucket(world: TieredWorld) -> Storage:
+    storage = await world.open_tiered()
+    await fill(storage.topic(TOPIC, 1), 400)
+    await flush_all(storage)
+    await storage.move_segments()
+    assert world.in_bucket()
+    return storage
+
+
+async def _delete(world: TieredWorld, storage: Storage) -> None:
+    builder = TransactionBuilder(world.metadata)
+    add_tombstone(builder, TOPIC)
+    await world.metadata.transact(builder.transaction("delete"))
+    storage.forget(TOPIC)
+
+
+async def test_the_objects_of_a_deleted_topic_go_also_after_an_outage_in_the_middle() -> None:
+    world = TieredWorld()
+    storage = await _with_all_in_the_bucket(world)
+    await _delete(world, storage)
+    world.way.is_down = True
+    assert await storage.sweep_deleted() == 0
+    assert world.in_bucket()
+    assert await world.records.deleted() == [TOPIC]
+    world.way.is_down = False
+    assert await storage.sweep_deleted() == 1
+    assert world.in_bucket() == []
+    assert world.files(f"segments/{TOPIC}") == []
+    await world.end()
+
+
+async def test_a_bucket_behind_a_disk_is_verified_and_orphans_are_told() -> None:
+    world = TieredWorld()
+    storage = await _with_all_in_the_bucket(world)
+    assert _verified(world) == []
+    strange, victim = f"{BELOW}segments/77/strange.segment", world.in_bucket()[0]
+    world.bucket.put(strange, [b"x"])
+    assert [(one.name, one.is_damage) for one in _verified(world)] == [(strange, False)]
+    world.bucket.delete([victim])
+    assert (victim.removeprefix(BELOW), True) in [(one.name, one.is_damage) for one in _verified(world)]
+    await _delete(world, storage)
+    await world.end()
+
+
+def _verified(world: TieredWorld) -> list[BucketFinding]:
+    store = RetryingStore(world.bucket, world.clock, SystemRng(seed=1), bill=Bill(0.0), cause=Cause.READ)
+    remote = ObjectTier(store, BlockCache(store, SideBySide(0)), below=BELOW)
+    return verify_tiered(store, world.disk, remote, BELOW).findings
+
+
+async def _after_a_careless_store(seed: int) -> bool:
+    """Appends, moves and restarts over a store that loses ends of objects; answers whether all can be read."""
+    chance = random.Random(seed)
+    world = TieredWorld(SometimesCareless(chance))
+    storage, written = await world.open_tiered(), list[bytes]()
+    for _ in range(12):
+        written += await fill(storage.topic(TOPIC, 1), chance.randint(20, 80), first=len(written))
+        await flush_all(storage)
+        with contextlib.suppress(OSError):
+            await storage.move_segments()
+        if chance.random() < 0.3:
+            await storage.close()
+            world._open.remove(storage)
+            storage = await world.open_tiered()
+    try:
+        return await read_all(storage.topic(TOPIC, 1)) == written
+    except DanubeError:
+        return False
+    finally:
+        await world.end()
+
+
+async def test_no_segment_is_lost_in_a_careless_store() -> None:
+    assert all([await _after_a_careless_store(seed) for seed in range(5)])
+
+
+async def test_a_local_copy_that_is_removed_before_the_verification_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def move(self: SegmentMover, name: str, segment: Segment) -> None:
+        self._remote.put(name, [self._local.read(name, 0, segment.file_bytes)])
+        self._local.delete(name)
+
+    monkeypatch.setattr(SegmentMover, "_move", move)
+    assert not all([await _after_a_careless_store(seed) for seed in range(5)])
 
 
 async def test_with_little_room_age_and_size_do_not_matter() -> None:
