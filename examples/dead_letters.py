@@ -2,8 +2,8 @@ r"""Messages that cannot be read go to a dead letter topic; the rest goes on. Ru
 
 How often a message is tried, and where it goes then, is a matter of the subscription. An administrator says it once:
 
-    danube-admin topics create /default/invoices --dispatch-strategy reliable
-    danube-admin topics create /default/invoices-failed --dispatch-strategy reliable
+    danube-admin topics create /default/invoices
+    danube-admin topics create /default/invoices-failed
     danube-admin topics create-subscription /default/invoices --subscription bookkeeping
     danube-admin topics set-failure-policy /default/invoices --subscription bookkeeping \
         --max-redelivery-count 2 --ack-timeout-ms 30000 \

@@ -50,7 +50,7 @@ class AdminStory:
         described = await self._ask("topics", "describe", "/default/airports")
         for state in described["subscription_states"]:
             _tell(f"    {described['topic']} {state['name']:<6} lag {state['lag_messages']:,}")
-        await self._ask("topics", "create", _SCRATCH, "--dispatch-strategy", "reliable")
+        await self._ask("topics", "create", _SCRATCH)
         where = ["--service-addr", self._broker.endpoints.service_url, "--topic", _SCRATCH]
         await self._programs.run("produce", _BIN / "danube", "produce", *where, "-m", "note", "--count", "5", "-q")
         _tell(f"    made {_SCRATCH} with 5 messages, for somebody to tidy up")

@@ -58,7 +58,13 @@ Exit codes: 0 stopped, 1 failed, 2 wrong settings or address in use, 6 refused: 
 Raft address, 7 data folder cannot be used or is in use, 8 stored data is damaged.
 """
 
-app = typer.Typer(add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+app = typer.Typer(
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.add_typer(storage_cli.app, name="storage")
 app.add_typer(metadata_cli.app, name="metadata")
 app.add_typer(certificates_cli.app, name="certs")

@@ -254,11 +254,13 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
         return admin.TopicDetails(info=self._info(found), subscriptions=names, schema_subject=found.schema_subject)
 
     async def describe_topics(self, wanted: admin.DescribeTopics) -> admin.TopicsPage:
-        named = {str(each.name) for name in wanted.topics for each in self.cluster.behind(name)}
+        named = frozenset(wanted.topics)
+        if len(named) == 1:
+            self.cluster.behind(*named)  # raises for a name that is not there
         rest = [
             topic
             for topic in self.cluster.by_name()
-            if (not wanted.topics or str(topic.name) in named)
+            if (not named or topic.name in named or topic.name.base in named)
             and wanted.namespace in {None, topic.name.namespace}
             and (wanted.after is None or topic.name > wanted.after.topic)
         ]

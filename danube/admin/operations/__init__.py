@@ -23,6 +23,7 @@ from danube.admin.operations.topics import (
     positions,
     subscription_policies,
     subscriptions,
+    topic_list,
     topics,
 )
 from danube.model.errors import NotFoundError
@@ -32,6 +33,7 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *balance.OPERATIONS,
     *members.OPERATIONS,
     *namespaces.OPERATIONS,
+    *topic_list.OPERATIONS,
     *topics.OPERATIONS,
     *subscriptions.OPERATIONS,
     *subscription_policies.OPERATIONS,

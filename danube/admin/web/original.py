@@ -17,7 +17,8 @@ from danube.admin.operations.cluster.members import CLUSTER_STATUS, ClusterStatu
 from danube.admin.operations.cluster.namespaces import GET_NAMESPACE_POLICIES, LIST_NAMESPACES, NamespaceList
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.operations.topics.topics import DESCRIBE_TOPIC, LIST_TOPICS, TopicDetail, TopicList
+from danube.admin.operations.topics.topic_list import LIST_TOPICS, TopicList
+from danube.admin.operations.topics.topics import DESCRIBE_TOPIC, TopicDetail
 from danube.admin.web.protection.requests import person_of
 from danube.admin.web.server import WebServer
 from danube.model.errors import DanubeError, NotFoundError
@@ -94,7 +95,9 @@ class OriginalRoutes:
         cards = []
         for row in listed.namespaces:
             try:
-                topics = await self._call(request, LIST_TOPICS, {"namespace": row.name, **_ALL}, TopicList)
+                topics = await self._call(
+                    request, LIST_TOPICS, {"namespace": row.name, "brief": True, **_ALL}, TopicList
+                )
                 policies = await self._call(request, GET_NAMESPACE_POLICIES, {"namespace": row.name}, Result)
             except DanubeError as error:
                 errors.append(f"{row.name}: {error}")
@@ -126,7 +129,7 @@ class OriginalRoutes:
 
     async def _topics_of(self, request: Request, row: BrokerRow, errors: list[str]) -> TopicList:
         try:
-            return await self._call(request, LIST_TOPICS, {"broker": row.broker_id, **_ALL}, TopicList)
+            return await self._call(request, LIST_TOPICS, {"broker": row.broker_id, "brief": True, **_ALL}, TopicList)
         except DanubeError as error:
             errors.append(f"{row.broker_id}: {error}")
             return TopicList(total=0, topics=[])

@@ -43,12 +43,14 @@ class BrokerRow(Result):
     """One broker."""
 
     broker_id: Annotated[str, VOLATILE] = Field(description="Its id, decimal digits.")
-    broker_status: str = Field(description="`active`, `draining`, `drained` or `unreachable`.")
-    broker_addr: Annotated[str, VOLATILE] = Field(description="What producers and consumers dial.")
-    broker_role: str = Field(description="`Cluster_Leader`, `Cluster_Follower`, or `None` outside a cluster.")
-    admin_addr: Annotated[str, VOLATILE] = Field(description="What administrators dial.")
+    broker_status: str = Field(title="Status", description="`active`, `draining`, `drained` or `unreachable`.")
+    broker_addr: Annotated[str, VOLATILE] = Field(title="Address", description="What producers and consumers dial.")
+    broker_role: str = Field(
+        title="Role", description="`Cluster_Leader`, `Cluster_Follower`, or `None` outside a cluster."
+    )
+    admin_addr: Annotated[str, VOLATILE] = Field(title="Admin address", description="What administrators dial.")
     metrics_addr: Annotated[str, VOLATILE] = Field(
-        description="Where Prometheus reads it; empty without a metrics port."
+        title="Metrics address", description="Where Prometheus reads it; empty without a metrics port."
     )
 
 

@@ -1,11 +1,11 @@
 """topics.*"""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from danube.admin.operations.fields import (
     IF_KNOWN,
@@ -13,24 +13,20 @@ from danube.admin.operations.fields import (
     WIDE,
     BrokerText,
     Int64,
-    NamespaceText,
-    PageParams,
-    PageResult,
     Params,
     Result,
     TopicText,
     spelled,
 )
-from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
+from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.operations.topics.topic_list import DELIVERY
 from danube.model.calls.admin import (
     CreatePartitionedTopic,
     CreateTopic,
     DescribeTopics,
     SubscriptionDescription,
     TopicDescription,
-    TopicInfo,
 )
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
@@ -47,7 +43,6 @@ class Strategy(StrEnum):
     RELIABLE = "reliable"
 
 
-DELIVERY = {DispatchStrategy.RELIABLE: "Reliable", DispatchStrategy.NON_RELIABLE: "NonReliable"}
 _SPELLINGS = {"reliable_dispatch": "reliable", "reliable-dispatch": "reliable", "non-reliable": "non_reliable"}
 
 
@@ -55,19 +50,6 @@ class TopicParams(Params):
     """One topic."""
 
     topic: TopicText = Field(description="The topic: /namespace/name.")
-
-
-class ListTopicsParams(PageParams):
-    """Which topics."""
-
-    namespace: NamespaceText | None = Field(default=None, description="Only topics of this namespace.")
-    broker: BrokerText | None = Field(default=None, description="Only topics of the broker with this id.")
-
-    @model_validator(mode="after")
-    def _not_both(self) -> "ListTopicsParams":
-        if self.namespace is not None and self.broker is not None:
-            raise ValueError("namespace and broker exclude each other: give one of them, or neither for all topics")
-        return self
 
 
 class UnloadTopicParams(TopicParams):
@@ -91,25 +73,11 @@ class CreateTopicParams(Params):
         description="Its partitions, named NAME-part-0 and so on; 0 is a plain topic.",
     )
     dispatch_strategy: Annotated[Strategy, spelled(_SPELLINGS)] = Field(
-        default=Strategy.NON_RELIABLE,
-        description="`reliable` stores messages until they are acknowledged; `non_reliable` stores nothing.",
+        default=Strategy.RELIABLE,
+        description="`reliable` stores messages until they are acknowledged, as topics of `danube produce` do;"
+        " `non_reliable` stores nothing.",
     )
     schema_subject: str | None = Field(default=None, max_length=300, description="The schema its messages have.")
-
-
-class TopicRow(Result):
-    """One topic, or one partition."""
-
-    name: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
-    delivery: str = Field(description="`Reliable` or `NonReliable`.")
-    state: OwnershipState | None = Field(description="As describe_topic tells it; null is not known.")
-
-
-class TopicList(PageResult):
-    """Topics, partitions each on their own."""
-
-    topics: list[TopicRow] = Field(description="Sorted by name.")
 
 
 class SubscriptionState(Result):
@@ -212,40 +180,6 @@ class TopicCreated(Result):
     partitions: int = Field(description="Its partitions; 0 for a plain topic.")
     schema_subject: str | None = Field(description="The schema its messages have.")
     created: bool = Field(description="True: it is there now and was not before.")
-
-
-async def _list(call: Call, params: ListTopicsParams) -> TopicList:
-    infos = sorted(await _infos(call, params), key=lambda info: str(info.topic))
-    page, cursor = page_of(infos, lambda info: str(info.topic), params)
-    states = await _states(call, params.namespace)
-    return TopicList(total=len(infos), next_cursor=cursor, topics=[_row(info, states) for info in page])
-
-
-async def _states(call: Call, namespace: str | None) -> Mapping[TopicName, OwnershipState] | None:
-    """States of topics that are not simply served; None where the broker does not tell, or lists only some."""
-    try:
-        found = await call.gateway.topic_states(namespace)
-    except UnsupportedError:
-        return None
-    is_whole = len(found.topics) == found.topic_count
-    return {each.topic: each.state for each in found.topics} if is_whole else None
-
-
-async def _infos(call: Call, params: ListTopicsParams) -> list[TopicInfo]:
-    if params.broker is not None:
-        return list(await call.gateway.topics_on(params.broker))
-    if params.namespace is not None:
-        return list(await call.gateway.topics(params.namespace))
-    return [info for namespace in await call.gateway.namespaces() for info in await call.gateway.topics(namespace)]
-
-
-def _row(info: TopicInfo, states: Mapping[TopicName, OwnershipState] | None) -> TopicRow:
-    return TopicRow(
-        name=str(info.topic),
-        broker_id=info.broker_id or "",
-        delivery=DELIVERY[info.strategy],
-        state=states.get(info.topic, OwnershipState.SERVED) if states is not None else None,
-    )
 
 
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
@@ -408,22 +342,6 @@ async def _create(call: Call, params: CreateTopicParams) -> TopicCreated:
     )
 
 
-LIST_TOPICS = Operation(
-    name="list_topics",
-    words=("topics", "list"),
-    summary="List topics: all, or those of a namespace or of a broker.",
-    description="Partitions are listed each on their own. For lag, call analyze_consumer_lag.",
-    effect=Effect.READ,
-    params=ListTopicsParams,
-    result=TopicList,
-    run=_list,
-    listing=Listing(rows="topics", key="name"),
-    examples=(
-        Example("Every topic of the namespace `default`", {"namespace": "default"}),
-        Example("The first two topics there are", {"limit": 2}),
-    ),
-)
-
 DESCRIBE_TOPIC = Operation(
     name="describe_topic",
     words=("topics", "describe"),
@@ -449,11 +367,8 @@ CREATE_TOPIC = Operation(
     done="Topic created: {topic}",
     positional=("name",),
     examples=(
-        Example("A reliable topic", {"name": "/default/invoices", "dispatch_strategy": "reliable"}),
-        Example(
-            "One with three partitions",
-            {"name": "/default/clicks", "partitions": 3, "dispatch_strategy": "reliable"},
-        ),
+        Example("A topic that keeps messages until they are acknowledged", {"name": "/default/invoices"}),
+        Example("One with three partitions", {"name": "/default/clicks", "partitions": 3}),
     ),
 )
 
@@ -487,4 +402,4 @@ UNLOAD_TOPIC = Operation(
     ),
 )
 
-OPERATIONS = (LIST_TOPICS, DESCRIBE_TOPIC, CREATE_TOPIC, UNLOAD_TOPIC, DELETE_TOPIC)
+OPERATIONS = (DESCRIBE_TOPIC, CREATE_TOPIC, UNLOAD_TOPIC, DELETE_TOPIC)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from danube.admin.operations.analytics.lag import LagGroupRow
 from danube.admin.operations.cluster.members import MemberRow
 from danube.admin.operations.plan_views import PlanView
-from danube.admin.operations.topics.topics import DELIVERY
+from danube.admin.operations.topics.topic_list import DELIVERY
 from danube.admin.present import UNKNOWN, View, cell, heading
 from danube.admin.tui.data.topic_rows import Order, TopicRow
 from danube.admin.tui.header import age

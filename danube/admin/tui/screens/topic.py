@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.widgets import Static
 
-from danube.admin.operations.topics.topics import DELIVERY
+from danube.admin.operations.topics.topic_list import DELIVERY
 from danube.admin.present import UNKNOWN, cell
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.lag_history import sparkline, trend

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,12 +13,10 @@ from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG
 from danube.admin.operations.fields import PageParams
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.topics.connections import LIST_CONNECTIONS
-from danube.admin.operations.topics.topics import LIST_TOPICS, TopicList, TopicRow
+from danube.admin.operations.topics.topic_list import LIST_TOPICS, TopicList, TopicRow, described_topics
 from danube.admin.web.views.look import Look
-from danube.model.calls.admin import DescribeTopics, TopicDescription
-from danube.model.errors import DanubeError, InvalidNameError
+from danube.model.calls.admin import TopicDescription
 from danube.model.lag.group import base_of
-from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
 from danube.model.limits.faces import LAG_GROUPS_MAX, WEB_ROWS_DEFAULT
 from danube.model.topic import TopicName
 
@@ -50,14 +47,14 @@ class TopicLine:
 async def topics_page(look: Look) -> dict[str, Any]:
     """The values of the page that lists topics. Raises DanubeError."""
     arguments = {name: look.arguments[name] for name in ("namespace", "broker") if look.arguments.get(name)}
-    listed = await look.whole(LIST_TOPICS, arguments)
+    listed = await look.whole(LIST_TOPICS, {**arguments, "brief": True})
     rows = listed.topics if isinstance(listed, TopicList) else []
     words = look.query.get(SEARCH_FIELD, "").lower().split()
     families = _families(row for row in rows if all(word in row.name.lower() for word in words))
     params = PageParams(limit=look.arguments.get("limit") or WEB_ROWS_DEFAULT, cursor=look.arguments.get("cursor"))
     page, cursor = page_of(sorted(families), str, params)
     shown = [row for name in page for row in families[name]]
-    described = await described_topics(look, [row.name for row in shown])
+    described = await described_topics(look.gateway, [row.name for row in shown])
     lines = [_line(name, families[name], described) for name in page]
     largest = max((line.lag for line in lines if line.lag), default=0)
     return {
@@ -95,21 +92,6 @@ def topic_charts(history: TopicHistory | None) -> list[Markup]:
 def drawn(many: Sequence[Series]) -> list[Markup]:
     """Pictures as markup: `series_svg` escapes what stands in them."""
     return [Markup(picture) for picture in pictures(many)]  # noqa: S704 - escaped there
-
-
-async def described_topics(look: Look, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """The topics in full, by name; none where the brokers do not tell, or a topic went meanwhile."""
-    topics = []
-    for name in names:
-        with suppress(InvalidNameError):  # brokers of the original's have names that nobody can ask for
-            topics.append(TopicName.parse(name))
-    if not topics:
-        return {}
-    try:
-        wanted = DescribeTopics(topics=tuple(topics), page_size=DESCRIBE_TOPICS_MAX)
-        return {str(topic.topic): topic for topic in (await look.gateway.describe_topics(wanted)).topics}
-    except DanubeError:
-        return {}
 
 
 def _families(rows: Iterable[TopicRow]) -> dict[str, list[TopicRow]]:

@@ -52,6 +52,14 @@ def test_names_that_begin_so_are_offered(words: list[str], names: list[str], adm
     assert completed(admin, *words) == names
 
 
+def test_names_of_contexts_are_offered_to_commands_and_to_the_flag(admin: Admin) -> None:
+    for name in ("staging", "stable", "live"):
+        assert admin("contexts", "set", name, "--endpoint", "127.0.0.1:1").code == 0
+    assert completed(admin, "contexts", "use", "sta") == ["stable", "staging"]
+    assert completed(admin, "contexts", "remove", "l") == ["live"]
+    assert completed(admin, "--context", "stag") == ["staging"]
+
+
 @pytest.mark.usefixtures("_patient")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_is_offered_them(shell: str, admin: Admin) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from danube.admin.mcp.answers import answer_of, untrusted
 from danube.admin.operations import operation_of
-from danube.admin.operations.topics.topics import TopicList, TopicRow
+from danube.admin.operations.topics.topic_list import TopicList, TopicRow
 from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.faces.memory_cluster import MemorySubscription

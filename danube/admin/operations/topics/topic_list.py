@@ -1,0 +1,156 @@
+"""topics.list: topics with their lag, size and partitions."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from danube.admin.gateway import AdminGateway
+from danube.admin.operations.fields import (
+    VOLATILE,
+    BrokerText,
+    NamespaceText,
+    PageParams,
+    PageResult,
+    Result,
+)
+from danube.admin.operations.operation import Call, Example, Listing, Operation
+from danube.admin.operations.paging import page_of
+from danube.model.calls.admin import DescribeTopics, TopicDescription, TopicInfo
+from danube.model.errors import DanubeError, InvalidNameError, UnsupportedError
+from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
+from danube.model.ownership import OwnershipState
+from danube.model.plans.plan import Effect
+from danube.model.topic import DispatchStrategy, TopicName
+
+DELIVERY = {DispatchStrategy.RELIABLE: "Reliable", DispatchStrategy.NON_RELIABLE: "NonReliable"}
+
+
+class ListTopicsParams(PageParams):
+    """Which topics."""
+
+    namespace: NamespaceText | None = Field(default=None, description="Only topics of this namespace.")
+    broker: BrokerText | None = Field(default=None, description="Only topics of the broker with this id.")
+
+    brief: bool = Field(default=False, description="Leave out lag and size, which brokers have to be asked for.")
+
+    @model_validator(mode="after")
+    def _not_both(self) -> "ListTopicsParams":
+        if self.namespace is not None and self.broker is not None:
+            raise ValueError("namespace and broker exclude each other: give one of them, or neither for all topics")
+        return self
+
+
+class TopicRow(Result):
+    """One topic, or one partition."""
+
+    name: str = Field(description="Its name.")
+    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
+    delivery: str = Field(description="`Reliable` or `NonReliable`.")
+    state: OwnershipState | None = Field(description="As describe_topic tells it; null is not known.")
+    lag_messages: Annotated[int | None, VOLATILE] = Field(
+        default=None, title="Lag", description="Unread messages of the subscription furthest behind; null is not known."
+    )
+    stored_bytes: Annotated[int | None, VOLATILE] = Field(
+        default=None, title="Size", description="Bytes of the messages that can be read; null is not known."
+    )
+    partitions: int | None = Field(
+        default=None, description="How many partitions its topic has; null for a topic without."
+    )
+
+
+class TopicList(PageResult):
+    """Topics, partitions each on their own."""
+
+    topics: list[TopicRow] = Field(description="Sorted by name.")
+
+
+async def _list(call: Call, params: ListTopicsParams) -> TopicList:
+    infos = sorted(await _infos(call, params), key=lambda info: str(info.topic))
+    page, cursor = page_of(infos, lambda info: str(info.topic), params)
+    names = [] if params.brief else [str(info.topic) for info in page]
+    states, described = await asyncio.gather(
+        _states(call, params.namespace), described_topics(call.gateway, names[:DESCRIBE_TOPICS_MAX])
+    )
+    partitions = Counter(info.topic.base for info in infos)
+    rows = [_row(info, states, described.get(str(info.topic)), partitions[info.topic.base]) for info in page]
+    return TopicList(total=len(infos), next_cursor=cursor, topics=rows)
+
+
+async def described_topics(gateway: AdminGateway, names: Sequence[str]) -> dict[str, TopicDescription]:
+    """The topics in full, by name; none where the brokers do not tell, or a topic went meanwhile."""
+    topics = []
+    for name in names:
+        with suppress(InvalidNameError):  # brokers of the original's have names that nobody can ask for
+            topics.append(TopicName.parse(name))
+    if not topics:
+        return {}
+    try:
+        wanted = DescribeTopics(topics=tuple(topics), page_size=DESCRIBE_TOPICS_MAX)
+        return {str(topic.topic): topic for topic in (await gateway.describe_topics(wanted)).topics}
+    except DanubeError:
+        return {}
+
+
+def lag_of(topic: TopicDescription) -> int | None:
+    """The lag of the subscription that is furthest behind; None where nothing is kept."""
+    return max((each.reliable.lag for each in topic.subscriptions if each.reliable is not None), default=None)
+
+
+async def _states(call: Call, namespace: str | None) -> Mapping[TopicName, OwnershipState] | None:
+    """States of topics that are not simply served; None where the broker does not tell, or lists only some."""
+    try:
+        found = await call.gateway.topic_states(namespace)
+    except UnsupportedError:
+        return None
+    is_whole = len(found.topics) == found.topic_count
+    return {each.topic: each.state for each in found.topics} if is_whole else None
+
+
+async def _infos(call: Call, params: ListTopicsParams) -> list[TopicInfo]:
+    if params.broker is not None:
+        return list(await call.gateway.topics_on(params.broker))
+    if params.namespace is not None:
+        return list(await call.gateway.topics(params.namespace))
+    return [info for namespace in await call.gateway.namespaces() for info in await call.gateway.topics(namespace)]
+
+
+def _row(
+    info: TopicInfo,
+    states: Mapping[TopicName, OwnershipState] | None,
+    described: TopicDescription | None,
+    partitions: int,
+) -> TopicRow:
+    counted = described if described is not None and described.is_served else None
+    return TopicRow(
+        name=str(info.topic),
+        broker_id=info.broker_id or "",
+        delivery=DELIVERY[info.strategy],
+        state=states.get(info.topic, OwnershipState.SERVED) if states is not None else None,
+        lag_messages=lag_of(counted) if counted else None,
+        stored_bytes=counted.storage.stored_bytes if counted and counted.storage else None,
+        partitions=partitions if info.topic.partition_index is not None else None,
+    )
+
+
+LIST_TOPICS = Operation(
+    name="list_topics",
+    words=("topics", "list"),
+    summary="List topics: all, or those of a namespace or of a broker.",
+    description="Partitions are listed each on their own. Lag and size are told of the first 1,000 of a page."
+    " For causes of lag, call analyze_consumer_lag.",
+    effect=Effect.READ,
+    params=ListTopicsParams,
+    result=TopicList,
+    run=_list,
+    listing=Listing(rows="topics", key="name"),
+    examples=(
+        Example("Every topic of the namespace `default`", {"namespace": "default"}),
+        Example("The first two topics there are", {"limit": 2}),
+    ),
+)
+
+OPERATIONS = (LIST_TOPICS,)
