@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from danube.model.errors import SettingsError
+from danube.model.errors import SettingsError, UnavailableError
 from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S
 from spark_analytics import register
 from spark_analytics.java import Java, cache_folder, find_java
@@ -39,8 +39,10 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> "S
     It sets `JAVA_HOME` and `PYSPARK_PYTHON` for this process. `conf` are Spark's own settings, by their names, and win
     over what is set here. A local session listens on loopback only, and starts fast: its JVM leaves out the second
     compiler and uses the start archive where there is one. For long jobs, give `spark.driver.extraJavaOptions` (an
-    empty text will do), which takes the place of that. Raises SettingsError without a Java.
+    empty text will do), which takes the place of that. Raises SettingsError without a Java, and
+    UnavailableError for a master that does not answer.
     """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - as below
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing this module is for commands that may not need it
 
     java = find_java()
@@ -52,8 +54,13 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> "S
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**settings, **conf}.items():
         builder = builder.config(name, str(value))
-    with _signals_held():
-        session = builder.getOrCreate()
+    try:
+        with _signals_held():
+            session = builder.getOrCreate()
+    except Py4JError as error:
+        raise UnavailableError(
+            f"Spark does not start on {master}: check that this master runs and can be reached"
+        ) from error
     return register(session)
 
 

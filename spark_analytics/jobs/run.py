@@ -151,7 +151,8 @@ def _producer_name(request: JobRequest) -> str:
 def _on_spark(
     module: JobModule, request: JobRequest, moment: Moment, window: dict[str, Any], steps: Steps
 ) -> JobResult:
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - `--help` needs no Spark
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - `--help` needs no Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - the same
 
     from spark_analytics.session import spark_session  # noqa: PLC0415 - the same
 
@@ -163,7 +164,7 @@ def _on_spark(
         records, counts = _telemetry(spark, request, moment, steps)
         computed = module.compute(_asked_for(records, request.wanted), request, moment, steps)
         records.unpersist()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:  # the second where Spark itself goes away
         raise InternalError(f"Spark could not do it: {_first_line(error)}") from error
     return JobResult(
         run_id=request.run_id,

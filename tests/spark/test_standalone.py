@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from danube.client import DanubeClientBuilder
-from danube.model.records.analytics import ANALYTICS_TOPIC, RunState, decode_record, runs_of
+from danube.model.records.analytics import ANALYTICS_TOPIC, RunRecord, RunState, decode_record, runs_of
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
@@ -82,8 +82,28 @@ async def test_a_job_runs_on_both_workers_of_a_standalone_cluster(service_url: s
             _, said = await process.communicate()
     assert process.returncode == 0, said.decode()[-3_000:]
     assert [len(list(folder.glob("app-*/*"))) for folder in folders] == [1, 1]  # an executor on each
+    (run,) = runs_of(await published(service_url), SystemClock().now_ms())
+    assert (run.run_id, run.state) == ("spread", RunState.FINISHED)
+
+
+async def test_a_master_that_does_not_answer_is_one_sentence_and_a_failed_run(service_url: str) -> None:
+    master = f"spark://127.0.0.1:{free_port()}"
+    words = ["lag", "--master", master, "--service-url", service_url, "--run-id", "alone", "--since", "5m"]
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "spark_analytics", *words, env=environment, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(5 * PATIENCE_S):  # Spark itself tries for a minute
+        _, said = await process.communicate()
+    assert process.returncode == 5
+    assert f"danube-analytics: Spark does not start on {master}: check that this master runs" in said.decode()
+    assert "Traceback" not in said.decode()
+    (run,) = runs_of(await published(service_url), SystemClock().now_ms())
+    assert (run.run_id, run.state) == ("alone", RunState.FAILED)
+
+
+async def published(service_url: str) -> list[RunRecord]:
     async with await DanubeClientBuilder().service_url(service_url).build() as client:
         end = (await client.bounds(str(ANALYTICS_TOPIC))).end_offset
         records = [decode_record(message.payload) async for message in client.fetch(str(ANALYTICS_TOPIC), end=end)]
-    (run,) = runs_of([record for record in records if record], SystemClock().now_ms())
-    assert (run.run_id, run.state) == ("spread", RunState.FINISHED)
+    return [record for record in records if record]
