@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -29,6 +30,8 @@ TOPICS = [TopicName("default", f"t{number:02}") for number in range(12)]
 WEIGHTS = (12, 12, 9, 9, 6, 6, 4, 4, 2, 2, 1, 1)
 """Messages of each topic at a beat."""
 BEAT_S = 0.05
+STEADY_S = 12.0
+"""Three half-lives of a report's averages."""
 LEASE_TTL_S = "20"
 """Long, as a broker on a busy machine may stand still for some seconds; then it would lose its topics to others."""
 PAYLOAD = b"x" * 512
@@ -122,13 +125,23 @@ async def is_on(cluster: Administration, name: TopicName, broker: BrokerProcess)
 
 
 async def skew_is_known(cluster: Administration) -> None:
-    """Return when the reports of all brokers tell that the first has the load, however long a busy machine takes."""
+    """Return when the reports of all brokers tell that the first has the load, and have for a while.
+
+    Reports are averages with a half-life: what the start and the moves before cost has to be gone from them.
+    """
+    looks: list[tuple[float, float]] = []
 
     async def is_known() -> bool:
         async with cluster.gateway(cluster.processes.brokers) as gateway:
             found = await gateway.cluster_balance()
-        is_loaded = found.figures.highest > BALANCE_IDLE_SCORE + 1
-        return all(one.is_known for one in found.brokers) and found.figures.cv > 0.6 and is_loaded
+        now_s, highest, lowest = time.monotonic(), found.figures.highest, found.figures.lowest
+        is_loaded = highest > BALANCE_IDLE_SCORE + 1 and found.figures.cv > 0.6
+        if not is_loaded or not all(one.is_known for one in found.brokers):
+            looks.clear()
+            return False
+        looks.append((now_s, highest - lowest))
+        steady = [spread for at_s, spread in looks if at_s >= now_s - STEADY_S]
+        return now_s - looks[0][0] > STEADY_S and max(steady) < 1.1 * min(steady)
 
     await until(is_known, within_s=LONG_S)
 

@@ -45,8 +45,8 @@ LOAD_TOPICS_MAX = 2_000
 """Topics of one report: the busiest. Its record is one value of the metadata."""
 LOAD_HALF_LIFE_REPORTS = 2
 """Half-life of the smoothed rates of reports, in intervals of reports."""
-SETTLE_REPORTS = 6
-"""Intervals of reports after which rates have settled: three half-lives, and an eighth of before is left."""
+SETTLE_REPORTS = 12
+"""Intervals of reports after which rates have settled: six half-lives, as a move itself costs too."""
 BROKER_FAILED_S = 60.0
 """A broker that was lost, or to which a move failed, gets no topics for so long."""
 DISK_FULL_SHARE = 0.95
