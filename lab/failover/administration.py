@@ -45,9 +45,9 @@ class Administration:
         self.mode = mode
         self._target = replace(credentials or Target(), timeout_s=PATIENCE_S)
 
-    async def owner(self, topic: TopicName) -> BrokerProcess:
-        """The broker that serves a topic."""
-        async with self.gateway(self.processes.brokers) as gateway:
+    async def owner(self, topic: TopicName, asked: Sequence[BrokerProcess] = ()) -> BrokerProcess:
+        """The broker that serves a topic, according to the first of those that are asked, or of all."""
+        async with self.gateway(asked or self.processes.brokers) as gateway:
             return await self._server(gateway, topic)
 
     async def apply(self, asked: BrokerProcess, operation: str, **arguments: str) -> None:

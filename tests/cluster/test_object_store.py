@@ -101,7 +101,7 @@ def test_a_paused_owner_is_fenced_and_a_dead_ones_disk_is_not_missed(moto: MotoS
         _until_published(others[0], 10)
         paused.resume()
         _wait_for(paused, "taken over")
-        owner = asyncio.run(administration.owner(TopicName.parse(TOPIC)))
+        owner = asyncio.run(administration.owner(TopicName.parse(TOPIC), others))  # the paused one starts again
         owner.kill()
         shutil.rmtree(owner.data_dir)
         left = next(one for one in others if one is not owner)
