@@ -113,7 +113,7 @@ def test_a_job_that_is_told_to_end_says_that_it_failed(broker: BrokerProcess) ->
     ) as job:
         asyncio.run(started(broker))
         job.terminate()
-        _, said = job.communicate(timeout=PATIENCE_S)
+        _, said = job.communicate(timeout=4 * PATIENCE_S)  # its JVM is started, and ends, first
     assert job.returncode == 1
     assert "danube-analytics: it was told to end before it was done" in said
     assert kinds(asyncio.run(published(broker))) == [RecordKind.STARTED, RecordKind.FAILED]
