@@ -282,8 +282,7 @@ def _refuse_later(flags: dict[str, Any], mode: str | None) -> None:
 def main() -> None:
     """Entry point of `danube-broker`."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC logs every disconnect in a format of its own
-    console.settle_streams()
-    app(prog_name="danube-broker")
+    console.main(lambda: app(prog_name="danube-broker"), "danube-broker", debug=True)
 
 
 if __name__ == "__main__":

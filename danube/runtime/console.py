@@ -25,15 +25,18 @@ DEBUG = "--debug"
 _ESCAPES = "danube.escapes"
 
 
-def main(command: Callable[[], None], program: str) -> NoReturn:
-    """Run the command line of a program to its end, whatever standard output and the environment are."""
+def main(command: Callable[[], None], program: str, *, debug: bool = False) -> NoReturn:
+    """Run the command line of a program to its end, whatever standard output and the environment are.
+
+    `debug` is as for `ended`: of a server, whoever keeps its log wants to know where it failed.
+    """
 
     def work() -> ExitCode:
         command()
         return ExitCode.OK
 
     settle_streams()
-    sys.exit(ended(work, program))
+    sys.exit(ended(work, program, debug=debug))
 
 
 def settle_streams() -> None:
@@ -103,7 +106,7 @@ def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) ->
         say(str(error), program)
         return exit_code_of(error)
     except Exception as error:  # the edge of the process: a person at a terminal gets no traceback
-        if debug or DEBUG in sys.argv:
+        if (debug or DEBUG in sys.argv) and not _is_of_output(error):
             traceback.print_exc()
         say(_sentence(error), program)
         discard_stdout()
@@ -113,12 +116,18 @@ def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) ->
 _OF_OUTPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
 
+def _is_of_output(error: Exception) -> bool:
+    if isinstance(error, io.UnsupportedOperation):
+        return True
+    return isinstance(error, OSError) and error.errno in _OF_OUTPUT and error.filename is None
+
+
 def _sentence(error: Exception) -> str:
     """The cause, and the next step."""
     match error:
         case io.UnsupportedOperation():
             return "standard output is closed: redirect it to a file or a pipe, and run the command again"
-        case OSError(strerror=str(cause)) if error.errno in _OF_OUTPUT and error.filename is None:
+        case OSError(strerror=str(cause)) if _is_of_output(error):
             return f"cannot write the output: {cause}; make room or write elsewhere, and run the command again"
         case OSError(strerror=str(cause), filename=str(path)):
             return f"cannot use {path}: {cause}; check the path, its permissions and the space there"

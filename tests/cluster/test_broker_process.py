@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import shlex
 import signal
 import socket
 import subprocess
@@ -74,6 +75,16 @@ def test_under_nohup_a_terminal_that_goes_away_is_nothing_to_it(tmp_path: Path) 
         status = Path(f"/proc/{broker.pid}/status").read_text(encoding="ascii")
         ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
     assert int(ignored, 16) & (1 << (signal.SIGHUP - 1))
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [(">/dev/full", "cannot write the output"), (">&-", "standard output is closed")]
+)
+def test_an_output_that_takes_nothing_is_one_sentence(place: str, said: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m danube.broker settings {place}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert said in done.stderr
 
 
 def test_the_ready_file_is_there_only_while_it_serves(broker: BrokerProcess) -> None:
