@@ -148,7 +148,7 @@ def produce_command(
         typer.Option(
             "-y/ ",
             "--reliable/--non-reliable",
-            help="How the topic delivers, as `danube-admin topics create` has it; a topic that is there must agree.",
+            help="How the topic delivers, as with danube-admin; a topic that is there must agree.",
             show_default="reliable",
         ),
     ] = True,
