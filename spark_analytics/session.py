@@ -4,20 +4,16 @@
 """
 
 import os
-import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from danube.model.errors import SettingsError, UnavailableError
-from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S
+from danube.runtime.process import signals_held
 from spark_analytics import register
 from spark_analytics.java import Java, cache_folder, find_java
 
@@ -55,41 +51,13 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> "S
     for name, value in {**settings, **conf}.items():
         builder = builder.config(name, str(value))
     try:
-        with _signals_held():
+        with signals_held():  # a JVM that has started by half is one that nobody ends
             session = builder.getOrCreate()
     except Py4JError as error:
         raise UnavailableError(
             f"Spark does not start on {master}: check that this master runs and can be reached"
         ) from error
     return register(session)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Let signals that raise do so afterwards: raised while the JVM starts, they leave one that nobody ends.
-
-    A second one ends the process at once, and so does a time limit when its grace is over, too.
-    """
-    held: list[int] = []
-
-    def hold(number: int, _frame: FrameType | None) -> None:
-        held.append(number)
-        signal.signal(number, signal.SIG_DFL)
-        if number == signal.SIGALRM:
-            signal.setitimer(signal.ITIMER_REAL, ANALYTICS_RUN_GRACE_S)
-
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGTERM, signal.SIGALRM, signal.SIGINT) if is_main else ()
-    raising = {number: how for number in numbers if callable(how := signal.getsignal(number))}
-    for number in raising:
-        signal.signal(number, hold)
-    try:
-        yield
-    finally:
-        for number, how in raising.items():
-            signal.signal(number, how)
-    for came in held:
-        signal.raise_signal(came)
 
 
 def build_start_archive() -> Path:

@@ -5,11 +5,14 @@ import gc
 import resource
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from danube.model.errors import SettingsError
@@ -20,6 +23,7 @@ T = TypeVar("T")
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP says that the terminal is gone: without a handler it kills the process."""
 
+_HELD_ALARM_GRACE_S = 30.0
 _STATM = Path("/proc/self/statm")
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1_024
 
@@ -108,3 +112,31 @@ def on_end(call: Callable[[], object], numbers: Sequence[signal.Signals] = ENDIN
     for number in handled:
         asyncio.get_running_loop().add_signal_handler(number, call)
     return handled
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Let signals that raise do so afterwards: for what must not break off, or takes any error for its own.
+
+    A second one ends the process at once, and so does an alarm that was held, after its grace.
+    """
+    held: list[int] = []
+
+    def hold(number: int, _frame: FrameType | None) -> None:
+        held.append(number)
+        signal.signal(number, signal.SIG_DFL)
+        if number == signal.SIGALRM:
+            signal.setitimer(signal.ITIMER_REAL, _HELD_ALARM_GRACE_S)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGALRM, signal.SIGINT) if is_main else ()
+    raising = {number: how for number in numbers if callable(how := signal.getsignal(number))}
+    for number in raising:
+        signal.signal(number, hold)
+    try:
+        yield
+    finally:
+        for number, how in raising.items():
+            signal.signal(number, how)
+    for came in held:
+        signal.raise_signal(came)

@@ -6,7 +6,6 @@ token makes a public key a secret (RFC 8725, 3.1).
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from danube.model.limits.security import (
     TOKEN_SECRET_BYTES_MIN,
 )
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
+from danube.model.untrusted_json import UntrustedJsonError, decode_json
 
 if TYPE_CHECKING:
     from jwt.types import Options
@@ -109,8 +109,8 @@ def claimed_principal(token: str) -> PrincipalName:
     found = _FORM.fullmatch(token) if len(token) <= TOKEN_BYTES_MAX else None
     body = found[1] if found else ""
     try:
-        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    except (ValueError, RecursionError):
+        claims = decode_json(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (ValueError, UntrustedJsonError):
         claims = None
     if not isinstance(claims, dict):
         raise UnauthenticatedError("the token is no JSON Web Token")

@@ -15,6 +15,7 @@ from danube.model.records.analytics import AnalyticsJob, Row, RunWriter
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.text import install_text
 from danube.runtime.clock import Clock
+from danube.runtime.process import signals_held
 from spark_analytics.java import find_java
 from spark_analytics.progress import Steps
 from spark_analytics.results import Cluster
@@ -128,7 +129,8 @@ def _told(
     name = _producer_name(request)
     started = writer.started(clock.now_ms(), as_of_ms=as_of_ms, time_limit_s=request.time_limit_s, window=window)
     try:
-        request.cluster.publish([started], name)  # others may have read it before this returns, or is told to end
+        with signals_held():  # a client takes what is raised in its calls for a failure of the call
+            request.cluster.publish([started], name)
         yield
     except BaseException as error:
         failure = error if isinstance(error, DanubeError) else InternalError(_what_happened(error))
