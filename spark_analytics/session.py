@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from danube.model.errors import SettingsError, UnavailableError
+from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S
 from danube.runtime.process import signals_held
 from spark_analytics import register
 from spark_analytics.java import Java, cache_folder, find_java
@@ -51,7 +52,9 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> "S
     for name, value in {**settings, **conf}.items():
         builder = builder.config(name, str(value))
     try:
-        with signals_held():  # a JVM that has started by half is one that nobody ends
+        with signals_held(
+            alarm_grace_s=ANALYTICS_RUN_GRACE_S
+        ):  # a JVM that has started by half is one that nobody ends
             session = builder.getOrCreate()
     except Py4JError as error:
         raise UnavailableError(

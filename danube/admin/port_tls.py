@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from danube.security.certificates import ServerCertificates
 
 
+def check_pair(certificate: Path | None, key: Path | None) -> None:
+    """Raise SettingsError for a certificate without its key, or a key alone."""
+    if (certificate is None) is not (key is None):
+        raise SettingsError("--tls-cert and --tls-key belong together: give both, or neither")
+
+
 async def certificates_of(certificate: Path | None, key: Path | None) -> "ServerCertificates | None":
     """The certificates to listen with; None without files. Raises SettingsError that names the wrong one."""
     if certificate is None or key is None:

@@ -23,7 +23,6 @@ T = TypeVar("T")
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP says that the terminal is gone: without a handler it kills the process."""
 
-_HELD_ALARM_GRACE_S = 30.0
 _STATM = Path("/proc/self/statm")
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1_024
 
@@ -115,10 +114,10 @@ def on_end(call: Callable[[], object], numbers: Sequence[signal.Signals] = ENDIN
 
 
 @contextmanager
-def signals_held() -> Iterator[None]:
+def signals_held(*, alarm_grace_s: float) -> Iterator[None]:
     """Let signals that raise do so afterwards: for what must not break off, or takes any error for its own.
 
-    A second one ends the process at once, and so does an alarm that was held, after its grace.
+    A second one ends the process at once, and so does an alarm that was held, after `alarm_grace_s`.
     """
     held: list[int] = []
 
@@ -126,7 +125,7 @@ def signals_held() -> Iterator[None]:
         held.append(number)
         signal.signal(number, signal.SIG_DFL)
         if number == signal.SIGALRM:
-            signal.setitimer(signal.ITIMER_REAL, _HELD_ALARM_GRACE_S)
+            signal.setitimer(signal.ITIMER_REAL, alarm_grace_s)
 
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGALRM, signal.SIGINT) if is_main else ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from danube.model.errors import DanubeError, InternalError, InvalidRequestError, SettingsError
 from danube.model.lag.group import LagFilter
-from danube.model.limits.faces import ANALYTICS_ROWS_MAX
+from danube.model.limits.faces import ANALYTICS_ROWS_MAX, ANALYTICS_RUN_GRACE_S
 from danube.model.records.analytics import AnalyticsJob, Row, RunWriter
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.text import install_text
@@ -129,7 +129,7 @@ def _told(
     name = _producer_name(request)
     started = writer.started(clock.now_ms(), as_of_ms=as_of_ms, time_limit_s=request.time_limit_s, window=window)
     try:
-        with signals_held():  # a client takes what is raised in its calls for a failure of the call
+        with signals_held(alarm_grace_s=ANALYTICS_RUN_GRACE_S):  # the client takes it for a failure of its call
             request.cluster.publish([started], name)
         yield
     except BaseException as error:

@@ -103,15 +103,18 @@ def _verify_topic(
         if not one.name.endswith(_MANIFEST) and one.name not in named:
             what = f"no manifest names its {one.size:,} bytes: a flush under way, or an orphan that a broker sweeps"
             found.findings.append(_finding(one.name, what, is_damage=False))
-    found.topics.append(
-        BucketTopic(
-            topic_id=topic_id,
-            manifest_version=manifest.version,
-            start_offset=manifest.start_offset,
-            end_offset=manifest.end_offset,
-            segments=len(manifest.segments),
-            segment_bytes=sum(one.file_bytes for one in manifest.segments),
-        )
+    found.topics.append(topic_of(manifest))
+
+
+def topic_of(manifest: Manifest) -> BucketTopic:
+    """The row of a topic, by its newest manifest."""
+    return BucketTopic(
+        topic_id=manifest.topic_id,
+        manifest_version=manifest.version,
+        start_offset=manifest.start_offset,
+        end_offset=manifest.end_offset,
+        segments=len(manifest.segments),
+        segment_bytes=sum(one.file_bytes for one in manifest.segments),
     )
 
 

@@ -3,18 +3,16 @@
 It changes nothing, and the broker may run meanwhile: what is missing is looked up once more in the newest manifest.
 """
 
-from danube.model.errors import DamagedDataError, DanubeError
+from danube.model.errors import DanubeError
 from danube.objects.store import ObjectStore
-from danube.offline.storage.bucket import BucketFinding, BucketScan, BucketTopic
+from danube.offline.storage.bucket import BucketFinding, BucketScan, topic_of
 from danube.runtime.disk import Disk
+from danube.storage.flush.manifest_lookup import load_manifest, manifest_versions_there
 from danube.storage.object_store.object_tier import ObjectTier
 from danube.storage.object_store.tiered_tier import TieredTier
 from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, folder_of, segment_name
-from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
-
-_MANIFEST = ".manifest"
 
 
 def verify_tiered(store: ObjectStore, disk: Disk, remote: ObjectTier, below: str) -> BucketScan:
@@ -30,7 +28,7 @@ def verify_tiered(store: ObjectStore, disk: Disk, remote: ObjectTier, below: str
             for segment in manifest.segments:
                 _verify(disk, reader, topic_id, segment, found)
             tier.close_folder(folder_of(topic_id))
-            found.topics.append(_topic(manifest))
+            found.topics.append(topic_of(manifest))
         named = {below + segment_name(topic_id, one) for one in manifest.segments} if manifest is not None else set()
         what = "no manifest on the disk names its {:,} bytes: a deletion under way, or an orphan"
         found.findings += [
@@ -54,25 +52,10 @@ def _verify(disk: Disk, reader: SegmentReader, topic_id: int, segment: Segment, 
 
 
 def _newest(disk: Disk, topic_id: int) -> Manifest | None:
-    """The newest manifest on the disk; None without one. Raises DamagedDataError."""
-    folder = folder_of(topic_id)
-    versions = [one for one in disk.list(folder) if one.endswith(_MANIFEST)] if disk.exists(folder) else []
-    if not versions:
-        return None
-    name, tier = f"{folder}/{max(versions)}", DirectoryTier(disk)
-    manifest = decode_manifest(tier.read(name, 0, tier.size(name)))
-    tier.close_folder(folder)
-    if manifest is None or manifest.topic_id != topic_id:
-        raise DamagedDataError(f"{name} is not what was written: verify the disk first, with --tier disk")
-    return manifest
-
-
-def _topic(manifest: Manifest) -> BucketTopic:
-    return BucketTopic(
-        topic_id=manifest.topic_id,
-        manifest_version=manifest.version,
-        start_offset=manifest.start_offset,
-        end_offset=manifest.end_offset,
-        segments=len(manifest.segments),
-        segment_bytes=sum(one.file_bytes for one in manifest.segments),
-    )
+    """The newest manifest on the disk; None without one. Raises DamagedDataError, OSError."""
+    tier = DirectoryTier(disk)
+    try:
+        versions = manifest_versions_there(tier, topic_id)
+        return load_manifest(tier, topic_id, versions[0]) if versions else None
+    finally:
+        tier.close_folder(folder_of(topic_id))

@@ -11,10 +11,12 @@ import logging
 
 from danube.model.limits.objects import BATCH_BYTES
 from danube.objects.bill import Cause
-from danube.runtime.disk import Disk
+from danube.objects.retrying import RetryingStore
+from danube.runtime.disk import Disk, content_of
 from danube.storage.journal.folder import first_path
 from danube.storage.journal.format import file_name, file_sequence
 from danube.storage.object_store.journal_parts import JournalParts, PartTakenError
+from danube.storage.object_store.side_by_side import SideBySide
 
 NOT_UPLOADED = "not-uploaded"
 """File in the folder of a journal on a disk that was taken over before all of it was uploaded: it is kept."""
@@ -31,8 +33,17 @@ class LocalParts(JournalParts):
     """Files that are not needed any more, and go once `first` is uploaded."""
     _is_first_due: bool
 
-    def __init__(self, *args: object, **rest: object) -> None:
-        super().__init__(*args, **rest)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        folder: str,
+        store: RetryingStore,
+        rounds: RetryingStore,
+        scratch: Disk,
+        *,
+        writer: int,
+        ahead: SideBySide,
+    ) -> None:
+        super().__init__(folder, store, rounds, scratch, writer=writer, ahead=ahead)
         self._synced, self._leaving, self._is_first_due = {}, set(), False
 
     @property
@@ -143,7 +154,7 @@ class LocalParts(JournalParts):
 
     def _put_first(self) -> None:
         name = first_path(self.folder)
-        self._store.charged_to(Cause.JOURNAL).put(name, [read_whole(self._scratch, name)])
+        self._store.charged_to(Cause.JOURNAL).put(name, [content_of(self._scratch, name)])
 
     def _read_copy(self, sequence: int, position: int, size: int) -> bytes:
         with contextlib.closing(self._scratch.open_read(f"{self.folder}/{file_name(sequence)}")) as file:
@@ -173,9 +184,3 @@ class LocalParts(JournalParts):
                 with contextlib.closing(self._scratch.open_read(f"{self.folder}/{name}")) as file:
                     found[sequence] = file.size()
         return found
-
-
-def read_whole(disk: Disk, name: str) -> bytes:
-    """Content of a small file. Raises OSError."""
-    with contextlib.closing(disk.open_read(name)) as file:
-        return file.read(0, file.size())

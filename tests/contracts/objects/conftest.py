@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from danube.model.errors import UnavailableError
 from danube.objects.memory import MemoryObjects
 from danube.objects.opening import open_objects
 from danube.objects.place import Adapter, ObjectPlace
@@ -24,11 +23,7 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
 
 @pytest.fixture(scope="session")
 def versity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersityServer]:
-    try:
-        server = VersityServer(tmp_path_factory.mktemp("versitygw"))
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    with server:
+    with VersityServer(tmp_path_factory.mktemp("versitygw")) as server:
         yield server
 
 
@@ -57,8 +52,8 @@ _STORES = [
     pytest.param(_memory, id="memory"),
     pytest.param(_served("moto", Adapter.S3FS), id="moto-s3fs", marks=pytest.mark.cluster),
     pytest.param(_served("moto", Adapter.OBSTORE), id="moto-obstore", marks=pytest.mark.cluster),
-    pytest.param(_served("versity", Adapter.S3FS), id="versitygw-s3fs", marks=pytest.mark.cluster),
-    pytest.param(_served("versity", Adapter.OBSTORE), id="versitygw-obstore", marks=pytest.mark.cluster),
+    pytest.param(_served("versity", Adapter.S3FS), id="versitygw-s3fs", marks=pytest.mark.nightly),
+    pytest.param(_served("versity", Adapter.OBSTORE), id="versitygw-obstore", marks=pytest.mark.nightly),
 ]
 if "DANUBE_TEST_OBJECTS_URL" in os.environ:
     _STORES += [

@@ -1,4 +1,5 @@
 import asyncio
+import signal
 import sys
 import time
 from pathlib import Path
@@ -7,7 +8,8 @@ import pytest
 
 from danube.model.errors import SettingsError
 from danube.runtime import process
-from danube.runtime.process import EventLoop, OwnProcess, run_loop
+from danube.runtime.process import EventLoop, OwnProcess, run_loop, signals_held
+from danube.testing.patience import LONG_S
 
 
 def test_usage_is_of_this_process() -> None:
@@ -34,3 +36,21 @@ def test_the_event_loop_is_uvloop_where_it_is_installed(monkeypatch: pytest.Monk
     assert run_loop(_loop_module(), EventLoop.AUTO).startswith("asyncio")
     with pytest.raises(SettingsError, match=r"pip install '\.\[speed\]'"):
         run_loop(_loop_module(), EventLoop.UVLOOP)
+
+
+def test_a_signal_that_is_held_raises_afterwards() -> None:
+    went_on = False
+
+    def tell(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, tell)
+    try:
+        with pytest.raises(TimeoutError), signals_held(alarm_grace_s=LONG_S):
+            signal.raise_signal(signal.SIGALRM)
+            went_on = True
+        assert went_on
+        assert signal.getsignal(signal.SIGALRM) is tell
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -12,6 +12,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from danube.admin.mcp.transport.tokens import PASSED, BearerToken, PassedTokens, bearer_of
+from danube.admin.port_tls import check_pair
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import (
     MCP_DRAIN_S,
@@ -54,8 +55,7 @@ class HttpOptions:
         """Raise SettingsError for what would be open without having been asked for."""
         if not self.path.startswith("/"):
             raise SettingsError(f"--path {self.path[:60]!r} has to begin with a slash")
-        if (self.certificate is None) is not (self.key is None):
-            raise SettingsError("--tls-cert and --tls-key belong together: give both, or neither")
+        check_pair(self.certificate, self.key)
         if is_loopback(self.host):
             return
         if not self.allow_remote:

@@ -19,7 +19,7 @@ from danube.admin.operations.fields import (
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
-from danube.model.calls.admin import DescribeTopics, TopicDescription, TopicInfo
+from danube.model.calls.admin import DescribeTopics, SubscriptionDescription, TopicDescription, TopicInfo
 from danube.model.errors import DanubeError, InvalidNameError, UnsupportedError
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
 from danube.model.ownership import OwnershipState
@@ -34,7 +34,6 @@ class ListTopicsParams(PageParams):
 
     namespace: NamespaceText | None = Field(default=None, description="Only topics of this namespace.")
     broker: BrokerText | None = Field(default=None, description="Only topics of the broker with this id.")
-
     brief: bool = Field(default=False, description="Leave out lag and size, which brokers have to be asked for.")
 
     @model_validator(mode="after")
@@ -95,9 +94,9 @@ async def described_topics(gateway: AdminGateway, names: Sequence[str]) -> dict[
         return {}
 
 
-def lag_of(topic: TopicDescription) -> int | None:
+def lag_of(subscriptions: Sequence[SubscriptionDescription]) -> int | None:
     """The lag of the subscription that is furthest behind; None where nothing is kept."""
-    return max((each.reliable.lag for each in topic.subscriptions if each.reliable is not None), default=None)
+    return max((each.reliable.lag for each in subscriptions if each.reliable is not None), default=None)
 
 
 async def _states(call: Call, namespace: str | None) -> Mapping[TopicName, OwnershipState] | None:
@@ -130,7 +129,7 @@ def _row(
         broker_id=info.broker_id or "",
         delivery=DELIVERY[info.strategy],
         state=states.get(info.topic, OwnershipState.SERVED) if states is not None else None,
-        lag_messages=lag_of(counted) if counted else None,
+        lag_messages=lag_of(counted.subscriptions) if counted else None,
         stored_bytes=counted.storage.stored_bytes if counted and counted.storage else None,
         partitions=partitions if info.topic.partition_index is not None else None,
     )

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from danube.model.calls.admin import SubscriptionDescription, TopicDescription, TopicInfo
+from danube.admin.operations.topics.topic_list import lag_of
+from danube.model.calls.admin import TopicDescription, TopicInfo
 from danube.model.limits.faces import TUI_TOPICS_MAX
 from danube.model.ownership import OwnershipState
 from danube.model.topic import DispatchStrategy, TopicName
@@ -175,11 +176,6 @@ def _sum(values: Iterable[N | None]) -> N | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
-
-
-def lag_of(subscriptions: Sequence[SubscriptionDescription]) -> int | None:
-    """The lag of the subscription that is furthest behind; None where nothing is kept."""
-    return max((each.reliable.lag for each in subscriptions if each.reliable is not None), default=None)
 
 
 def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:

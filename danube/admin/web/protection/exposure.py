@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from danube.admin.access import AccessLevel
+from danube.admin.port_tls import check_pair
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import WEB_TOKEN_CHARS_MAX, WEB_TOKEN_CHARS_MIN, WEB_TOKENS_MAX
 from danube.rpc.address import is_loopback, split_address
@@ -103,8 +104,7 @@ def _check_reach(exposure: Exposure, level: AccessLevel) -> None:
 
 
 def _check_encryption(exposure: Exposure) -> None:
-    if (exposure.certificate is None) is not (exposure.key is None):
-        raise SettingsError("--tls-cert and --tls-key belong together: give both, or neither")
+    check_pair(exposure.certificate, exposure.key)
     if not (exposure.is_loopback or exposure.certificate or exposure.is_encrypted or exposure.is_plain_meant):
         raise SettingsError(
             f"{exposure.listen_addr} can be reached from other machines and has no TLS: tokens could be read on the"

@@ -85,7 +85,7 @@ async def create(client: httpx2.AsyncClient, namespace: str) -> httpx2.Response:
 
 
 async def recorded(secure: SecureCell) -> set[tuple[str, str]]:
-    """Who did what, as the broker recorded it."""
+    """Callers and their operations, as the broker recorded them."""
     wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=500))
     found = await secure.channel(secure.token(ROOT)).call("/danube.control.Audit/Read", wanted)
     records = plan_messages.decode_audit_page(found).records
