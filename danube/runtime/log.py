@@ -8,6 +8,9 @@ from typing import Literal
 
 LogFormat = Literal["text", "json"]
 
+_OWN = ("danube", "spark_analytics")
+"""Below `info` only these log: what libraries tell there has headers in it, and so tokens."""
+
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -36,6 +39,9 @@ def configure_logging(level: str, log_format: LogFormat, reword: Callable[[str],
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    for name in _OWN:
+        logging.getLogger(name).setLevel(root.level if root.level < logging.INFO else logging.NOTSET)
+    root.setLevel(max(root.level, logging.INFO))
 
 
 def _rewording(reword: Callable[[str], str]) -> Callable[[logging.LogRecord], bool]:

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator
 
+import hpack
 import pytest
 
 from danube.runtime.log import LogFormat, configure_logging
@@ -18,6 +19,7 @@ def as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger("danube").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -34,6 +36,16 @@ def test_what_is_below_the_level_is_not_said(capsys: pytest.CaptureFixture[str])
     _log.info("quiet")
     _log.warning("100 %")
     assert capsys.readouterr().err.endswith("danube.test: 100 %\n")
+
+
+def test_no_header_that_a_library_decodes_is_said_at_any_level(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("debug", "text")
+    block = hpack.Encoder().encode([("authorization", "Bearer a-secret")])
+    assert hpack.Decoder().decode(block)
+    _log.debug("one")
+    said = capsys.readouterr().err
+    assert said.endswith("danube.test: one\n")
+    assert "a-secret" not in said
 
 
 def test_a_message_that_cannot_be_put_together_does_not_fail_its_caller(capsys: pytest.CaptureFixture[str]) -> None:
