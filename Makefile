@@ -43,7 +43,7 @@ cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C
 
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; half an hour on two processors
-	@echo "[test] every promise (WORKERS=0 runs one test after the other, SEED=n repeats the seeds of a run)"
+	@echo "[test] every promise (WORKERS=0 runs one test after the other, SEED=new tries seeds that nobody tried, SEED=n those of a run)"
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=40 -m "not nightly" || { [ $$? -eq 1 ] && \
 	  echo "[test] what failed, once more and alone: what passes now is slow or has a race, and wants mending" && \
 	  $(PYTEST) -x -n 0 -m "not nightly" --last-failed --last-failed-no-failures none; }
@@ -51,7 +51,7 @@ test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations 
 .PHONY: nightly
 nightly: $(INSTALLED) $(WHEEL_INSTALLED) ## The same at length: 200 seeds, sabotages, long fuzz, trials and soaks; some hours
 	@echo "[nightly 1/5] the whole suite, 200 seeds"
-	@SEEDS=200 $(PYTEST) -n $(WORKERS) --dist loadgroup
+	@SEED=$(or $(SEED),new) SEEDS=200 $(PYTEST) -n $(WORKERS) --dist loadgroup
 	@echo "[nightly 2/5] hostile input"
 	@$(MAKE) fuzz
 	@echo "[nightly 3/5] simulated power cuts"
