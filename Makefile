@@ -51,7 +51,7 @@ test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations 
 .PHONY: nightly
 nightly: $(INSTALLED) $(WHEEL_INSTALLED) ## The same at length: 200 seeds, sabotages, long fuzz, trials and soaks; some hours
 	@echo "[nightly 1/5] the whole suite, 200 seeds"
-	@SEED=$(or $(SEED),new) SEEDS=200 $(PYTEST) -n $(WORKERS) --dist loadgroup
+	@HYPOTHESIS_PROFILE=soak SEED=$(or $(SEED),new) SEEDS=200 $(PYTEST) -n $(WORKERS) --dist loadgroup
 	@echo "[nightly 2/5] hostile input"
 	@$(MAKE) fuzz
 	@echo "[nightly 3/5] simulated power cuts"
