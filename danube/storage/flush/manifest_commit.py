@@ -59,11 +59,13 @@ class ManifestCommitter:
         before = self._histories.get(topic_id)
         record = await self._records.settled(before.record if before is not None else TopicStorage(topic_id))
         history = await self._runner.run(lambda: load_history(self._tier, record))
+        before = self._histories.get(topic_id)  # it may have left, and come back under a new epoch
         tails = remaining_tails(before.tails if before is not None else (), history.manifest)
         self._histories.put(replace(history, tails=tails))
-        if record.epochs[-1:] != (before.record.epochs[-1:] if before is not None else ()):
+        newest = self._histories.get(topic_id) or history
+        if newest.record.epochs[-1:] != (before.record.epochs[-1:] if before is not None else ()):
             return False
-        self._drop(topic_id, history.manifest.end_offset)
+        self._drop(topic_id, newest.manifest.end_offset)
         return True
 
     async def remove(self, names: Sequence[str]) -> None:

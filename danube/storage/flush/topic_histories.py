@@ -82,10 +82,16 @@ class TopicHistories:
         return self._beginnings.get(topic_id, 0)
 
     def put(self, history: TopicHistory) -> None:
-        """Replace a topic's history, and call its listeners when its start moved."""
+        """Replace a topic's history, and call its listeners when its start moved.
+
+        One of an older record changes nothing: metadata's answer to a flush can come after the topic has left and come
+        back, under a new epoch.
+        """
         topic_id = history.record.topic_id
-        self._beginnings.pop(topic_id, None)
         before = self._of.get(topic_id)
+        if before is not None and history.record.revision < before.record.revision:
+            return
+        self._beginnings.pop(topic_id, None)
         self._of[topic_id] = history
         if len(history.record.epochs) > 1:
             self._with_older.add(topic_id)

@@ -1,5 +1,6 @@
 """A broker begins with a topic, and nobody tells it whether it did: that may come true late, or never."""
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 
@@ -11,7 +12,8 @@ from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOut
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.store.storage_world import fill, read_all
-from tests.unit.storage.takeover.storages_world import StoragesWorld, stop_at
+from tests.unit.storage.takeover.shared_world import SteppedRunner
+from tests.unit.storage.takeover.storages_world import StoragesWorld, rest, stop_at
 
 A, B = 1, 2
 
@@ -54,6 +56,25 @@ class LateTransaction:
         assert self.held is not None
         with contextlib.suppress(VersionConflictError):
             await self.transact(self.held)
+
+
+class LateAnswer:
+    """The next transaction is carried out at once, and its answer comes when it is let go."""
+
+    def __init__(self, storages: StoragesWorld) -> None:
+        self._metadata = storages.metadata
+        self._transact = storages.metadata.transact
+        self._let_go = asyncio.Event()
+        storages.metadata.transact = self._carry_out  # type: ignore[method-assign]
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+    async def _carry_out(self, transaction: Transaction) -> int:
+        self._metadata.transact = self._transact  # type: ignore[method-assign]
+        revision = await self._transact(transaction)
+        await self._let_go.wait()
+        return revision
 
 
 async def acquired_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, LateTransaction, list[bytes]]:
@@ -191,5 +212,54 @@ async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesW
     with late.hold(), pytest.raises(UnknownOutcomeError):
         await second.flush()
     assert second._journal.closed_files()
+    assert await second.acquire([A]) == {A}
+    assert await read_all(second.topic(A)) == records
+
+
+async def test_a_topic_that_came_back_is_released_again_though_a_flush_from_before_is_answered_late(
+    storages: StoragesWorld,
+) -> None:
+    first, second = await storages.start(1), await storages.start(2)
+    await first.acquire([A])
+    log = first.topic(A)
+    records = await fill(log, 5)
+    await first._journal.rotate()
+    answer = LateAnswer(storages)
+    flushing = asyncio.create_task(first.flush())
+    await rest()
+    await first.release(A, lambda: stop_at(log))
+    assert await first.acquire([A]) == {A}
+    answer.let_go()
+    await flushing
+    assert first.epoch(A) == (await storages.records.get(A)).epoch
+    log = first.topic(A)
+    records += await fill(log, 5, first=5)
+    await first.release(A, lambda: stop_at(log))
+    assert await second.acquire([A]) == {A}
+    assert await read_all(second.topic(A)) == records
+
+
+async def test_a_topic_that_came_back_while_its_record_was_looked_up_stays_this_brokers(
+    storages: StoragesWorld,
+) -> None:
+    reads = SteppedRunner()
+    first, second = await storages.start(1, read_runner=reads), await storages.start(2)
+    await first.acquire([A])
+    log = first.topic(A)
+    records = await fill(log, 5)
+    first._topics.mark_stale([A])
+
+    async def leave_and_come_back() -> None:
+        await first.release(A, lambda: stop_at(log))
+        assert await first.acquire([A]) == {A}
+
+    reads.happen_after(1, leave_and_come_back)
+    await first._journal.rotate()
+    await first.flush()
+    assert first.owned == {A}
+    assert first.epoch(A) == (await storages.records.get(A)).epoch
+    log = first.topic(A)
+    records += await fill(log, 5, first=5)
+    await first.release(A, lambda: stop_at(log))
     assert await second.acquire([A]) == {A}
     assert await read_all(second.topic(A)) == records
