@@ -7,6 +7,7 @@ from typing import Any
 
 from danube.broker.cluster.metadata import Metadata, mark_opened
 from danube.broker.environment import Dependencies
+from danube.broker.metadata_copy import start_metadata_copies
 from danube.metadata.records.journals import JournalRecords
 from danube.model.errors import DataFolderError
 from danube.model.limits.objects import OBJECT_READS_AHEAD, OBJECT_ROUND_PATIENCE_S
@@ -89,6 +90,7 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
         )
     )
     given.running.push_async_callback(storage.close)
+    start_metadata_copies(given, metadata, store)
     await mark_opened(given, metadata)
     return storage
 
@@ -122,6 +124,7 @@ async def open_tiering(given: Dependencies, metadata: Metadata, disk: Disk, belo
         await given.writer.run(lambda: check_cluster(store, metadata.cluster_id, place.url, is_new=not was_tiered))
     except OSError as error:
         raise unusable(error, place.url) from error
+    start_metadata_copies(given, metadata, store)
     ahead = SideBySide(OBJECT_READS_AHEAD)
     given.running.callback(ahead.close)
     cache = BlockCache(store, ahead, settings.cache_bytes_max)

@@ -48,3 +48,8 @@ TIER_PASS_SEGMENTS_MAX = 8
 """Segments moved in one pass; the next pass goes on."""
 UPLOAD_LAG_BYTES_MAX = 1 << 30
 """Default of `object_store.upload_lag_bytes_max`."""
+METADATA_COPY_DELAY_S = 2.0
+"""Longest age of a change of the metadata that is in no copy in the bucket, while copies are quick to make."""
+METADATA_COPY_SHARE = 0.02
+"""Of the time, at most, is spent on copies."""
+METADATA_COPIES_KEPT = 3

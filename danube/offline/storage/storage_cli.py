@@ -23,9 +23,11 @@ _EPILOG = """Examples:
 
   danube-broker storage repair --data-dir /var/lib/danube --accept-loss
 
+  danube-broker --config-file broker.yml storage rebuild --from s3://my-bucket/danube
+
 Exit codes: 0 done or sound, 2 wrong usage, or a repair that needs metadata kept elsewhere, 3 a repair that needs
---accept-loss, 4 no such topic or file, 5 topics have no names, 7 data folder cannot be used or a broker has it, 8
-stored data is damaged.
+--accept-loss, 4 no such topic or file, 5 topics have no names, 6 a rebuild into a store that is not empty, 7 data
+folder or bucket cannot be used or a broker has it, 8 stored data is damaged.
 """
 
 _INSPECT = """Examples:
@@ -59,6 +61,16 @@ _REPAIR = """Examples:
 
 Exit codes: 0 done, or nothing to repair, 2 wrong usage, or metadata kept elsewhere is needed, 3 not done: it needs
 --accept-loss, 7 data folder cannot be used or a broker has it, 8 damage that cannot be repaired.
+"""
+
+_REBUILD = """Examples:
+
+  danube-broker --config-file broker.yml storage rebuild --from s3://my-bucket/danube
+
+  danube-broker --config-file broker.yml storage rebuild --from s3://my-bucket/danube --data-dir another-folder
+
+Exit codes: 0 done, 2 wrong usage or settings, 5 the bucket or the metadata's service does not answer, 6 the store is
+not empty, 7 data folder or bucket cannot be used or a broker has it, 8 something in the bucket is damaged.
 """
 
 app = typer.Typer(
@@ -132,3 +144,23 @@ def repair(
 
     wanted = wanted_of(context, data_dir)
     end(lambda: commands.repair(wanted, accept_loss=accept_loss, output=output))
+
+
+_From = Annotated[str, typer.Option("--from", help="The bucket with its prefix, as object_store.url names it.")]
+
+
+@app.command("rebuild", epilog=_REBUILD)
+def rebuild(
+    context: typer.Context, source: _From, data_dir: DataDir = None, output: Output = OutputFormat.TABLE
+) -> None:
+    """Make the metadata of a cluster anew from its bucket alone, in a store that is empty.
+
+    For brokers with storage.mode object_store whose metadata is lost. None of them may run. The bucket is only read;
+    the broker that starts then takes the topics over. Names, schemas and rights are those of the newest copy in it.
+    """
+    from danube.offline.metadata.commands import refusing  # noqa: PLC0415 - as above
+    from danube.offline.storage.rebuild.rebuild import rebuild_metadata  # noqa: PLC0415 - as above
+
+    loaded: Loaded[BrokerSettings] = context.obj
+    wanted = wanted_of(context, data_dir)
+    end(lambda: refusing(lambda: rebuild_metadata(loaded.settings, wanted, source, output=output)))

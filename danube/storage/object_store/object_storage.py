@@ -160,14 +160,14 @@ class ObjectStorage(SharedStorage):
 
 def check_cluster(store: ObjectStore, cluster_id: str, url: str, *, is_new: bool) -> None:
     """Raises DataFolderError for a prefix that another cluster uses, or an empty one where this cluster has topics."""
-    found = _cluster_of(store)
+    found = cluster_of(store)
     if not cluster_id or found == cluster_id:
         return
     if not found and is_new:
         try:
             store.put_if_absent(CLUSTER, [cluster_id.encode()])
         except FileExistsError:
-            found = _cluster_of(store)
+            found = cluster_of(store)
         if found in {"", cluster_id}:
             return
     raise DataFolderError(
@@ -189,7 +189,8 @@ def use_of(store: RetryingStore, cache: BlockCache, url: str, clock: Clock) -> O
     )
 
 
-def _cluster_of(store: ObjectStore) -> str:
+def cluster_of(store: ObjectStore) -> str:
+    """The id of the cluster that a prefix belongs to; "" for none yet. Raises OSError."""
     try:
         return store.get(CLUSTER).decode(errors="replace")
     except FileNotFoundError:

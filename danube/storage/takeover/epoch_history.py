@@ -81,7 +81,7 @@ def sealed_and_next(
     Epochs with nothing above `segments_end` are left out, since the next one has the cursors: a topic may move any
     number of times.
     """
-    number = record.epochs[-1].epoch + 1 if record.epochs else 1
+    number = max(record.epoch, record.epochs[-1].epoch if record.epochs else 0) + 1
     begun = EpochRange(number, journal_id, end_offset, None, position)
     return (*(one for one in sealed(record, end_offset) if _holds_something(one, segments_end)), begun)
 

@@ -1,0 +1,1 @@
+"""Metadata made anew from a bucket alone."""

@@ -1,0 +1,143 @@
+"""A cluster whose metadata and disks are all lost: one command makes it anew from the bucket alone."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import danube
+from danube.model.errors import DanubeError
+from danube.model.exit_codes import ExitCode
+from danube.objects.opening import open_objects
+from danube.objects.place import ObjectPlace
+from danube.objects.store import ObjectStore
+from danube.storage.object_store.metadata_copy import newest_copy
+from danube.testing.patience import PATIENCE_S
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoServer
+from tests.cluster.test_metadata_tools import publish, stored
+from tests.cluster.test_object_store import _secret
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+TOPIC = "/default/orders"
+_POLL_S = 0.25
+URL = f"s3://{BUCKET}/one"
+
+
+@pytest.fixture
+def moto(tmp_path: Path) -> Iterator[MotoServer]:
+    with MotoServer(tmp_path / "moto") as server:
+        yield server
+
+
+def settings_of(moto: MotoServer, tmp_path: Path, *, journal: str = "object") -> dict[str, str]:
+    address = f"127.0.0.1:{free_port()}"
+    place = {"url": URL, "access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION}
+    place |= {"endpoint": moto.endpoint, "journal": journal}
+    secret = tmp_path / "secret"
+    if not secret.exists():
+        _secret(tmp_path)
+    raft = {"type": "raft", "seed_nodes": address, "raft_addr": address, "secret_file": str(secret)}
+    return {
+        "storage_mode": "object_store",
+        "journal_file_age_s": "2",
+        "lease_ttl_s": "3",
+        **{f"object_store_{name}": value for name, value in place.items()},
+        **{f"meta_store_{name}": value for name, value in raft.items()},
+    }
+
+
+def rebuilt(folder: Path, settings: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """`danube-broker storage rebuild`, as a process of its own."""
+    command = [sys.executable, "-m", "danube.broker", "storage", "rebuild", "--from", URL, "--data-dir", str(folder)]
+    variables = {f"DANUBE_{name.upper()}": value for name, value in settings.items() if name != "meta_store_seed_nodes"}
+    return subprocess.run(
+        [*command, *words], env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+async def consume(broker: BrokerProcess, topic: str, subscription: str, count: int, *, acknowledged: int) -> list[int]:
+    """Numbers of so many messages of a topic as a consumer gets them; it acknowledges the first of them."""
+    async with await danube.DanubeClient.builder().service_url(broker.endpoints.service_url).build() as client:
+        builder = client.new_consumer().with_topic(topic).with_consumer_name("c").with_subscription(subscription)
+        consumer = builder.with_subscription_type(danube.SubType.EXCLUSIVE).with_start(0).build()
+        await consumer.subscribe()
+        queue = await consumer.receive()
+        found: list[int] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while len(found) < count:
+                message = await queue.get()
+                found.append(int(bytes(message.payload).split()[1]))
+                if len(found) <= acknowledged:
+                    await consumer.ack(message)
+        return found
+
+
+def store_of(moto: MotoServer) -> ObjectStore:
+    keys = {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION}
+    return open_objects(ObjectPlace.of(URL, endpoint=moto.endpoint, **keys))
+
+
+def until_copied(store: ObjectStore, key: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        copy = newest_copy(store, URL)
+        if copy is not None and key in {entry.key for entry in copy.snapshot.entries}:
+            return
+        assert time.monotonic() < deadline_s, f"no copy of the metadata has {key}"
+        time.sleep(_POLL_S)
+
+
+def test_all_of_a_cluster_is_served_again_by_its_names_from_the_bucket_alone(moto: MotoServer, tmp_path: Path) -> None:
+    settings, store = settings_of(moto, tmp_path), store_of(moto)
+    with BrokerProcess(tmp_path / "first", settings=settings) as broker:
+        asyncio.run(publish(broker, 60, TOPIC))
+        asyncio.run(consume(broker, TOPIC, "billing", 25, acknowledged=25))
+        until_copied(store, "/subscriptions/default/orders/billing")
+        broker.kill()
+    shutil.rmtree(tmp_path / "first")
+    done = rebuilt(tmp_path / "second", settings, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (TOPIC, True, 60) in [
+        (one["topic"], one["is_named"], one["end_offset"]) for one in json.loads(done.stdout)["topics"]
+    ]
+    with BrokerProcess(tmp_path / "second", settings=settings) as broker:
+        until_published(broker, 10, TOPIC)
+        assert asyncio.run(stored(broker, TOPIC)) == 70
+        assert asyncio.run(consume(broker, TOPIC, "billing", 45, acknowledged=0))[:35] == list(range(25, 60))
+        refused = rebuilt(tmp_path / "third", {**settings, "storage_mode": "local"})
+        assert (refused.returncode, "storage.mode object_store" in refused.stderr) == (ExitCode.USAGE, True)
+        broker.kill()
+    refused = rebuilt(tmp_path / "second", settings)
+    assert (refused.returncode, "holds metadata already" in refused.stderr) == (ExitCode.REFUSED, True)
+
+    store.delete([one.name for one in store.listing("metadata/")])
+    store.close()
+    done = rebuilt(tmp_path / "third", settings, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (name,) = [one["topic"] for one in json.loads(done.stdout)["topics"] if one["end_offset"] == 70]
+    assert name.startswith("/default/recovered-topic-")
+    with BrokerProcess(tmp_path / "third", settings=settings) as broker:
+        until_published(broker, 5, name)
+        assert asyncio.run(stored(broker, name)) == 75
+        broker.terminate()
+
+
+def until_published(broker: BrokerProcess, messages: int, topic: str) -> None:
+    """Publish once the topic is served."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return asyncio.run(publish(broker, messages, topic))
+        except DanubeError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_POLL_S)
