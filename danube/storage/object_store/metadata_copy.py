@@ -38,7 +38,7 @@ def is_worth_a_copy(key: str) -> bool:
 
 
 def lasting(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """What a copy holds of these: all but what lives by leases of running brokers."""
+    """Entries that a copy holds of these: all but what lives by leases of running brokers."""
     return tuple(sorted((one for one in entries if not one.lease_id), key=lambda one: one.key))
 
 

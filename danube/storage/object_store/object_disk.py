@@ -4,6 +4,7 @@
     journals/<journal id>/first, mark    as beside the files of any journal
     journals-removed/<journal id>        a journal whose topics are all in segments; its last object, a fence, stays
     segments/<topic id>/                 segments and manifests
+    metadata/<revision>                  a copy of the metadata (`metadata_copy.py`)
     cluster                              the id of the cluster that the prefix belongs to
 
 A file of a journal is the bytes of its objects one after the other. A copy of it is on `scratch`, a disk that may be
