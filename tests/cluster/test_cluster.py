@@ -147,6 +147,7 @@ async def test_administrators_are_led_to_the_broker_that_serves_a_topic(gateways
     await gateways[0].create_topic(CreateTopic(topic=topic, strategy=RELIABLE))
     for gateway in gateways[1:]:
         await until(partial(_is_listed, gateway, topic))
+    await until(partial(_is_served, gateways[2], topic))
     (described,) = (await gateways[2].describe_topics(DescribeTopics(topics=(topic,), page_size=1))).topics
     assert described.broker_id == (await gateways[2].topic(topic)).info.broker_id
     shown, count = await gateways[2].topic_connections(topic)
@@ -166,6 +167,11 @@ async def test_administrators_are_led_to_the_broker_that_serves_a_topic(gateways
 
 async def _is_listed(gateway: AdminGateway, topic: TopicName) -> bool:
     return topic in {info.topic for info in await gateway.topics(topic.namespace)}
+
+
+async def _is_served(gateway: AdminGateway, topic: TopicName) -> bool:
+    (described,) = (await gateway.describe_topics(DescribeTopics(topics=(topic,), page_size=1))).topics
+    return described.is_served and (await gateway.topic(topic)).info.broker_id is not None
 
 
 async def _is_gone(gateway: AdminGateway, topic: TopicName) -> bool:

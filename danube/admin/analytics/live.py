@@ -177,7 +177,7 @@ def _present(
     state = subscription.reliable
     present = Observation(
         at_ms=now_ms,
-        broker_id=topic.broker_id,
+        broker_id=topic.broker_id or "",
         start_id=last.start_id if last is not None and known else "now",
         sequence=last.sequence + 1 if last is not None and known else 0,
         topic_id=str(topic.topic_id),

@@ -191,7 +191,7 @@ def _describe_unserved(record: TopicRecord, states: TopicStates) -> TopicDescrip
         topic=record.name,
         topic_id=record.topic_id,
         strategy=record.strategy,
-        broker_id=states.owner_of(record),
+        broker_id=states.owner_id(record),
         created_ms=record.created_ms,
         start_offset=0,
         end_offset=0,

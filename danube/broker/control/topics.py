@@ -118,8 +118,7 @@ class TopicControl:
         """The id of the broker that serves a topic."""
         if self._topics.find_remote(record.name) is None:
             return self._brokers.own_id
-        owner = self._topics.owner_of(record)
-        return str(owner) if owner else None
+        return self._topics.owner_id(record)
 
 
 def served_topic(topics: Topics, name: TopicName) -> AnyTopic:

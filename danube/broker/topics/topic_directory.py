@@ -66,6 +66,10 @@ class TopicDirectory:
         """The broker that owns a topic of the cluster, whether it runs or not; 0 while none does."""
         return self._cluster.ownership(record).owner
 
+    def owner_id(self, record: TopicRecord) -> str | None:
+        """Owner of a topic, as every face tells it: decimal digits; None for nobody."""
+        return str(owner) if (owner := self.owner_of(record)) else None
+
     def is_leaving(self, record: TopicRecord) -> bool:
         """True for a topic of this broker that is assigned to another one."""
         known = self._cluster.find(str(record.name))

@@ -54,9 +54,9 @@ class TopicStates:
             log_bytes=total,
         )
 
-    def owner_of(self, record: TopicRecord) -> str:
-        """Owner of a topic, decimal digits; empty for none."""
-        return str(self._topics.owner_of(record) or "")
+    def owner_id(self, record: TopicRecord) -> str | None:
+        """As `Topics.owner_id`."""
+        return self._topics.owner_id(record)
 
     def unserved(self) -> Sequence[TopicRecord]:
         """Topics that no other broker can tell more of than this one: nobody serves them now."""
@@ -105,7 +105,7 @@ class TopicStates:
         copied, total = self._copied(record.topic_id)
         return TopicMove(
             topic=record.name,
-            broker_id=self.owner_of(record),
+            broker_id=str(self._topics.owner_of(record)),
             target_broker_id=str(record.broker),
             copied_bytes=copied,
             log_bytes=total,

@@ -376,8 +376,8 @@ class TopicDescription:
     topic: TopicName
     topic_id: int
     strategy: DispatchStrategy
-    broker_id: str
-    """Decimal digits."""
+    broker_id: str | None
+    """As in TopicInfo."""
     created_ms: int
     start_offset: int
     """The first that can be read."""

@@ -55,12 +55,15 @@ async def test_a_topic_that_waits_for_its_broker_is_described_with_the_reason(ne
     assert told.unserved == (UnservedTopics(state=OwnershipState.WAITING, reason=reason, topics=1),)
 
 
-async def test_a_topic_of_a_broker_that_has_never_run_is_unassigned(network: Network) -> None:
+async def test_a_topic_of_a_broker_that_has_never_run_is_unassigned_and_every_call_names_nobody_as_its_owner(
+    network: Network,
+) -> None:
     first = await network.start("a")
     await Records(network.meta_store.store).create_topic(EVENTS, DispatchStrategy.NON_RELIABLE, 1, broker=99)
     await until(partial(is_known, first, EVENTS))
     (described,) = await first.admin.describe(EVENTS)
-    assert (described.broker_id, state_of(described)) == ("", OwnershipState.UNASSIGNED)
+    assert (described.broker_id, state_of(described)) == (None, OwnershipState.UNASSIGNED)
+    assert (await first.admin.topic(EVENTS)).info.broker_id is None
     assert not described.is_served
 
 

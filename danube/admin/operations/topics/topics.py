@@ -261,7 +261,7 @@ def _partition(topic: TopicDescription) -> PartitionState:
         counted,
         counted.storage if counted else None,
         name=str(topic.topic),
-        broker_id=topic.broker_id,
+        broker_id=topic.broker_id or "",
         state=topic.state.state if topic.state else None,
     )
 

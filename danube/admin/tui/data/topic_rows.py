@@ -183,7 +183,7 @@ def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:
         topic=topic.topic,
         name=str(topic.topic),
         strategy=topic.strategy,
-        broker_id=topic.broker_id,
+        broker_id=topic.broker_id or "",
         state=topic.state.state if topic.state else None,
         subscriptions=topic.subscription_count if topic.is_served else None,
         lag=lag_of(topic.subscriptions),
