@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from danube.metadata.records.storage import TopicStorage
 from danube.storage.segment.manifest import Manifest
@@ -84,13 +84,15 @@ class TopicHistories:
     def put(self, history: TopicHistory) -> None:
         """Replace a topic's history, and call its listeners when its start moved.
 
-        One of an older record changes nothing: metadata's answer to a flush can come after the topic has left and come
-        back, under a new epoch.
+        An older record takes the place of no newer one: metadata's answer to a flush can come after the topic has left
+        and come back, under a new epoch. Its manifest counts if it is newer than the one that is known.
         """
         topic_id = history.record.topic_id
         before = self._of.get(topic_id)
         if before is not None and history.record.revision < before.record.revision:
-            return
+            if history.manifest.version <= before.manifest.version:
+                return
+            history = replace(history, record=before.record)
         self._beginnings.pop(topic_id, None)
         self._of[topic_id] = history
         if len(history.record.epochs) > 1:

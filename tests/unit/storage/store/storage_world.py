@@ -1,11 +1,13 @@
 """A broker's storage on a simulated or a real disk, its metadata in memory, and what tests ask of both."""
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records.storage import StorageRecords
+from danube.metadata.store import Transaction
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
@@ -97,6 +99,25 @@ class StorageWorld:
             return self.disk.list(folder)
         except FileNotFoundError:
             return []
+
+
+class LateAnswer:
+    """The next transaction is carried out at once, and its answer comes when it is let go."""
+
+    def __init__(self, metadata: MemoryStore) -> None:
+        self._metadata = metadata
+        self._transact = metadata.transact
+        self._let_go = asyncio.Event()
+        metadata.transact = self._carry_out  # type: ignore[method-assign]
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+    async def _carry_out(self, transaction: Transaction) -> int:
+        self._metadata.transact = self._transact  # type: ignore[method-assign]
+        revision = await self._transact(transaction)
+        await self._let_go.wait()
+        return revision
 
 
 def storage_settings(**more: Any) -> StorageSettings:

@@ -18,7 +18,9 @@ from danube.storage.retention.rules import Retention
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import settle
 from danube.testing.simulated.disk import Operation
+from tests.unit.storage.journal_world import BROKER
 from tests.unit.storage.store.storage_world import (
+    LateAnswer,
     StorageWorld,
     always,
     fill,
@@ -28,6 +30,7 @@ from tests.unit.storage.store.storage_world import (
     storage_settings,
 )
 from tests.unit.storage.store.test_retention import SMALL
+from tests.unit.storage.takeover.storages_world import rest
 
 TOPIC = 5
 T = TypeVar("T")
@@ -254,3 +257,29 @@ async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest
     await flush_all(storage)
     assert await read_all(storage.topic(TOPIC, 2)) == records
     await world.end()
+
+
+async def test_a_topic_that_is_owned_anew_before_a_flush_of_it_is_answered_has_both_its_epoch_and_its_segments(
+    world: StorageWorld,
+) -> None:
+    storage = await world.open()
+    (record,) = await world.records.own([TopicStorage(TOPIC)], BROKER)
+    storage.enter(record)
+    log = storage.topic(TOPIC, 1)
+    records = await fill(log, 30)
+    await storage._journal.rotate()
+    answer = LateAnswer(world.metadata)
+    flushing = asyncio.create_task(storage.flush())
+    await rest()
+    (owned,) = await world.records.own([await world.records.get(TOPIC)], BROKER)
+    storage.enter(owned)
+    answer.let_go()
+    await flushing
+    assert storage.epoch(TOPIC) == 2
+    history = storage._topics.histories.get(TOPIC)
+    assert history is not None
+    assert history.manifest.version == owned.manifest_version > 0
+    assert await read_all(log) == records
+    records += await fill(log, 30, first=30)
+    await flush_all(storage)
+    assert await read_all(log) == records

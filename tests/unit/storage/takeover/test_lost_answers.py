@@ -11,7 +11,7 @@ from danube.metadata.store import Transaction
 from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOutcomeError, VersionConflictError
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.store.storage_world import fill, read_all
+from tests.unit.storage.store.storage_world import LateAnswer, fill, read_all
 from tests.unit.storage.takeover.shared_world import SteppedRunner
 from tests.unit.storage.takeover.storages_world import StoragesWorld, rest, stop_at
 
@@ -56,25 +56,6 @@ class LateTransaction:
         assert self.held is not None
         with contextlib.suppress(VersionConflictError):
             await self.transact(self.held)
-
-
-class LateAnswer:
-    """The next transaction is carried out at once, and its answer comes when it is let go."""
-
-    def __init__(self, storages: StoragesWorld) -> None:
-        self._metadata = storages.metadata
-        self._transact = storages.metadata.transact
-        self._let_go = asyncio.Event()
-        storages.metadata.transact = self._carry_out  # type: ignore[method-assign]
-
-    def let_go(self) -> None:
-        self._let_go.set()
-
-    async def _carry_out(self, transaction: Transaction) -> int:
-        self._metadata.transact = self._transact  # type: ignore[method-assign]
-        revision = await self._transact(transaction)
-        await self._let_go.wait()
-        return revision
 
 
 async def acquired_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, LateTransaction, list[bytes]]:
@@ -224,7 +205,7 @@ async def test_a_topic_that_came_back_is_released_again_though_a_flush_from_befo
     log = first.topic(A)
     records = await fill(log, 5)
     await first._journal.rotate()
-    answer = LateAnswer(storages)
+    answer = LateAnswer(storages.metadata)
     flushing = asyncio.create_task(first.flush())
     await rest()
     await first.release(A, lambda: stop_at(log))
