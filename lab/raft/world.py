@@ -262,10 +262,13 @@ class RaftWorld:
             life.member.propose(pack_batch(life.transport.own.node_id, self._number, [request]))
 
     def _receive(self, life: Life) -> None:
+        newest = life.member.newest_snapshot_index()
         for found in life.member.take_events():
             match found:
                 case Ordered(position, origin, number):
                     self._apply(life, position, (origin, number))
+                case Installed(snapshot) if snapshot.index < newest:
+                    pass  # its file is gone, and the newer one is told of next: the broker's queue skips it, too
                 case Installed(snapshot):
                     history = (
                         [] if snapshot.index == _FIRST else unpackb(snapshot.payload.read(0, snapshot.payload.size))
