@@ -131,6 +131,8 @@ def _admit_member(node: Node, message: Message, view: View) -> str:
         case "timeout_now":
             from_leader = node == view.leader() and message["term"] == view.current_term()
             return "" if from_leader else "only the leader of this term hands over"
+        case "next_node_idx" if message["term"] > view.current_term():
+            return ""  # whoever leads, leads no more
         case "next_node_idx" | "response_vote" if message["term"] != view.current_term():
             return "it speaks of another term"
         case "request_vote" | "response_vote":

@@ -10,9 +10,19 @@ from typing import Any, Protocol
 
 from pysyncobj.node import Node
 
-from danube.metadata.raft.core.message_filter import MessageFilter
+from danube.metadata.raft.core.message_filter import Message, MessageFilter
 from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import LEADER, MEMBERSHIP, REGULAR, Entry, SyncObj, SyncObjConf, core, now_s
+from danube.metadata.raft.core.overrides import (
+    FOLLOWER,
+    LEADER,
+    MEMBERSHIP,
+    REGULAR,
+    Entry,
+    SyncObj,
+    SyncObjConf,
+    core,
+    now_s,
+)
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
 from danube.metadata.raft.settings import RaftTiming
 from danube.model.errors import MetadataError
@@ -72,6 +82,9 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
 
     # No properties here: the core's constructor looks at every attribute before there are any.
 
+    _SyncObj__selfNode: Node | None  # None for a learner
+    _SyncObj__raftLeader: Node | None
+
     def __init__(
         self,
         own: RaftNode,
@@ -115,7 +128,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
 
     def leader(self) -> Node | None:
         """The core goes on naming the last one when it is connected with nobody any more."""
-        leader: Node | None = self._SyncObj__raftLeader
+        leader = self._SyncObj__raftLeader
         return leader if leader is None or leader == self._own or self._message_filter.hears(leader) else None
 
     def voters(self) -> AbstractSet[Node]:
@@ -170,6 +183,35 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         return self.applied_index() < self._change_index
 
     # Overrides of the core's own
+
+    def _SyncObj__onMessageReceived(self, node: Node, message: Message) -> None:  # noqa: N802 - the core's name
+        """Terms and votes of learners count: they may have a vote that they have not heard of."""
+        kind, term, own = message["type"], message.get("term", 0), self._SyncObj__selfNode
+        if kind == "next_node_idx" and term > self.current_term():
+            self._follow_term(term)
+            return
+        if kind == "append_entries" and term < self.current_term() and own is None:
+            self._tell_term(node)
+        if kind == "request_vote" and own is None and not self._hears_leader():
+            self._SyncObj__selfNode = self._own  # the core asks only if there is one
+        try:
+            super()._SyncObj__onMessageReceived(node, message)
+        finally:
+            self._SyncObj__selfNode = own
+
+    def _hears_leader(self) -> bool:
+        return self.leader() is not None and now_s() < self._SyncObj__raftElectionDeadline
+
+    def _tell_term(self, leader: Node) -> None:
+        """A voter that is ahead of the leader's term stands for election, and so tells it; a learner never stands."""
+        answer = {"type": "next_node_idx", "next_node_idx": self.last_index() + 1, "reset": False, "success": False}
+        self._message_filter.send(leader, answer)
+
+    def _follow_term(self, term: int) -> None:
+        if self.is_leading():
+            self._SyncObj__setCurrentTerm(term, None)
+            self._SyncObj__setState(FOLLOWER)
+            self._SyncObj__raftLeader = None
 
     def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802 - the core's name
         if command[:1] == REGULAR:

@@ -84,6 +84,53 @@ def test_a_voter_that_missed_who_got_a_vote_helps_to_elect_it(group: Group) -> N
     assert back.numbers == newcomer.numbers
 
 
+def test_a_learner_that_missed_its_vote_gives_it(group: Group) -> None:
+    """Without it the two that are left could elect nobody, though they are a majority."""
+    group.form(2, learners=1)
+    leader, learner = group.leader, group.ones[NODES[2]]
+    other = next(one for one in group.followers if one is not learner)
+    cut_off(group, learner)
+    leader.member.change("add", learner.node)
+    group.run(0.2)
+    group.stop(leader)
+    assert learner.node.id in other.member.voters()
+    assert role_of(learner) is MemberRole.LEARNER
+    group.network.side.clear()
+    group.run(6.0)
+    assert group.leader is other
+    assert role_of(learner) is MemberRole.VOTER
+    assert learner.folder.log.getVotedForNodeId() == other.node.id  # on the disk before it was said
+
+
+def test_a_learner_that_hears_of_a_leader_gives_no_vote(group: Group) -> None:
+    group.form(2, learners=1)
+    leader, learner = group.leader, group.ones[NODES[2]]
+    other = next(one for one in group.followers if one is not learner)
+    term = leader.member.core.current_term()
+    last = {"last_log_index": other.member.core.last_index(), "last_log_term": term}
+    other.member.send(learner.node, {"type": "request_vote", "term": term + 1, **last})
+    group.run(1.0)
+    assert learner.member.core.current_term() == term
+    group.submit(leader)
+    group.run(1.0)
+    assert learner.numbers == [1]
+
+
+def test_a_learner_that_voted_against_a_leader_has_it_elected_anew(group: Group) -> None:
+    """Otherwise it would follow nobody until another one leads."""
+    group.form(2, learners=1)
+    learner = group.ones[NODES[2]]
+    other = next(one for one in group.followers if one is not learner)
+    learner.folder.log.setCurrentTerm(7, str(other.node.id))
+    disk = group.stop(learner)
+    back = group.start(learner.node, disk)
+    group.run(4.0)
+    group.submit(group.leader)
+    group.run(1.0)
+    assert group.leader.member.core.current_term() > 7
+    assert back.numbers == [1]
+
+
 def test_a_leader_that_is_not_known_to_vote_is_named_while_it_is_connected(group: Group) -> None:
     group.form(2, learners=1)
     leader, newcomer = group.leader, group.ones[NODES[2]]

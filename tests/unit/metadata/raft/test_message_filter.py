@@ -151,6 +151,7 @@ def test_what_a_member_must_not_say_is_not_heard(node: Node, message: Message, r
     [
         (VOTER, {**_ack(success=True), "term": 5}),
         (LEARNER, {**_ack(success=True), "term": 5}),
+        (LEARNER, {**_ack(success=False), "term": 6}),  # a leader of term 5 leads no more
         (VOTER, {"type": "request_vote", "term": 6, "last_log_index": 9, "last_log_term": 5}),
         (LEADER, append(previous=entries(1)[0])),
         (LEADER, {"type": "timeout_now", "term": 5}),
