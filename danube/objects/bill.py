@@ -1,9 +1,15 @@
 """The bill: requests by kind and cause, bytes, and the cost that they project at given prices."""
 
+import re
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from danube.model.limits.broker import TOPICS_PER_BROKER_MAX
+
+_TOPIC = re.compile(r"(?:^|/)segments/([0-9]{1,20})/")
 _HOURS_A_MONTH = 730.0
 _GB = 1e9
 
@@ -81,18 +87,38 @@ class Bill:
     """By the monotonic clock."""
     prices: Prices = field(default_factory=Prices)
     _counts: dict[tuple[RequestKind, Cause], _Counts] = field(default_factory=dict)
+    _topics: dict[int, Counter[RequestKind]] = field(default_factory=dict)
+    """By topic id: requests for objects of this topic alone."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(
-        self, kind: RequestKind, cause: Cause, *, sent_bytes: int = 0, received_bytes: int = 0, failed: bool = False
+        self,
+        kind: RequestKind,
+        cause: Cause,
+        *,
+        name: str = "",
+        sent_bytes: int = 0,
+        received_bytes: int = 0,
+        failed: bool = False,
     ) -> None:
-        """Count one request, answered or not: stores charge for both."""
+        """Count one request, answered or not: stores charge for both. `name` is that of an object, or begins it."""
+        found = _TOPIC.search(name)
         with self._lock:
             counts = self._counts.setdefault((kind, cause), _Counts())
             counts.requests += 1
             counts.failed += failed
             counts.sent_bytes += sent_bytes
             counts.received_bytes += received_bytes
+            if found is not None:
+                topic_id = int(found[1])
+                if topic_id not in self._topics and len(self._topics) >= TOPICS_PER_BROKER_MAX:
+                    self._topics.pop(next(iter(self._topics)))
+                self._topics.setdefault(topic_id, Counter())[kind] += 1
+
+    def of_topic(self, topic_id: int) -> Mapping[RequestKind, int]:
+        """Requests for the segments and manifests of one topic; rounds of the journal are of all topics together."""
+        with self._lock:
+            return dict(self._topics.get(topic_id, {}))
 
     def lines(self) -> list[Line]:
         """All lines, by kind and cause."""

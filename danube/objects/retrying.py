@@ -121,33 +121,39 @@ class RetryingStore:
         )
 
     def get(self, name: str, position: int = 0, length: int | None = None) -> bytes:
-        return self._run(RequestKind.GET, lambda: self._store.get(name, position, length), size=len)
+        return self._run(RequestKind.GET, lambda: self._store.get(name, position, length), size=len, name=name)
 
     def get_tagged(self, name: str) -> Tagged:
-        return self._run(RequestKind.GET, lambda: self._store.get_tagged(name), size=lambda one: len(one.data))
+        return self._run(
+            RequestKind.GET, lambda: self._store.get_tagged(name), size=lambda one: len(one.data), name=name
+        )
 
     def put(self, name: str, chunks: Sequence[Buffer]) -> None:
-        self._run(RequestKind.PUT, lambda: self._store.put(name, chunks), sent_bytes=_length(chunks))
+        self._run(RequestKind.PUT, lambda: self._store.put(name, chunks), sent_bytes=_length(chunks), name=name)
 
     def put_if_absent(self, name: str, chunks: Sequence[Buffer]) -> None:
         try:
-            self._run(RequestKind.PUT, lambda: self._store.put_if_absent(name, chunks), sent_bytes=_length(chunks))
+            self._run(
+                RequestKind.PUT, lambda: self._store.put_if_absent(name, chunks), sent_bytes=_length(chunks), name=name
+            )
         except FileExistsError:
             if self.get(name) != joined(chunks):
                 raise
 
     def swap(self, name: str, chunks: Sequence[Buffer], tag: str) -> None:
         try:
-            self._run(RequestKind.PUT, lambda: self._store.swap(name, chunks, tag), sent_bytes=_length(chunks))
+            self._run(
+                RequestKind.PUT, lambda: self._store.swap(name, chunks, tag), sent_bytes=_length(chunks), name=name
+            )
         except FileExistsError:
             if self.get(name) != joined(chunks):
                 raise
 
     def size(self, name: str) -> int:
-        return self._run(RequestKind.HEAD, lambda: self._store.size(name))
+        return self._run(RequestKind.HEAD, lambda: self._store.size(name), name=name)
 
     def listing(self, prefix: str, after: str = "") -> list[ObjectInfo]:
-        return self._run(RequestKind.LIST, lambda: self._store.listing(prefix, after))
+        return self._run(RequestKind.LIST, lambda: self._store.listing(prefix, after), name=prefix)
 
     def folders(self, prefix: str) -> list[str]:
         return self._run(RequestKind.LIST, lambda: self._store.folders(prefix))
@@ -155,7 +161,7 @@ class RetryingStore:
     def delete(self, names: Iterable[str]) -> None:
         gone = list(names)
         if gone:
-            self._run(RequestKind.DELETE, lambda: self._store.delete(gone))
+            self._run(RequestKind.DELETE, lambda: self._store.delete(gone), name=gone[0])
 
     def close(self) -> None:
         self.pause.end()
@@ -168,6 +174,7 @@ class RetryingStore:
         *,
         size: Callable[[T], int] | None = None,
         sent_bytes: int = 0,
+        name: str = "",
     ) -> T:
         started_s, wait_s, attempts = self._clock.monotonic_s(), 0.0, 0
         while True:
@@ -177,9 +184,9 @@ class RetryingStore:
                 found = request()
             except (StoreBusyError, StoreRefusedError) as error:
                 if isinstance(error, StoreRefusedError) and not self._patience.outlasts_refusal:
-                    self.bill.add(kind, self.cause, sent_bytes=sent_bytes, failed=True)
+                    self.bill.add(kind, self.cause, name=name, sent_bytes=sent_bytes, failed=True)
                     raise
-                self.bill.add(kind, self.cause, sent_bytes=sent_bytes, failed=True)
+                self.bill.add(kind, self.cause, name=name, sent_bytes=sent_bytes, failed=True)
                 now_s = self._clock.monotonic_s()
                 self.outage.began(asked_s, str(error))
                 wait_s = next_wait_s(wait_s, self._rng.uniform(0.0, 1.0))
@@ -187,12 +194,12 @@ class RetryingStore:
                     raise
                 self.pause.wait(wait_s)
             except OSError:
-                self.bill.add(kind, self.cause, sent_bytes=sent_bytes, failed=True)
+                self.bill.add(kind, self.cause, name=name, sent_bytes=sent_bytes, failed=True)
                 self.outage.ended()
                 raise
             else:
                 received = size(found) if size is not None else 0
-                self.bill.add(kind, self.cause, sent_bytes=sent_bytes, received_bytes=received)
+                self.bill.add(kind, self.cause, name=name, sent_bytes=sent_bytes, received_bytes=received)
                 self.outage.ended()
                 return found
 

@@ -20,3 +20,17 @@ class ObjectUse:
     """Sealed, or acknowledged by the disk, and not yet uploaded."""
     waiting_s: float = 0.0
     """Age of the oldest message among them that was acknowledged by the disk, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicObjects:
+    """One topic in an object store."""
+
+    topic_id: int
+    not_uploaded_bytes: int
+    """Of its messages: on the broker's disk alone."""
+    not_uploaded_since_ms: int | None
+    """Append time of the oldest of them; None where all is uploaded."""
+    stored_bytes: int
+    """Of its segments in the store."""
+    use: ObjectUse

@@ -12,7 +12,7 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
-from danube.objects.use import ObjectUse
+from danube.objects.use import ObjectUse, TopicObjects
 from danube.runtime.tasks import TaskScope
 from danube.storage.carry import LogCarry
 from danube.storage.disk_space import SpaceGate, SpaceLevel, check_space
@@ -25,6 +25,7 @@ from danube.storage.flush.segment_flusher import FlushReport, NamedTopics, Segme
 from danube.storage.flush.topic_histories import TopicHistories, TopicHistory
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import FOLDER
+from danube.storage.journal.index import TopicIndex
 from danube.storage.log.read_throttle import ColdReadThrottle
 from danube.storage.log.tiered_log import ColdStore, TieredLog
 from danube.storage.open_checks import find_newer, keep_cursors_within, refuse_outdated
@@ -75,6 +76,7 @@ class Storage:
             synced_to=lambda: journal.synced_to,
             last_file_from=lambda: journal.last_file_position,
             throttle=ColdReadThrottle(environment.clock, journal.sync_watch),
+            objects=self._topic_objects,
         )
         self._writer = ManifestBuilder(environment, folder)
         self._committer = ManifestCommitter(environment, topics.histories, drop_flushed=journal.drop_flushed)
@@ -357,6 +359,25 @@ class Storage:
             await self._environment.read_runner.run(
                 lambda: self._environment.reading_tier.close_folder(folder)  # noqa: B023 - in turn
             )
+
+    def _topic_objects(self, topic_id: int, index: TopicIndex, history: TopicHistory | None) -> TopicObjects | None:
+        """One topic in the object store that older segments move into."""
+        mover, use = self._environment.mover, self._environment.object_use
+        if mover is None or use is None:
+            return None
+        segments, tails = (history.manifest.segments, history.tails) if history is not None else ((), ())
+        moved = mover.moved(topic_id)
+        here = [one for one in segments if one not in moved]
+        since_ms = here[0].first_append_time_ms if here else index.first_append_ms_from(0)
+        return TopicObjects(
+            topic_id=topic_id,
+            not_uploaded_bytes=sum(one.body_bytes for one in here)
+            + sum(one.body_bytes for one in tails)
+            + index.body_bytes_from(0),
+            not_uploaded_since_ms=since_ms,
+            stored_bytes=sum(one.file_bytes for one in segments if one in moved),
+            use=use(),
+        )
 
     async def _sweep_if_due(self) -> None:
         if self._environment.clock.monotonic_s() >= self._sweep_s:

@@ -252,6 +252,7 @@ def _describe_objects(use: ObjectUse, stored_bytes: int) -> ObjectStoreDescripti
         cache_hits=use.cache_hits,
         cache_misses=use.cache_misses,
         waiting_bytes=use.waiting_bytes,
+        waiting_s=use.waiting_s,
         unanswered_s=use.unanswered_s,
     )
 

@@ -1,6 +1,7 @@
 """Descriptions of topics, a page at a time, sorted by name."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from heapq import nsmallest
 
 from danube.broker.clients.consumer import Consumer
@@ -26,6 +27,8 @@ from danube.model.limits.broker import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MA
 from danube.model.plans.durability import durability_of
 from danube.model.policies import Limits
 from danube.model.topic import TopicName
+from danube.objects.bill import RequestKind, projected_month
+from danube.objects.use import TopicObjects
 from danube.storage.log.protocol import TopicStorageStats
 
 _ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
@@ -178,7 +181,7 @@ def _describe_topic(
         producers=len(topic.producers),
         subscription_count=len(topic.subscriptions),
         messages_expired=expired,
-        storage=_describe_storage(log.stats, topic.limits) if log else None,
+        storage=_with_objects(_describe_storage(log.stats, topic.limits), log.objects) if log else None,
         subscriptions=subscriptions,
         pending_policies=tuple(one.subscription for one in record.pending),
         state=state,
@@ -202,6 +205,26 @@ def _describe_unserved(record: TopicRecord, states: TopicStates) -> TopicDescrip
         subscriptions=(),
         pending_policies=tuple(one.subscription for one in record.pending),
         state=states.of(record),
+    )
+
+
+def _with_objects(described: TopicStorageDescription, objects: TopicObjects | None) -> TopicStorageDescription:
+    if objects is None:
+        return described
+    use, counts = objects.use, objects.use.bill.of_topic(objects.topic_id)
+    prices = use.bill.prices
+    dollars = sum(prices.of_requests(kind, count) for kind, count in counts.items())
+    kept = objects.stored_bytes / 1e9 * prices.stored_gb_month
+    return replace(
+        described,
+        not_uploaded_bytes=objects.not_uploaded_bytes,
+        not_uploaded_since_ms=objects.not_uploaded_since_ms,
+        object_bytes=objects.stored_bytes,
+        object_puts=counts.get(RequestKind.PUT, 0),
+        object_gets=counts.get(RequestKind.GET, 0) + counts.get(RequestKind.HEAD, 0),
+        object_lists=counts.get(RequestKind.LIST, 0),
+        object_deletes=counts.get(RequestKind.DELETE, 0),
+        object_month_dollars=projected_month(dollars, use.elapsed_s) + kept,
     )
 
 

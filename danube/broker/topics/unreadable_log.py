@@ -22,6 +22,8 @@ class UnreadableTopicLog:
         unsynced_bytes=0,
     )
 
+    objects = None
+
     def __init__(self, topic_id: int, reason: str) -> None:
         """`reason` is the text that clients get."""
         self.topic_id = topic_id

@@ -353,6 +353,19 @@ class TopicStorageDescription:
     """Acknowledged and not synced: a power cut may lose them. 0 with durability fsync."""
     durability: Durability | None = None
     """When a publish is acknowledged; None from a broker of an older version."""
+    not_uploaded_bytes: int | None = None
+    """Of its messages that are on the broker's disk alone; None without an object store, as the rest."""
+    not_uploaded_since_ms: int | None = None
+    """When the oldest of them was appended; None where all is uploaded."""
+    object_bytes: int | None = None
+    """Of its segments in the object store."""
+    object_puts: int | None = None
+    """Requests for its segments and manifests since the broker started; those of the journal are of all topics."""
+    object_gets: int | None = None
+    object_lists: int | None = None
+    object_deletes: int | None = None
+    object_month_dollars: float | None = None
+    """Of a month, if those requests go on, and for keeping its segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,3 +38,5 @@ class ObjectStoreDescription:
     """Sealed and not yet uploaded."""
     unanswered_s: float
     """Seconds for which the store has not answered; 0 while it does."""
+    waiting_s: float = 0.0
+    """Age of the oldest message that waits, at most; 0 of a broker of an older version."""

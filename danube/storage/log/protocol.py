@@ -18,6 +18,7 @@ from typing import Protocol
 from danube.model.errors import DanubeError
 from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
+from danube.objects.use import TopicObjects
 from danube.storage.batches.producer_state import SequencedBatch
 
 
@@ -149,6 +150,10 @@ class TopicLog(BatchLog, Protocol):
     @property
     def stats(self) -> TopicStorageStats:
         """Size and age."""
+
+    @property
+    def objects(self) -> TopicObjects | None:
+        """The topic in an object store; None where there is none."""
 
     async def offset_at(self, append_time_ms: int) -> int:
         """The first offset of the first batch appended at this time or later; `durable_end` when there is none.

@@ -14,10 +14,12 @@ from typing import Protocol, TypeVar
 
 from danube.model.errors import DamagedDataError, InternalError, OffsetTrimmedError, StorageUnavailableError
 from danube.model.limits.broker import COLD_READ_ATTEMPTS_MAX
+from danube.objects.use import TopicObjects
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.disk_space import SpaceGate
 from danube.storage.flush.topic_histories import TopicHistories, TopicHistory, Trimmed
+from danube.storage.journal.index import TopicIndex
 from danube.storage.journal.journal import Journal, JournalTopicLog
 from danube.storage.journal.round import TopicState
 from danube.storage.log.protocol import AppendDone, StoredBatch, TopicStorageStats
@@ -119,6 +121,8 @@ class ColdStore:
     last_file_from: Callable[[], int]
     """Position at which the journal's last file begins."""
     throttle: ColdReadThrottle
+    objects: Callable[[int, TopicIndex, TopicHistory | None], TopicObjects | None]
+    """The topic with this id, index and history, in an object store."""
     ahead: ReadAhead = field(default_factory=ReadAhead)
 
 
@@ -165,6 +169,10 @@ class TieredLog(JournalTopicLog):
             newest_append_ms=newest if self.start_offset < self.durable_end else None,
             unsynced_bytes=self._index.body_bytes_from(self._cold.synced_to()),
         )
+
+    @property
+    def objects(self) -> TopicObjects | None:
+        return self._cold.objects(self.topic_id, self._index, self._history)
 
     @property
     def oldest_in_last_file_ms(self) -> int | None:

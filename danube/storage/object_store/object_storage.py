@@ -15,9 +15,11 @@ from danube.model.limits.objects import (
 from danube.objects.opening import unusable
 from danube.objects.retrying import RetryingStore
 from danube.objects.store import ObjectStore
-from danube.objects.use import ObjectUse
+from danube.objects.use import ObjectUse, TopicObjects
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock, sleep_for
+from danube.storage.flush.topic_histories import TopicHistory
+from danube.storage.journal.index import TopicIndex
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_tier import BlockCache
 from danube.storage.takeover.journal_reader import journal_folder
@@ -59,6 +61,8 @@ class ObjectStorage(SharedStorage):
         self._lag_bytes_max = environment.lag_bytes_max
         self._uploaded_s = environment.clock.monotonic_s()
         """All that was synced by then is uploaded."""
+        self._uploaded_to = 0
+        """Position in the journal up to which that is known."""
         self._gate.outage = self._outage if self._uploads is None else self._lag
         if self._uploads is not None:
             environment.records.before_write = self._have_uploaded
@@ -93,6 +97,17 @@ class ObjectStorage(SharedStorage):
         """Age of the oldest message that is acknowledged and not yet uploaded, at most; 0 where there is none."""
         return self._clock.monotonic_s() - self._uploaded_s if self._objects.waiting_bytes else 0.0
 
+    def _topic_objects(self, topic_id: int, index: TopicIndex, history: TopicHistory | None) -> TopicObjects | None:
+        is_all_uploaded = self._uploads is None or not self._objects.waiting_bytes
+        uploaded_to = self._journal.synced_to if is_all_uploaded else self._uploaded_to
+        return TopicObjects(
+            topic_id=topic_id,
+            not_uploaded_bytes=index.body_bytes_from(uploaded_to),
+            not_uploaded_since_ms=index.first_append_ms_from(uploaded_to),
+            stored_bytes=history.file_bytes if history is not None else 0,
+            use=self.object_use,
+        )
+
     def start(self) -> None:
         super().start()
         if self._uploads is not None:
@@ -101,9 +116,9 @@ class ObjectStorage(SharedStorage):
     async def upload(self) -> None:
         """Upload what is acknowledged by now, where the disk acknowledges. Raises OSError."""
         if self._uploads is not None:
-            begun_s = self._clock.monotonic_s()
+            begun_s, synced_to = self._clock.monotonic_s(), self._journal.synced_to
             await self._uploads.run(self._objects.upload)
-            self._uploaded_s = begun_s
+            self._uploaded_s, self._uploaded_to = begun_s, synced_to
 
     async def _upload_all_the_time(self) -> None:
         while self.stopped is None:

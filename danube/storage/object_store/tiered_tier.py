@@ -102,6 +102,11 @@ class SegmentMover:
         self._after_ms = after_s * 1_000
         self._bytes_min = bytes_min or TIER_SEGMENT_BYTES_MIN
         self._is_marked = False
+        self._moved: dict[int, frozenset[Segment]] = {}
+
+    def moved(self, topic_id: int) -> frozenset[Segment]:
+        """The topic's segments that are in the store, as of the last pass."""
+        return self._moved.get(topic_id, frozenset())
 
     def move(self, manifests: Iterable[Manifest], now_ms: int, *, is_room_short: bool) -> MoveReport:
         """One bounded pass, the oldest segments of each topic first. With little room, age and size do not matter.
@@ -110,18 +115,32 @@ class SegmentMover:
         """
         report, left = MoveReport(set()), TIER_PASS_SEGMENTS_MAX
         for manifest in manifests:
+            moved = set(self._known(manifest))
             for segment in manifest.segments:
                 name = segment_name(manifest.topic_id, segment)
-                if not (is_room_short or self._is_due(segment, now_ms)) or not self._disk.exists(name):
+                if segment in moved or not (is_room_short or self._is_due(segment, now_ms)):
+                    continue
+                if not self._disk.exists(name):
+                    moved.add(segment)
                     continue
                 if left == 0:
                     report.waiting_bytes += segment.file_bytes
                     continue
                 self._move(name, segment)
+                moved.add(segment)
                 left -= 1
                 report.folders.add(folder_of(manifest.topic_id))
                 report.moved_bytes += segment.file_bytes
+            self._moved[manifest.topic_id] = frozenset(moved)
         return report
+
+    def _known(self, manifest: Manifest) -> frozenset[Segment]:
+        """Segments that are in the store: looked up once, since only this pass moves them."""
+        known = self._moved.get(manifest.topic_id)
+        if known is not None:
+            return known.intersection(manifest.segments)
+        of = manifest.topic_id
+        return frozenset(one for one in manifest.segments if not self._disk.exists(segment_name(of, one)))
 
     def _is_due(self, segment: Segment, now_ms: int) -> bool:
         return segment.file_bytes >= self._bytes_min and now_ms - segment.last_append_time_ms >= self._after_ms

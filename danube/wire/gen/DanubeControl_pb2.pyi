@@ -195,7 +195,7 @@ class TopicState(_message.Message):
     def __init__(self, state: _Optional[str] = ..., reason: _Optional[str] = ..., target_broker_id: _Optional[str] = ..., copied_bytes: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class TopicStorage(_message.Message):
-    __slots__ = ("stored_bytes", "segments", "segment_file_bytes", "oldest_ms", "newest_ms", "unsynced_bytes", "durability")
+    __slots__ = ("stored_bytes", "segments", "segment_file_bytes", "oldest_ms", "newest_ms", "unsynced_bytes", "durability", "not_uploaded_bytes", "not_uploaded_since_ms", "object_bytes", "object_puts", "object_gets", "object_lists", "object_deletes", "object_month_dollars")
     STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +203,14 @@ class TopicStorage(_message.Message):
     NEWEST_MS_FIELD_NUMBER: _ClassVar[int]
     UNSYNCED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    NOT_UPLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NOT_UPLOADED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_PUTS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_GETS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_LISTS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_DELETES_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_MONTH_DOLLARS_FIELD_NUMBER: _ClassVar[int]
     stored_bytes: int
     segments: int
     segment_file_bytes: int
@@ -210,7 +218,15 @@ class TopicStorage(_message.Message):
     newest_ms: int
     unsynced_bytes: int
     durability: Durability
-    def __init__(self, stored_bytes: _Optional[int] = ..., segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., oldest_ms: _Optional[int] = ..., newest_ms: _Optional[int] = ..., unsynced_bytes: _Optional[int] = ..., durability: _Optional[_Union[Durability, str, int]] = ...) -> None: ...
+    not_uploaded_bytes: int
+    not_uploaded_since_ms: int
+    object_bytes: int
+    object_puts: int
+    object_gets: int
+    object_lists: int
+    object_deletes: int
+    object_month_dollars: float
+    def __init__(self, stored_bytes: _Optional[int] = ..., segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., oldest_ms: _Optional[int] = ..., newest_ms: _Optional[int] = ..., unsynced_bytes: _Optional[int] = ..., durability: _Optional[_Union[Durability, str, int]] = ..., not_uploaded_bytes: _Optional[int] = ..., not_uploaded_since_ms: _Optional[int] = ..., object_bytes: _Optional[int] = ..., object_puts: _Optional[int] = ..., object_gets: _Optional[int] = ..., object_lists: _Optional[int] = ..., object_deletes: _Optional[int] = ..., object_month_dollars: _Optional[float] = ...) -> None: ...
 
 class Subscription(_message.Message):
     __slots__ = ("name", "subscription_type", "created_ms", "reliable", "messages_out", "bytes_out", "redelivered", "nacked", "dropped", "consumer_count", "connected_count", "consumers")
@@ -373,7 +389,7 @@ class Storage(_message.Message):
     def __init__(self, segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., flush_passes: _Optional[int] = ..., merged_segments: _Optional[int] = ..., dropped_segments: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., quarantined_topics: _Optional[int] = ..., refused_topics: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_is_low: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., object_store: _Optional[_Union[ObjectStoreUse, _Mapping[str, object]]] = ...) -> None: ...
 
 class ObjectStoreUse(_message.Message):
-    __slots__ = ("url", "elapsed_s", "requests", "month_dollars", "stored_bytes", "stored_month_dollars", "cache_hits", "cache_misses", "waiting_bytes", "unanswered_s")
+    __slots__ = ("url", "elapsed_s", "requests", "month_dollars", "stored_bytes", "stored_month_dollars", "cache_hits", "cache_misses", "waiting_bytes", "unanswered_s", "waiting_s")
     URL_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_S_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
@@ -384,6 +400,7 @@ class ObjectStoreUse(_message.Message):
     CACHE_MISSES_FIELD_NUMBER: _ClassVar[int]
     WAITING_BYTES_FIELD_NUMBER: _ClassVar[int]
     UNANSWERED_S_FIELD_NUMBER: _ClassVar[int]
+    WAITING_S_FIELD_NUMBER: _ClassVar[int]
     url: str
     elapsed_s: float
     requests: _containers.RepeatedCompositeFieldContainer[ObjectRequests]
@@ -394,7 +411,8 @@ class ObjectStoreUse(_message.Message):
     cache_misses: int
     waiting_bytes: int
     unanswered_s: float
-    def __init__(self, url: _Optional[str] = ..., elapsed_s: _Optional[float] = ..., requests: _Optional[_Iterable[_Union[ObjectRequests, _Mapping[str, object]]]] = ..., month_dollars: _Optional[float] = ..., stored_bytes: _Optional[int] = ..., stored_month_dollars: _Optional[float] = ..., cache_hits: _Optional[int] = ..., cache_misses: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., unanswered_s: _Optional[float] = ...) -> None: ...
+    waiting_s: float
+    def __init__(self, url: _Optional[str] = ..., elapsed_s: _Optional[float] = ..., requests: _Optional[_Iterable[_Union[ObjectRequests, _Mapping[str, object]]]] = ..., month_dollars: _Optional[float] = ..., stored_bytes: _Optional[int] = ..., stored_month_dollars: _Optional[float] = ..., cache_hits: _Optional[int] = ..., cache_misses: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., unanswered_s: _Optional[float] = ..., waiting_s: _Optional[float] = ...) -> None: ...
 
 class ObjectRequests(_message.Message):
     __slots__ = ("kind", "cause", "requests", "failed", "sent_bytes", "received_bytes", "dollars")

@@ -74,6 +74,9 @@ TOPIC_STORAGES = st.builds(
     **numbers(TopicStorageDescription, "stored_bytes", "segments", "segment_file_bytes", "unsynced_bytes"),
     **dict.fromkeys(("oldest_ms", "newest_ms"), st.none() | UINT64),
     durability=st.none() | st.sampled_from(Durability),
+    **dict.fromkeys(("not_uploaded_bytes", "not_uploaded_since_ms", "object_bytes"), st.none() | UINT64),
+    **dict.fromkeys(("object_puts", "object_gets", "object_lists", "object_deletes"), st.none() | UINT64),
+    object_month_dollars=st.none() | FLOATS,
 )
 STORAGES = st.builds(
     StorageDescription,

@@ -36,7 +36,12 @@ class StorageCost(Result):
     cache_hit_rate: Annotated[float | None, VOLATILE] = Field(
         description="Share of blocks read from memory; null before the first."
     )
-    waiting_bytes: Annotated[int, VOLATILE] = Field(description="Sealed and not yet uploaded.")
+    waiting_bytes: Annotated[int, VOLATILE] = Field(
+        description="Acknowledged by the disk, or sealed and due, and not yet uploaded."
+    )
+    waiting_s: Annotated[float, VOLATILE] = Field(
+        description="Age of the oldest acknowledged message among them, at most; 0 where all are uploaded."
+    )
     unanswered_s: Annotated[float, VOLATILE] = Field(
         description="Seconds for which the store has not answered; 0 while it does."
     )
@@ -51,6 +56,7 @@ _NOTHING = StorageCost(
     stored_month_dollars=0,
     cache_hit_rate=None,
     waiting_bytes=0,
+    waiting_s=0,
     unanswered_s=0,
     rows=[],
 )
@@ -70,6 +76,7 @@ async def _cost(call: Call, params: Params) -> StorageCost:  # noqa: ARG001 - it
         stored_month_dollars=round(use.stored_month_dollars, 2),
         cache_hit_rate=round(use.cache_hits / reads, 3) if reads else None,
         waiting_bytes=use.waiting_bytes,
+        waiting_s=round(use.waiting_s, 1),
         unanswered_s=round(use.unanswered_s, 1),
         rows=[_row(one, use) for one in use.requests],
     )

@@ -153,6 +153,27 @@ class TopicDetail(Result):
     unsynced_bytes: Annotated[int | None, IF_KNOWN] = Field(
         description="Acknowledged and not synced: a power cut may take them. 0 with durability fsync."
     )
+    not_uploaded_bytes: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(
+        default=None,
+        description="On the broker's disk alone; null without an object store, as the rest.",
+    )
+    not_uploaded_since_ms: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(
+        default=None, description="When the oldest of that was stored; null where all is uploaded."
+    )
+    object_bytes: Annotated[int | None, IF_KNOWN] = Field(
+        default=None, description="Bytes of its segments in the object store."
+    )
+    object_puts: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(
+        default=None,
+        description="PUT requests for its segments and manifests since the broker started. Those of the journal are of"
+        " all topics together: see the bill.",
+    )
+    object_gets: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(default=None, description="GET and HEAD likewise.")
+    object_lists: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(default=None, description="LIST likewise.")
+    object_deletes: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(default=None, description="DELETE likewise.")
+    object_month_dollars: Annotated[float | None, VOLATILE, IF_KNOWN] = Field(
+        default=None, description="Dollars a month, if those requests go on, and for keeping those bytes."
+    )
     durability: Durability | None = Field(
         description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where"
         " nothing is kept, or the broker does not tell."
@@ -246,6 +267,8 @@ def _partitioned(name: TopicName, partitions: Sequence[TopicDescription]) -> Top
         segments=sum(each.segments for each in storages) if storages else None,
         oldest_message_ms=min((each.oldest_ms for each in storages if each.oldest_ms is not None), default=None),
         newest_message_ms=max((each.newest_ms for each in storages if each.newest_ms is not None), default=None),
+        **{name: sum_known(getattr(each, name) for each in storages) for name in _OBJECTS},
+        not_uploaded_since_ms=min(filter(None, (each.not_uploaded_since_ms for each in storages)), default=None),
         durability=storages[0].durability if storages else None,
         messages_expired=sum(each.messages_expired for each in served),
         subscription_count=len(subscriptions),
@@ -284,6 +307,7 @@ def _over_partitions(states: Sequence[SubscriptionState]) -> list[SubscriptionSt
     return sorted(found, key=lambda each: each.name)
 
 
+_OBJECTS = ("not_uploaded_bytes", "object_bytes", "object_puts", "object_gets", "object_lists", "object_deletes")
 _SUMMED = ("lag_messages", "in_flight", "waiting", "blocked", "consumers")
 
 

@@ -31,11 +31,18 @@ async def test_messages_are_acknowledged_and_read_while_the_store_is_gone_and_th
     world.clock.advance(7)
     assert first.object_use.waiting_bytes > 0
     assert first.object_use.waiting_s >= 7
+    lag = first.topic(A).objects
+    assert lag is not None
+    assert (lag.not_uploaded_bytes, lag.stored_bytes) == (first.topic(A).body_bytes, 0)
+    assert lag.not_uploaded_since_ms == world.clock.now_ms() - 7_000
     with pytest.raises(OSError, match="does not answer"):
         await first.upload()
     world.ways[1].is_down = False
     await first.upload()
     assert (first.object_use.waiting_bytes, first.object_use.waiting_s) == (0, 0)
+    lag = first.topic(A).objects
+    assert lag is not None
+    assert (lag.not_uploaded_bytes, lag.not_uploaded_since_ms) == (0, None)
     await world.end()
 
 

@@ -10,7 +10,7 @@ import pytest
 from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import DanubeError
-from danube.objects.bill import Bill, Cause
+from danube.objects.bill import Bill, Cause, RequestKind
 from danube.objects.memory import MemoryObjects
 from danube.objects.retrying import Patience, RetryingStore
 from danube.offline.storage.bucket import BucketFinding
@@ -18,6 +18,7 @@ from danube.offline.storage.tiered_bucket import verify_tiered
 from danube.runtime.disk import Buffer
 from danube.runtime.rng import SystemRng
 from danube.storage.environment import StorageEnvironment
+from danube.storage.object_store.object_storage import use_of
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.object_store.tiered_tier import MARKER, SegmentMover, TieredTier
@@ -78,6 +79,7 @@ class TieredWorld(StorageWorld):
             settings=self.settings,
             make_tier=lambda: TieredTier(disk, ObjectTier(store, cache, below=BELOW)),
             mover=SegmentMover(disk, ObjectTier(store, cache, below=BELOW), url="s3://bkt/", after_s=0, bytes_min=1),
+            object_use=lambda: use_of(store, cache, "s3://bkt/", self.clock),
             **runners,
         )
         storage = await Storage.open(environment)
@@ -110,6 +112,35 @@ async def test_segments_move_and_are_read_over_both_places_and_after_a_restart()
     assert await read_all(again.topic(TOPIC, 1)) == written
     await again.sweep_orphans()
     assert await read_all(again.topic(TOPIC, 1)) == written
+    await world.end()
+
+
+async def test_a_topic_tells_what_is_on_the_disk_alone_and_what_its_objects_cost() -> None:
+    world = TieredWorld()
+    storage = await world.open_tiered()
+    log = storage.topic(TOPIC, 1)
+    await fill(log, 400)
+    await flush_all(storage)
+    before = log.objects
+    assert before is not None
+    assert (before.not_uploaded_bytes, before.stored_bytes) == (log.body_bytes, 0)
+    for _ in range(4):
+        await storage.move_segments()
+    after = log.objects
+    assert after is not None
+    sizes = {one.name: one.size for one in world.bucket.listing(f"{BELOW}segments/{TOPIC}/")}
+    assert after.stored_bytes == sum(sizes.values())
+    assert after.not_uploaded_bytes < log.body_bytes
+    requests = after.use.bill.of_topic(TOPIC)
+    assert requests[RequestKind.PUT] == len(sizes)
+    assert requests[RequestKind.GET] == len(sizes)  # each was read back
+    await storage.close()
+    world._open.remove(storage)
+    again = await world.open_tiered()
+    await again.move_segments()
+    restarted = again.topic(TOPIC, 1).objects
+    assert restarted is not None
+    assert restarted.stored_bytes == after.stored_bytes
     await world.end()
 
 
