@@ -10,7 +10,8 @@ from danube.metadata.transaction_builder import TransactionBuilder
 from danube.objects.bill import Bill, Cause
 from danube.objects.memory import MemoryObjects
 from danube.objects.retrying import Patience, Pause, RetryingStore
-from danube.runtime.blocking import InlineRunner
+from danube.objects.store import ObjectStore
+from danube.runtime.blocking import BlockingRunner, InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage
@@ -44,7 +45,9 @@ class ObjectsWorld:
         """With `is_local` disks acknowledge, and are kept; `ObjectStorage.upload` uploads the journals."""
         self.is_local = is_local
         self.disks: dict[int, SimDisk] = {}
-        self.bucket = MemoryObjects()
+        self.bucket: ObjectStore = MemoryObjects()
+        self.runner: BlockingRunner = InlineRunner()
+        """Runs what blocks: at once in a simulation, in a thread where the bucket is a real one."""
         self.faults = faults or Faults()
         self.chance = random.Random(seed)  # noqa: S311 - a seed is for replay
         self.clock = SimClock()
@@ -99,9 +102,9 @@ class ObjectsWorld:
             rng=self.rng,
             broker_id=number,
             settings=self.settings,
-            runner=InlineRunner(),
-            read_runner=InlineRunner(),
-            flush_runner=InlineRunner(),
+            runner=self.runner,
+            read_runner=self.runner,
+            flush_runner=self.runner,
             cluster_id=cluster_id,
         )
         storage = self._open[number] = await ObjectStorage.open_objects(environment)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from danube.objects.memory import MemoryObjects
-from danube.objects.store import ObjectInfo, StoreBusyError, Tagged, joined
+from danube.objects.store import ObjectInfo, ObjectStore, StoreBusyError, Tagged, joined
 from danube.runtime.disk import Buffer
 from danube.testing.simulated.disk import MachineOffError
 
@@ -29,9 +28,9 @@ class Faults:
 
 
 class FaultyObjects:
-    """An `ObjectStore` over a `MemoryObjects` that others use, too."""
+    """An `ObjectStore` over one that others use, too."""
 
-    def __init__(self, store: MemoryObjects, chance: random.Random, faults: Faults | None = None) -> None:
+    def __init__(self, store: ObjectStore, chance: random.Random, faults: Faults | None = None) -> None:
         self.store = store
         self.faults = faults or Faults()
         self.is_down = False
