@@ -13,13 +13,15 @@ All calls are made, and all callbacks run, on the event loop's thread.
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from danube.model.errors import DanubeError
 from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
-from danube.objects.use import TopicObjects
 from danube.storage.batches.producer_state import SequencedBatch
+
+if TYPE_CHECKING:
+    from danube.objects.use import TopicObjects
 
 
 @dataclass(slots=True)
@@ -152,7 +154,7 @@ class TopicLog(BatchLog, Protocol):
         """Size and age."""
 
     @property
-    def objects(self) -> TopicObjects | None:
+    def objects(self) -> "TopicObjects | None":
         """The topic in an object store; None where there is none."""
 
     async def offset_at(self, append_time_ms: int) -> int:
