@@ -14,7 +14,6 @@ from danube.model.calls.admin import (
     TopicDescription,
     TopicsPage,
     TopicState,
-    TopicStorageDescription,
 )
 from danube.model.calls.carry import CarryOffer, PrepareCarry, ReadSegment, SegmentPiece
 from danube.model.calls.inspection import (
@@ -27,7 +26,7 @@ from danube.model.calls.inspection import (
     ReadLog,
     ReadMetrics,
 )
-from danube.model.calls.object_use import ObjectRequests, ObjectStoreDescription
+from danube.model.calls.object_use import ObjectRequests, ObjectStoreDescription, TopicStorageDescription
 from danube.model.calls.positions import (
     AddPartitions,
     Connection,

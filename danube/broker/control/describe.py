@@ -20,8 +20,8 @@ from danube.model.calls.admin import (
     TopicDescription,
     TopicsPage,
     TopicState,
-    TopicStorageDescription,
 )
+from danube.model.calls.object_use import TopicStorageDescription
 from danube.model.errors import TopicNotFoundError
 from danube.model.limits.broker import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX, DESCRIBE_LOOKS_MAX
 from danube.model.plans.durability import durability_of

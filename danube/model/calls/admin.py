@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from danube.model.calls.object_use import ObjectStoreDescription
+from danube.model.calls.object_use import ObjectStoreDescription, TopicStorageDescription
 from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.model.ownership import OwnershipState, StorageMode
-from danube.model.plans.durability import Durability
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -335,37 +334,6 @@ class SubscriptionDescription:
         if self.reliable is not None and self.reliable.blocked:
             return SubscriptionActivity.BLOCKED
         return SubscriptionActivity.ACTIVE if self.connected_count else SubscriptionActivity.IDLE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStorageDescription:
-    """Size and age of a topic's messages."""
-
-    stored_bytes: int
-    """Of the messages that can be read."""
-    segments: int
-    """Segment files; newer messages are in the broker's journal."""
-    segment_file_bytes: int
-    oldest_ms: int | None
-    """When the oldest message that can be read was appended; None without messages."""
-    newest_ms: int | None
-    unsynced_bytes: int
-    """Acknowledged and not synced: a power cut may lose them. 0 with durability fsync."""
-    durability: Durability | None = None
-    """When a publish is acknowledged; None from a broker of an older version."""
-    not_uploaded_bytes: int | None = None
-    """Of its messages that are on the broker's disk alone; None without an object store, as the rest."""
-    not_uploaded_since_ms: int | None = None
-    """When the oldest of them was appended; None where all is uploaded."""
-    object_bytes: int | None = None
-    """Of its segments in the object store."""
-    object_puts: int | None = None
-    """Requests for its segments and manifests since the broker started; those of the journal are of all topics."""
-    object_gets: int | None = None
-    object_lists: int | None = None
-    object_deletes: int | None = None
-    object_month_dollars: float | None = None
-    """Of a month, if those requests go on, and for keeping its segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
-"""The use of an object store by a broker, as administrators see it."""
+"""Files and objects of a topic, and the use of an object store by a broker, as administrators see them."""
 
 from dataclasses import dataclass
+
+from danube.model.plans.durability import Durability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +42,34 @@ class ObjectStoreDescription:
     """Seconds for which the store has not answered; 0 while it does."""
     waiting_s: float = 0.0
     """Age of the oldest message that waits, at most; 0 of a broker of an older version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStorageDescription:
+    """Size and age of a topic's messages."""
+
+    stored_bytes: int
+    """Of the messages that can be read."""
+    segments: int
+    """Segment files; newer messages are in the broker's journal."""
+    segment_file_bytes: int
+    oldest_ms: int | None
+    """When the oldest message that can be read was appended; None without messages."""
+    newest_ms: int | None
+    unsynced_bytes: int
+    """Acknowledged and not synced: a power cut may lose them. 0 with durability fsync."""
+    durability: Durability | None = None
+    """When a publish is acknowledged; None from a broker of an older version."""
+    not_uploaded_bytes: int | None = None
+    """Of its messages that are on the broker's disk alone; None without an object store, as the rest."""
+    not_uploaded_since_ms: int | None = None
+    """When the oldest of them was appended; None where all is uploaded."""
+    object_bytes: int | None = None
+    """Of its segments in the object store."""
+    object_puts: int | None = None
+    """Requests for its segments and manifests since the broker started; those of the journal are of all topics."""
+    object_gets: int | None = None
+    object_lists: int | None = None
+    object_deletes: int | None = None
+    object_month_dollars: float | None = None
+    """Of a month, if those requests go on, and for keeping its segments."""

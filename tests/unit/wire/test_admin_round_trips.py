@@ -24,9 +24,9 @@ from danube.model.calls.admin import (
     TopicDetails,
     TopicInfo,
     TopicsPage,
-    TopicStorageDescription,
     Unsubscribe,
 )
+from danube.model.calls.object_use import TopicStorageDescription
 from danube.model.errors import InvalidNameError, InvalidRequestError
 from danube.model.limits.broker import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
 from danube.model.plans.durability import Durability

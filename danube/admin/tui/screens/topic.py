@@ -24,8 +24,8 @@ from danube.model.calls.admin import (
     SubscriptionActivity,
     SubscriptionDescription,
     TopicState,
-    TopicStorageDescription,
 )
+from danube.model.calls.object_use import TopicStorageDescription
 from danube.model.text import count_text
 from danube.model.topic import TopicName
 
