@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from danube.model.calls import admin, positions
+from danube.model.calls import admin, object_use, positions
 from danube.model.calls import balance as balances
-from danube.model.calls.object_use import TopicStorageDescription
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import (
     InvalidRequestError,
@@ -365,7 +364,7 @@ def described_topic(topic: MemoryTopic, broker_id: str, limits: Limits = NO_LIMI
     """The topic in full."""
     subscriptions = sorted(topic.subscriptions.values(), key=lambda each: each.name)
     moment_ms = topic.created_ms if topic.messages else None
-    storage = TopicStorageDescription(
+    storage = object_use.TopicStorageDescription(
         stored_bytes=topic.message_bytes,
         segments=0,
         segment_file_bytes=0,
