@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from danube.loadmgr.cluster_state import ClusterState
 from danube.loadmgr.load import Shares
 from danube.loadmgr.score import Strategy
-from danube.model.limits.balance import PLAN_MOVES_MAX
+from danube.model.limits.balance import PLAN_MOVES_MAX, TARGET_CV
 
 GAIN_MIN = 1e-6
 """Of the variance of the scores: less is no gain."""
@@ -19,7 +19,7 @@ Step = tuple[str, int]
 class Goal:
     """Target and limits of a plan."""
 
-    target_cv: float = 0.2
+    target_cv: float = TARGET_CV
     moves_max: int = PLAN_MOVES_MAX
     ceilings: Shares = (0.85, 1.0, 0.85, 0.85)
     """Shares of the resources of a broker above which no move takes it."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from danube.model.limits.balance import COST_BYTES_PER_MESSAGE, COST_CPU_S_MAX, LOAD_NUMBER_MAX
+from danube.model.limits.balance import COST_BYTES_PER_MESSAGE, COST_CPU_S_MAX, LOAD_NUMBER_MAX, OWN_CORES
 
 
 class Resource(StrEnum):
@@ -181,11 +181,12 @@ def capacity_of(report: BrokerLoad) -> Capacity:
 def demands_of(report: BrokerLoad, *, carries_logs: bool) -> dict[str, Demand]:
     """Demand of each topic of a plausible report.
 
-    The CPU that a broker used is shared out by the work of its topics; one that is nearly idle uses most of it for
-    itself, so a message counts for COST_CPU_S_MAX seconds of a core at most.
+    The CPU that a broker used beyond OWN_CORES is shared out by the work of its topics; one that is nearly idle uses
+    most of it for itself, so a message counts for COST_CPU_S_MAX seconds of a core at most.
     """
     total = sum(one.cost for one in report.topics)
-    per_cost = min(report.cpu * report.cores / total, COST_CPU_S_MAX) if total else 0.0
+    used = max(0.0, report.cpu * report.cores - OWN_CORES)
+    per_cost = min(used / total, COST_CPU_S_MAX) if total else 0.0
     return {
         one.topic: Demand(
             topic=one.topic,

@@ -15,7 +15,9 @@ _POLL_S = 0.05
 _LATE = ("does not answer", "is not connected", "cannot be reached")
 
 
-async def until(holds: Callable[[], Awaitable[bool]], *, within_s: float = PATIENCE_S) -> None:
+async def until(
+    holds: Callable[[], Awaitable[bool]], *, within_s: float = PATIENCE_S, every_s: float = _POLL_S
+) -> None:
     """Return when it holds; there is no event for it here. A call that fails is made again."""
     async with asyncio.timeout(within_s):
         while True:
@@ -24,7 +26,7 @@ async def until(holds: Callable[[], Awaitable[bool]], *, within_s: float = PATIE
                     return
             except DanubeError:
                 pass
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(every_s)
 
 
 async def refusal(backend: Callable[[], LogBackend], *words: str) -> str:

@@ -28,10 +28,12 @@ pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(600)
 
 TOPICS = [TopicName("default", f"t{number:02}") for number in range(12)]
 WEIGHTS = (12, 12, 9, 9, 6, 6, 4, 4, 2, 2, 1, 1)
-"""Messages of each topic at a beat."""
-BEAT_S = 0.05
+"""Messages of each topic at a beat, one after the other: several at once would be one batch, and little work."""
+BEAT_S = 0.2
 STEADY_S = 12.0
 """Three half-lives of a report's averages."""
+LOOK_S = 1.0
+"""Between two looks: each is work of the brokers that are measured."""
 LEASE_TTL_S = "20"
 """Long, as a broker on a busy machine may stand still for some seconds; then it would lose its topics to others."""
 PAYLOAD = b"x" * 512
@@ -72,10 +74,13 @@ class Load:
         producer = making.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
         await producer.create()
         number = max(self.acknowledged[name], default=-1) + 1
+        loop = asyncio.get_running_loop()
+        beat_s = loop.time()
         while True:
-            await asyncio.gather(*(self._send(producer, name, number + each) for each in range(weight)))
-            number += weight
-            await asyncio.sleep(BEAT_S)
+            await self._send(producer, name, number)
+            number += 1
+            beat_s = max(beat_s + BEAT_S / weight, loop.time())  # one that took longer is not caught up with
+            await asyncio.sleep(beat_s - loop.time())
 
     async def _send(self, producer: Producer, name: TopicName, number: int) -> None:
         await producer.send(b"%d " % number + PAYLOAD)
@@ -143,7 +148,7 @@ async def skew_is_known(cluster: Administration) -> None:
         steady = [spread for at_s, spread in looks if at_s >= now_s - STEADY_S]
         return now_s - looks[0][0] > STEADY_S and max(steady) < 1.1 * min(steady)
 
-    await until(is_known, within_s=LONG_S)
+    await until(is_known, within_s=LONG_S, every_s=LOOK_S)
 
 
 async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> Rebalance:
@@ -155,7 +160,7 @@ async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> R
             found[:] = [one for one in await gateway.rebalances() if one.plan_id == plan_id]
         return bool(found) and found[0].state.is_over
 
-    await until(is_over, within_s=LONG_S)
+    await until(is_over, within_s=LONG_S, every_s=LOOK_S)
     return found[0]
 
 

@@ -7,7 +7,7 @@ strategies, modes, verdicts and bands are those of the enums there.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from danube.model.limits.balance import REBALANCE_MOVES_DEFAULT
+from danube.model.limits.balance import REBALANCE_MOVES_DEFAULT, TARGET_CV
 
 
 class BrokerPlaceState(StrEnum):
@@ -218,7 +218,7 @@ class BrokerChange:
 class RebalanceWish:
     """Goal and limits of a plan that rebalances, and a cluster to imagine."""
 
-    target_cv: float = 0.2
+    target_cv: float = TARGET_CV
     moves_max: int = REBALANCE_MOVES_DEFAULT
     strategy: str = ""
     """Empty for that of the leader's settings."""

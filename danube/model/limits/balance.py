@@ -4,8 +4,12 @@ LOAD_NUMBER_MAX = 1e15
 """Numbers of a report above this cannot be, and count as 0."""
 COST_BYTES_PER_MESSAGE = 4_096.0
 """Bytes that make as much work as one more message."""
+OWN_CORES = 0.03
+"""Of a core, that a broker uses whatever it serves: heartbeats, reports, metadata. Measured: 0.03 to 0.04."""
 COST_CPU_S_MAX = 1e-3
 """Seconds of a core that one message takes at most; what a broker uses beyond that it uses for itself."""
+TARGET_CV = 0.15
+"""The imbalance that a plan aims at: what is measured afterwards is a little off, and well balanced ends at 0.2."""
 SCORE_PER_TOPIC = 0.01
 """Score of a topic without any load: idle topics are spread, too, and never against load."""
 BALANCE_IDLE_SCORE = 5.0

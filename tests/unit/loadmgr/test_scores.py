@@ -6,6 +6,7 @@ import pytest
 
 from danube.loadmgr.load import BrokerLoad, TopicLoad, capacity_of, demands_of, own_shares, plausible
 from danube.loadmgr.score import Band, Strategy, imbalance_of, score_of, status_of
+from danube.model.limits.balance import OWN_CORES
 
 
 @pytest.mark.parametrize(
@@ -51,11 +52,11 @@ def test_the_cpu_of_a_broker_is_shared_out_by_the_work_of_its_topics() -> None:
     )
     report = BrokerLoad(broker_id=1, measured_ms=0, cores=2, cpu=0.2, disk_bytes=100, disk_used_bytes=50, topics=topics)
     demands = demands_of(report, carries_logs=True)
-    assert demands["/a/x"].cores == pytest.approx(0.3)
-    assert demands["/a/y"].cores == pytest.approx(0.1)
+    assert demands["/a/x"].cores == pytest.approx((0.4 - OWN_CORES) * 0.75)
+    assert demands["/a/y"].cores == pytest.approx((0.4 - OWN_CORES) * 0.25)
     assert (demands["/a/x"].clients, demands["/a/x"].carried_bytes) == (3, 10)
-    assert own_shares(report, demands) == pytest.approx((0.0, 0.0, 0.0, 0.4))
-    assert demands["/a/x"].shares(capacity_of(report)) == pytest.approx((0.15, 0.0, 0.0, 0.1))
+    assert own_shares(report, demands) == pytest.approx((OWN_CORES / 2, 0.0, 0.0, 0.4))
+    assert demands["/a/x"].shares(capacity_of(report)) == pytest.approx(((0.2 - OWN_CORES / 2) * 0.75, 0.0, 0.0, 0.1))
 
 
 def test_a_broker_that_is_busy_with_itself_does_not_blame_its_topics() -> None:

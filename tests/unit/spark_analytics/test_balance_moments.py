@@ -24,7 +24,7 @@ def test_scores_and_imbalance_are_those_worked_by_hand() -> None:
     assert row["cv"] == pytest.approx((60.03 - mean) / mean)
     assert row["peak_to_average"] == pytest.approx(60.03 / mean)
     assert (row["busiest_broker"], row["busiest_resource"], row["band"]) == ("1", "cpu", "severely imbalanced")
-    assert row["cause"] == "CPU 60 %, of which /default/a 30 %"
+    assert row["cause"] == "CPU 60 %, of which /default/a 28 %"
 
 
 def test_the_proposal_moves_what_evens_the_load_and_says_why() -> None:
@@ -33,7 +33,7 @@ def test_the_proposal_moves_what_evens_the_load_and_says_why() -> None:
         Verdict.PLANNED,
         [("/default/c", "2")],
     )
-    assert "scores 60 to 40 and 20 to 40" in moves[0]["reason"]
+    assert "scores 60 to 41 and 20 to 39" in moves[0]["reason"]
 
 
 def test_numbers_that_are_unknown_or_absurd_do_no_harm() -> None:
