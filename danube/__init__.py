@@ -55,11 +55,10 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers see the names above, and a misspelt one is an error to them
 
     def __getattr__(name: str) -> object:
-        if name == "__version__":
-            return _version()
-        if name not in __all__:
+        if name not in {*__all__, "__version__"}:
             raise AttributeError(f"module 'danube' has no attribute {name!r}")
-        value: object = getattr(importlib.import_module("danube.client"), name)
+        value: object
+        value = _version() if name == "__version__" else getattr(importlib.import_module("danube.client"), name)
         globals()[name] = value
         return value
 
