@@ -184,6 +184,11 @@ class World:
             if not broker.machine.runs:
                 broker.machine.resume()
         await self.pass_time(1.0)
+        for _ in range(_STARTS_MAX):
+            if any(broker.serving is not None and not broker.is_ending for broker in self.brokers.values()):
+                break
+            self.start_all()  # somebody has to be asked
+            await self.pass_time(1.0)
         for number in self.chance.sample(BROKERS, k=len(BROKERS) - 1):
             self._activate(number)
         await self.pass_time(1.0)
