@@ -406,10 +406,12 @@ class Topics(TopicDirectory):
         return topic
 
     async def _open_new(self, records: Sequence[TopicRecord]) -> None:
-        """Open those of new topics that are this broker's."""
+        """Open those of new topics that are this broker's.
+
+        One whose creation was answered late may have been another broker's meanwhile, and have subscriptions.
+        """
         for record in await self._owner.own_new(records):
-            is_partition = record.name.base is not None
-            self._open_whole(record, await self._records.subscriptions_of(record.name) if is_partition else ())
+            self._open_whole(record, await self._records.subscriptions_of(record.name))
 
     def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
         names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []

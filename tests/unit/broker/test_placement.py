@@ -18,6 +18,7 @@ from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
 from danube.metadata.records.record_format import decode_topic
 from danube.metadata.records.storage import StorageRecords
+from danube.metadata.store import Transaction
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry
 from danube.model.calls.client import LookupKind
 from danube.model.errors import (
@@ -136,6 +137,43 @@ async def test_a_planned_move_loses_nothing_and_continues_offsets_and_cursors(ne
     await until(lambda: is_served(first, ORDERS))
     await published(first, ORDERS, 1, first=12)
     assert await received(first, ORDERS, 1) == numbers(12, 13)
+
+
+async def test_a_topic_that_was_another_brokers_before_its_creation_is_answered_keeps_its_subscriptions(
+    network: Network,
+) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    ids = [await network.id_of(cell) for cell in (first, second)]
+    assert first.broker.cluster is not None
+    first.broker.cluster.topics.assigner = lambda names, _: [ids[0] for _ in names]
+    answered, transact = asyncio.Event(), network.meta_store.store.transact
+
+    async def create_and_move(transaction: Transaction) -> int:
+        if keys.topic(ORDERS) not in {one.key for one in transaction.conditions}:
+            return await transact(transaction)
+        network.meta_store.store.transact = transact  # type: ignore[method-assign]
+        revision = await transact(transaction)
+        await assign(network, ORDERS, second)
+        await answered.wait()
+        return revision
+
+    network.meta_store.store.transact = create_and_move  # type: ignore[method-assign]
+    creating = asyncio.create_task(first.admin.create_topic(ORDERS))
+    await until(lambda: is_served(second, ORDERS))
+    await second.client.subscribe(ORDERS, "s")
+    await published(second, ORDERS, 3)
+    assert await received(second, ORDERS, 2) == numbers(0, 2)
+    await assign(network, ORDERS, first)
+    await until(lambda: knows_owner(network, ORDERS, ids[0]))
+    answered.set()
+    await creating
+    await until(lambda: is_served(first, ORDERS))
+    assert await received(first, ORDERS, 1) == numbers(2, 3)
+
+
+async def knows_owner(network: Network, name: TopicName, owner: int) -> bool:
+    store = network.meta_store.store
+    return (await StorageRecords(store, SystemRng()).get(await topic_id_of(network, name))).owner == owner
 
 
 async def test_our_consumer_follows_a_move_without_a_health_check(
