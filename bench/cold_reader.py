@@ -14,6 +14,7 @@ After each round stands what a plain reader does: a plain log with as many messa
 same files.
 
     python -m bench.cold_reader --gib 2 --pace 0
+    python -m bench.cold_reader --gib 2 --objects
 """
 
 import argparse
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,10 +37,13 @@ from bench.plain_log import PlainLog, run_plain_log
 from bench.result import Figure, median, percentile_ms
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.limits.broker import MIB
+from danube.model.ownership import StorageMode
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.object_server import VersityServer
 
 HISTORY, LIVE = "/default/history", "/default/live"
 GIB = 1 << 30
@@ -64,6 +69,8 @@ class Size:
     round_s: float = 40
     file_bytes: int = 128 * MIB
     """Of a journal file."""
+    in_bucket: bool = False
+    """True for a broker with `storage.mode` object_store, over versitygw on the same disk."""
 
 
 FULL = Size()
@@ -105,9 +112,26 @@ def run(size: Size = FULL) -> Iterator[Figure]:
         if shutil.disk_usage(folder).free < 3 * size.history_bytes:
             yield Figure(f"no room for {size.history_bytes >> 20:,} MiB three times in {folder}", 0, "figures")
             return
-        settings = {**SETTINGS, "journal_file_bytes_max": size.file_bytes}
-        with BrokerProcess(Path(folder) / "data", flags=["--log-level", "warning"], settings=settings) as broker:
+        with _broker(Path(folder), size) as broker:
             yield from asyncio.run(_measure(broker, size))
+
+
+@contextmanager
+def _broker(folder: Path, size: Size) -> Iterator[BrokerProcess]:
+    """A broker with its messages on its disk, or in a bucket on a disk of the same machine."""
+    settings, flags = {**SETTINGS, "journal_file_bytes_max": size.file_bytes}, ["--log-level", "warning"]
+    if not size.in_bucket:
+        with BrokerProcess(folder / "data", flags=flags, settings=settings) as broker:
+            yield broker
+        return
+    texts = {name: str(value) for name, value in settings.items()}
+    with (
+        VersityServer(folder / "store") as server,
+        BrokerCluster(
+            folder, size=1, mode=StorageMode.OBJECT_STORE, objects=server, flags=[flags], settings=texts
+        ) as cluster,
+    ):
+        yield cluster.brokers[0]
 
 
 def run_quick() -> Iterator[Figure]:
@@ -127,8 +151,9 @@ async def _measure(broker: BrokerProcess, size: Size) -> list[Figure]:
             alone.append(await _watched(broker, load, size))
             begin = beside[-1].read_to if beside else 0
             beside.append(await _beside(broker, load, range(begin, end), size))
-            plain.append((await _plain_p99_ms(broker, size, 0), await _plain_p99_ms(broker, size, len(beside))))
-    return [*_figures(alone, beside, size), _plain_figure(plain)]
+            if not size.in_bucket:
+                plain.append((await _plain_p99_ms(broker, size, 0), await _plain_p99_ms(broker, size, len(beside))))
+    return [*_figures(alone, beside, size), *([_plain_figure(plain)] if plain else ())]
 
 
 async def _fill(broker: BrokerProcess, size: Size) -> int:
@@ -258,6 +283,7 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=FULL.pace / 1e6, help="MB/s of the reader, 0: all [%(default)s]")
     parser.add_argument("--live", type=int, default=FULL.live_per_second, help="messages a second [%(default)s]")
     parser.add_argument("--consume", action="store_true", help="acknowledge each of them with a call, as a consumer")
+    parser.add_argument("--objects", action="store_true", help="in a bucket of versitygw's, on the same disk")
     parser.add_argument("--rounds", type=int, default=FULL.rounds, help="of each kind [%(default)s]")
     parser.add_argument("--seconds", type=float, default=FULL.round_s, help="of a round [%(default)s]")
     wanted = parser.parse_args()
@@ -267,6 +293,7 @@ def main() -> None:
         pace=round(wanted.pace * 1e6),
         live_per_second=wanted.live,
         consumes=wanted.consume,
+        in_bucket=wanted.objects,
         rounds=wanted.rounds,
         round_s=wanted.seconds,
     )

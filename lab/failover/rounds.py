@@ -12,7 +12,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from danube.model.ownership import StorageMode
 from danube.model.topic import TopicName
 from danube.testing.processes.broker import end_leftover
 from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.object_server import ObjectServer
 from lab.failover import load
 from lab.failover.administration import Administration, until
 from lab.failover.course import Course, FaultKind, Outage, Worker
@@ -81,19 +82,30 @@ class Application:
 class FailoverRounds(Soak[FailoverResult]):
     """The rounds over one folder."""
 
-    def __init__(self, folder: Path, wheel_python: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        wheel_python: Path | None = None,
+        *,
+        objects: ObjectServer | None = None,
+        kinds: Sequence[FaultKind] = tuple(FaultKind),
+    ) -> None:
+        """With `objects` messages are in its bucket. `kinds` are the faults of a round."""
         folder = folder.absolute()
         super().__init__(Ledger(folder, FailoverResult))
         self._folder = folder
         self._wheel_python = wheel_python
-        self._processes = BrokerCluster(folder, mode=StorageMode.SHARED_FS)
+        self._objects = objects
+        self._kinds = kinds
+        mode = StorageMode.SHARED_FS if objects is None else StorageMode.OBJECT_STORE
+        self._processes = BrokerCluster(folder, mode=mode, objects=objects)
         for broker in self._processes.brokers:
             end_leftover(broker.data_dir)
-        self._cluster = Administration(self._processes, StorageMode.SHARED_FS)
+        self._cluster = Administration(self._processes, mode)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        with self._processes:
+        with self._objects or nullcontext(), self._processes:
             await until(self._cluster.is_whole)
             yield
 
@@ -105,7 +117,7 @@ class FailoverRounds(Soak[FailoverResult]):
         course = Course(self._cluster, workers, by_raft=number % 2 == 1)
         faults: list[str] = []
         try:
-            for fault in FaultKind:
+            for fault in self._kinds:
                 if not self.stop.is_set():
                     faults.append(fault)
                     await course.run(fault)
