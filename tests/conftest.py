@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 import danube
 
-pytest_plugins = ("tests.plugins.durations", "tests.plugins.seeds")
+pytest_plugins = ("tests.plugins.durations", "tests.plugins.secrets", "tests.plugins.seeds")
 
 # Calls that wait for the disk, and that blockbuster leaves out.
 _DISK_CALLS = (

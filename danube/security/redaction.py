@@ -7,11 +7,12 @@ import re
 
 REDACTED = "[redacted]"
 
-_WHOLE = re.compile(
+FORMS = re.compile(
     r"eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"  # a JSON web token
     r"|dk_[0-9a-f]{16}_[0-9a-f]{16,}"  # an API key of ours
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
+"""The forms of secrets that are known wherever they stand."""
 _BEHIND = re.compile(
     r"(?P<before>\bbearer\s+|authorization[\"']?\s*[=:]\s*[\"']?basic\s+"
     r"|(?:token|password|passwd|secret|api[_-]?key|access[_-]?key(?:[_-]?id)?|authorization)[\"']?\s*[=:]\s*)"
@@ -23,6 +24,6 @@ _IN_URL = re.compile(r"(?P<before>\w://[^\s/:@]*:)[^\s/@]+(?=@)")
 
 def redacted(text: str) -> str:
     """The text without secrets."""
-    text = _WHOLE.sub(REDACTED, text)
+    text = FORMS.sub(REDACTED, text)
     text = _IN_URL.sub(rf"\g<before>{REDACTED}", text)
     return _BEHIND.sub(rf"\g<before>{REDACTED}", text)

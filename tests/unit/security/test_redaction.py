@@ -1,8 +1,11 @@
 """Redaction: what has the form of a secret goes, and nothing else."""
 
+from pathlib import Path
+
 import pytest
 
 from danube.security.redaction import REDACTED, redacted
+from tests.plugins.secrets import found_below, found_in
 
 SECRET = "s3cr3t-Value"
 
@@ -41,3 +44,10 @@ def test_a_secret_is_replaced_wherever_it_stands(text: str) -> None:
 )
 def test_words_that_only_look_like_secrets_stay(text: str) -> None:
     assert redacted(text) == text
+
+
+def test_a_run_that_logged_a_secret_says_where(tmp_path: Path) -> None:
+    (tmp_path / "broker.log").write_text("refused: eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl")
+    (tmp_path / "tokens.secret").write_text("dk_" + "0" * 40)
+    assert [line.partition(": ")[0] for line in found_below(tmp_path)] == ["broker.log"]
+    assert list(found_in("the token of broker 7 has expired", "log")) == []
