@@ -14,10 +14,14 @@ import pytest
 import danube
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
+from danube.model.limits.broker import MIB
 from danube.objects.opening import open_objects
 from danube.objects.place import ObjectPlace
 from danube.objects.store import ObjectStore
+from danube.offline.storage.scan.segment_scan import SegmentScan
+from danube.runtime.disk import LocalDisk
 from danube.storage.object_store.metadata_copy import newest_copy
+from danube.storage.tiers.directory import DirectoryTier
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.free_ports import free_port
@@ -71,14 +75,14 @@ async def consume(broker: BrokerProcess, topic: str, subscription: str, count: i
         consumer = builder.with_subscription_type(danube.SubType.EXCLUSIVE).with_start(0).build()
         await consumer.subscribe()
         queue = await consumer.receive()
-        found: list[int] = []
+        found: dict[int, None] = {}  # what is not acknowledged may come again
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < count:
                 message = await queue.get()
-                found.append(int(bytes(message.payload).split()[1]))
+                found[int(bytes(message.payload).rstrip(b"\0").split()[1])] = None
                 if len(found) <= acknowledged:
                     await consumer.ack(message)
-        return found
+        return list(found)
 
 
 def store_of(moto: MotoServer) -> ObjectStore:
@@ -113,8 +117,6 @@ def test_all_of_a_cluster_is_served_again_by_its_names_from_the_bucket_alone(mot
         until_published(broker, 10, TOPIC)
         assert asyncio.run(stored(broker, TOPIC)) == 70
         assert asyncio.run(consume(broker, TOPIC, "billing", 45, acknowledged=0))[:35] == list(range(25, 60))
-        refused = rebuilt(tmp_path / "third", {**settings, "storage_mode": "local"})
-        assert (refused.returncode, "storage.mode object_store" in refused.stderr) == (ExitCode.USAGE, True)
         broker.kill()
     refused = rebuilt(tmp_path / "second", settings)
     assert (refused.returncode, "holds metadata already" in refused.stderr) == (ExitCode.REFUSED, True)
@@ -141,3 +143,60 @@ def until_published(broker: BrokerProcess, messages: int, topic: str) -> None:
             if time.monotonic() > deadline_s:
                 raise
             time.sleep(_POLL_S)
+
+
+def test_a_broker_that_stood_alone_gets_its_moved_segments_back_from_the_bucket(
+    moto: MotoServer, tmp_path: Path
+) -> None:
+    place = {
+        "url": URL,
+        "access_key": ACCESS_KEY,
+        "secret_key": SECRET_KEY,
+        "region": REGION,
+        "endpoint": moto.endpoint,
+    }
+    policy = {"tier_after_s": "0", "tier_segment_bytes_min": "1"}
+    objects = {f"object_store_{name}": value for name, value in {**place, **policy}.items()}
+    settings = {"journal_file_bytes_max": str(MIB), "segment_bytes_max": str(MIB), **objects}
+    store = store_of(moto)
+    with BrokerProcess(tmp_path / "first", settings=settings) as broker:
+        asyncio.run(publish(broker, 300, TOPIC, message_bytes=20_000))
+        until_copied(store, "/topics/default/orders")
+        until_segments(store, 4)
+        broker.kill()
+    store.close()
+    shutil.rmtree(tmp_path / "first")
+    folder = tmp_path / "second"
+    done = rebuilt(folder, settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "storage repair --accept-loss --data-dir" in done.stdout
+    uploaded = offsets_in(folder)
+    repair = [sys.executable, "-m", "danube.broker", "storage", "repair", "--accept-loss", "--data-dir", str(folder)]
+    mended = subprocess.run(repair, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert mended.returncode == 0, mended.stderr
+    with BrokerProcess(folder, settings=settings) as broker:
+        assert len(uploaded) >= 100
+        found = asyncio.run(consume(broker, TOPIC, "all", len(uploaded), acknowledged=len(uploaded)))
+        assert sorted(found) == uploaded
+        count = asyncio.run(stored(broker, TOPIC))
+        asyncio.run(publish(broker, 5, TOPIC))
+        assert asyncio.run(stored(broker, TOPIC)) == count + 5
+        broker.terminate()
+
+
+def offsets_in(folder: Path) -> list[int]:
+    """Offsets of the topic's messages in the segments of a folder, whether a manifest names them or not."""
+    tier, topics = DirectoryTier(LocalDisk(folder)), folder / "segments"
+    largest = max(topics.iterdir(), key=lambda one: sum(file.stat().st_size for file in one.iterdir()))
+    names = [f"segments/{largest.name}/{file.name}" for file in largest.iterdir()]
+    scans = [SegmentScan(tier, name, int(largest.name)) for name in names]
+    found = {offset for scan in scans for one in scan.batches() for offset in range(one.base_offset, one.end_offset)}
+    tier.close()
+    return sorted(found)
+
+
+def until_segments(store: ObjectStore, count: int) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while sum(one.name.endswith(".segment") for one in store.listing("brokers/")) < count:
+        assert time.monotonic() < deadline_s
+        time.sleep(_POLL_S)

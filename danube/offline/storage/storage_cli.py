@@ -157,6 +157,7 @@ def rebuild(
 
     For brokers with storage.mode object_store whose metadata is lost. None of them may run. The bucket is only read;
     the broker that starts then takes the topics over. Names, schemas and rights are those of the newest copy in it.
+    A broker that stood alone and moved older segments into a bucket gets those back, into an empty data folder.
     """
     from danube.offline.metadata.commands import refusing  # noqa: PLC0415 - as above
     from danube.offline.storage.rebuild.rebuild import rebuild_metadata  # noqa: PLC0415 - as above

@@ -61,9 +61,20 @@ class Rebuilt:
     """Ids of topics that had been deleted, and of which something is left in the bucket."""
 
 
-def rebuild(copy: Backup | None, found: Mapping[int, FoundTopic], cluster_id: str, now_ms: int) -> Rebuilt:
-    """Metadata of these topics. Raises DamagedDataError where messages between others are missing, MetadataError."""
-    origin = Origin(kind="raft", place="", taken_ms=now_ms, danube="", cluster_id=cluster_id)
+def rebuild(
+    copy: Backup | None,
+    found: Mapping[int, FoundTopic],
+    cluster_id: str,
+    now_ms: int,
+    *,
+    owner: int = 0,
+    kind: str = "raft",
+) -> Rebuilt:
+    """Metadata of these topics, which `owner` owns, 0 for nobody; `kind` is that of the store that it was in.
+
+    Raises DamagedDataError where messages between others are missing, MetadataError.
+    """
+    origin = Origin(kind=kind, place="", taken_ms=now_ms, danube="", cluster_id=cluster_id)
     made = Rebuilt(copy if copy is not None else Backup(origin, StateSnapshot(1)))
     revision = made.backup.snapshot.revision
     kept = (one for one in made.backup.snapshot.entries if not _is_of_journal(one.key))
@@ -87,12 +98,12 @@ def rebuild(copy: Backup | None, found: Mapping[int, FoundTopic], cluster_id: st
             for key, value in _unnamed(record, topic, now_ms):
                 if key not in entries:
                     put(key, value)
-        put(keys.stored_topic(topic_id), encode_topic_storage(storage_of(topic)))
+        put(keys.stored_topic(topic_id), encode_topic_storage(replace(storage_of(topic), owner=owner)))
         made.topics.append(_row(record, topic, is_named=is_named))
     for topic_id in named.keys() - found.keys():
         if (entry := entries.get(keys.stored_topic(topic_id))) is not None:
             before = decode_topic_storage(entry)
-            put(entry.key, encode_topic_storage(TopicStorage(topic_id, epoch=before.epoch)))
+            put(entry.key, encode_topic_storage(TopicStorage(topic_id, owner=owner, epoch=before.epoch)))
         made.topics.append(RebuiltTopic(topic=str(named[topic_id].name), topic_id=topic_id, is_named=True))
     put(keys.TOPIC_ID_COUNTER, encode_counter(max([last_id, *found])))
     made.topics.sort(key=lambda one: one.topic)

@@ -1,9 +1,11 @@
 """The command `danube-broker storage rebuild`: metadata of an empty store, made anew from a bucket alone."""
 
+import shlex
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.metadata.backup.backup import restored
 from danube.model.errors import DataFolderError, PreconditionFailedError, SettingsError
@@ -20,6 +22,7 @@ from danube.offline.metadata.sources import Place, Wanted, opened
 from danube.offline.output import NONE, Facts, show, table, waiting
 from danube.offline.storage.rebuild.contents import read_topics
 from danube.offline.storage.rebuild.entries import Rebuilt, rebuild
+from danube.offline.storage.rebuild.folder import fill_folder
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import escaped
 from danube.runtime.disk import LocalDisk
@@ -32,11 +35,10 @@ from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 
 def rebuild_metadata(settings: BrokerSettings, wanted: Wanted, url: str, *, output: OutputFormat) -> ExitCode:
     """Have an empty store hold the metadata of what is in the bucket. Raises DanubeError; then nothing was changed."""
-    if settings.storage.mode is not StorageMode.OBJECT_STORE:
+    if settings.storage.mode is StorageMode.SHARED_FS:
         raise SettingsError(
-            "only a bucket that has the journals, too, can be rebuilt from: give the settings of the brokers that wrote"
-            " it, with storage.mode object_store, before the word storage. With tiering restore a backup of the data"
-            " folder; its older segments in the bucket fit to it"
+            "the journals and manifests of the mode shared_fs are in the shared folder: restore that from a backup; the"
+            " older segments in the bucket fit to it"
         )
     place = settings.object_store.model_copy(update={"url": url}).place()
     with opened(wanted, to_fill=True) as target:
@@ -45,6 +47,8 @@ def rebuild_metadata(settings: BrokerSettings, wanted: Wanted, url: str, *, outp
                 f"{target.name} holds metadata already ({target.kind}): it is what counts. To rebuild all the same,"
                 " name an empty folder with --data-dir, or another root (meta_store.root)"
             )
+        if settings.storage.mode is StorageMode.LOCAL:
+            return _rebuild_folder(settings, place, target, output=output)
         with waiting("reading the bucket"):
             made = read_bucket(settings, place)
         changed = restored(made.backup, to_cluster=target.kind.is_shared, restore_id=f"{SystemRng().new_id():016x}")
@@ -53,6 +57,20 @@ def rebuild_metadata(settings: BrokerSettings, wanted: Wanted, url: str, *, outp
             planted = target.plant(changed.snapshot, "metadata-before-rebuild")
         facts = _facts(made, place, target) | {"into": planted.what, "next": planted.next_step}
     show(facts, output, page_of)
+    return ExitCode.OK
+
+
+def _rebuild_folder(settings: BrokerSettings, place: ObjectPlace, target: Place, *, output: OutputFormat) -> ExitCode:
+    """Have an empty folder hold what a broker that stood alone had moved into a bucket. Raises DanubeError."""
+    if target.path is None or target.kind is not MetaStoreType.SQLITE:
+        raise SettingsError(
+            "a folder is rebuilt of a broker that stands alone, with its metadata in sqlite. For the bucket of a"
+            " cluster give the settings of its brokers, with storage.mode object_store, before the word storage"
+        )
+    made = fill_folder(settings, place, target, target.path)
+    repair = f"danube-broker storage repair --accept-loss --data-dir {shlex.quote(str(target.path))}"
+    next_step = f"`{repair}` makes the manifests; start the broker then"
+    show(_facts(made, place, target) | {"into": target.name, "next": next_step}, output, page_of)
     return ExitCode.OK
 
 
