@@ -40,11 +40,13 @@ _GROUPS = {
     "cluster": "Check the cluster and change the members of its Raft group.",
     "namespaces": "Inspect and change namespaces and their policies.",
     "topics": "Inspect and change topics, subscriptions and their policies; read messages.",
+    "schemas": "Inspect, check and register the schemas of subjects.",
+    "storage": "Show what an object store is asked for, and what it costs.",
     "analytics": "Show consumer lag and run Spark jobs.",
     "plans": "Inspect, approve and reject plans.",
     "security": "Inspect and change roles, bindings, tokens and keys; explain rights.",
 }
-"""Help of nouns; one that is missing lists its verbs."""
+"""Help of nouns; one within another that is missing lists its verbs."""
 _CONTEXT = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 

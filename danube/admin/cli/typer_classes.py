@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _GIVEN = "danube.given"
 WATCH = "--watch"
 WATCH_DEFAULT = "2"
+_WHOLE_CHARS = 500
+"""Of a line in a list of commands: it is wrapped, and not cut off."""
 HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -50,6 +52,9 @@ def _given(context: Context) -> dict[str, Any]:
 
 class AdminCommand(TyperCommand):
     """A command that takes the options of the root too."""
+
+    def get_short_help_str(self, limit: int = _WHOLE_CHARS) -> str:
+        return super().get_short_help_str(max(limit, _WHOLE_CHARS))
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         own = super().get_params(ctx)
@@ -106,6 +111,9 @@ class AdminGroup(TyperGroup):
             return super().parse_args(ctx, args)
         except NoSuchOption as error:
             raise _suggesting(error, self.get_params(ctx)) from None
+
+    def get_short_help_str(self, limit: int = _WHOLE_CHARS) -> str:
+        return super().get_short_help_str(max(limit, _WHOLE_CHARS))
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Groups first, each in the order in which they came."""

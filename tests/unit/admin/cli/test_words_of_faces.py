@@ -22,3 +22,8 @@ def test_no_parameter_and_no_heading_names_a_tool() -> None:
         texts = [operation.summary, *(field.description for field in field_specs(operation.params))]
         texts += [info.title or "" for info in operation.result.model_fields.values()]
         assert [name for text in texts for name in NAMES.findall(text)] == [], operation.name
+
+
+def test_no_line_of_help_is_cut_off() -> None:
+    found = {page.name: re.findall(r"^  .*\.\.\.$", page.read_text(), re.MULTILINE) for page in PAGES.glob("*.txt")}
+    assert {name: lines for name, lines in found.items() if lines} == {}
