@@ -38,7 +38,12 @@ LIVES = 3
 """Starts of the broker."""
 STEPS = 40
 """Of each life."""
-SETTINGS = {"key_shared_grace_s": 0.01, "max_redelivery_count": 100_000, "redelivery_delay_s": 0.01}
+SETTINGS = {
+    "key_shared_grace_s": 0.01,
+    "max_redelivery_count": 100_000,
+    "redelivery_delay_s": 0.01,
+    "redelivery_delay_max_s": 0.05,  # a message that many cuts met would else wait for a minute
+}
 
 
 @dataclass(slots=True)
