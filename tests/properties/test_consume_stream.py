@@ -56,6 +56,8 @@ class Model:
     seen: set[int] = field(default_factory=set)
     confirmed: set[int] = field(default_factory=set)
     """Acknowledged, and the broker has said so."""
+    in_doubt: set[int] = field(default_factory=set)
+    """Acknowledged on a stream that was cut before the broker said so: such a message need not come again."""
     newest: dict[str, int] = field(default_factory=dict)
     """By key: the newest message that has come."""
     excused_below: int = 0
@@ -63,13 +65,14 @@ class Model:
 
     @property
     def is_done(self) -> bool:
-        return len(self.confirmed) == len(self.keys)
+        return len(self.confirmed | self.in_doubt) == len(self.keys)
 
     def came(self, offset: int, others: "Iterable[Reader]") -> None:
         """A message came to a consumer."""
         assert offset < len(self.keys), f"offset {offset} is not published"
         assert offset not in self.confirmed, f"offset {offset} came again, and its acknowledgement was confirmed"
         assert not any(offset in each.unanswered for each in others), f"two consumers have offset {offset} at once"
+        self.in_doubt.discard(offset)
         if offset in self.seen:
             return
         key = self.keys[offset] if self.kind is SubscriptionType.KEY_SHARED else ""
@@ -121,6 +124,7 @@ class Reader:
         self.over = True
         self._model.excused_below = len(self._model.keys)
         self.unanswered.clear()
+        self._model.in_doubt.update(*self._asked.values())
         self._line.close()
         self._progress.set()
 
