@@ -1,6 +1,7 @@
 """What other processes come to see, waited for with a bound."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from danube.metadata.shared_log.backend import LogBackend
@@ -12,6 +13,8 @@ from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
 
 _POLL_S = 0.05
+_PROCESS_POLL_S = 0.25
+_LOG_CHARS = 2_000
 _LATE = ("does not answer", "is not connected", "cannot be reached")
 
 
@@ -27,6 +30,20 @@ async def until(
             except DanubeError:
                 pass
             await asyncio.sleep(every_s)
+
+
+def wait_until(holds: Callable[[], bool], what: str, *, log: Callable[[], str] = str) -> None:
+    """As `until`, in a test without an event loop; a failure says `what` did not come true, and the end of the log."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if holds():
+                return
+        except DanubeError:
+            if time.monotonic() > deadline_s:
+                raise
+        assert time.monotonic() < deadline_s, f"{what}: not within {PATIENCE_S:.0f} s\n{log()[-_LOG_CHARS:]}"
+        time.sleep(_PROCESS_POLL_S)
 
 
 async def refusal(backend: Callable[[], LogBackend], *words: str) -> str:

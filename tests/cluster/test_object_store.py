@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 import danube
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
-from danube.model.errors import DanubeError
 from danube.model.limits.broker import MIB
 from danube.model.ownership import StorageMode
 from danube.model.topic import TopicName
@@ -22,13 +20,12 @@ from danube.testing.processes.etcd import EtcdServer
 from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoServer
 from lab.failover.administration import Administration
-from tests.cluster.seeing import until
+from tests.cluster.seeing import until, wait_until
 from tests.cluster.test_metadata_tools import TOPIC, publish, stored
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 LEASE_S = "3"
-_POLL_S = 0.25
 
 
 @pytest.fixture
@@ -43,18 +40,14 @@ def _settings(moto: MotoServer, **more: str) -> dict[str, str]:
     return {"storage_mode": "object_store", **{f"object_store_{name}": value for name, value in place.items()}}
 
 
-def _until_published(broker: BrokerProcess, messages: int) -> None:
+def until_published(broker: BrokerProcess, messages: int, topic: str = TOPIC) -> None:
     """Publish once the topic is served: a broker that has just lost it says so first."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            asyncio.run(publish(broker, messages))
-        except DanubeError:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(_POLL_S)
-        else:
-            return
+
+    def published() -> bool:
+        asyncio.run(publish(broker, messages, topic))
+        return True
+
+    wait_until(published, f"{messages} messages are published to {topic}")
 
 
 def test_a_new_broker_on_an_empty_disk_serves_all_of_a_dead_one(moto: MotoServer, tmp_path: Path) -> None:
@@ -66,7 +59,7 @@ def test_a_new_broker_on_an_empty_disk_serves_all_of_a_dead_one(moto: MotoServer
             first.kill()
         shutil.rmtree(tmp_path / "first")
         with BrokerProcess(tmp_path / "second", settings=settings) as second:
-            _until_published(second, 5)
+            until_published(second, 5)
             assert asyncio.run(stored(second)) == 55
 
 
@@ -81,12 +74,12 @@ def test_a_journal_on_a_disk_goes_on_after_a_kill_and_without_the_disk_with_what
             asyncio.run(publish(first, 30))
             first.kill()
             first.start()
-            _until_published(first, 20)
+            until_published(first, 20)
             assert asyncio.run(stored(first)) == 50
             first.terminate()  # uploads the rest
         shutil.rmtree(tmp_path / "first")
         with BrokerProcess(tmp_path / "second", settings=settings) as second:
-            _until_published(second, 5)
+            until_published(second, 5)
             assert asyncio.run(stored(second)) == 55
 
 
@@ -98,22 +91,19 @@ def test_a_paused_owner_is_fenced_and_a_dead_ones_disk_is_not_missed(moto: MotoS
         paused = asyncio.run(administration.owner(TopicName.parse(TOPIC)))
         paused.pause()
         others = [one for one in cluster.brokers if one is not paused]
-        _until_published(others[0], 10)
+        until_published(others[0], 10)
         paused.resume()
         _wait_for(paused, "taken over")
         owner = asyncio.run(administration.owner(TopicName.parse(TOPIC), others))  # the paused one starts again
         owner.kill()
         shutil.rmtree(owner.data_dir)
         left = next(one for one in others if one is not owner)
-        _until_published(left, 10)
+        until_published(left, 10)
         assert asyncio.run(stored(left)) == 40
 
 
 def _wait_for(broker: BrokerProcess, words: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while words not in broker.log():
-        assert time.monotonic() < deadline_s, f"{words!r} is not in the log:\n{broker.log()[-2_000:]}"
-        time.sleep(_POLL_S)
+    wait_until(lambda: words in broker.log(), f"{words!r} is in the log", log=broker.log)
 
 
 @pytest.mark.parametrize(

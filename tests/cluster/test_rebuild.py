@@ -5,14 +5,12 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import danube
-from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.broker import MIB
 from danube.objects.opening import open_objects
@@ -26,13 +24,13 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, MotoServer
+from tests.cluster.seeing import wait_until
 from tests.cluster.test_metadata_tools import publish, stored
-from tests.cluster.test_object_store import _secret
+from tests.cluster.test_object_store import _secret, until_published
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 TOPIC = "/default/orders"
-_POLL_S = 0.25
 URL = f"s3://{BUCKET}/one"
 
 
@@ -91,13 +89,11 @@ def store_of(moto: MotoServer) -> ObjectStore:
 
 
 def until_copied(store: ObjectStore, key: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
+    def is_copied() -> bool:
         copy = newest_copy(store, URL)
-        if copy is not None and key in {entry.key for entry in copy.snapshot.entries}:
-            return
-        assert time.monotonic() < deadline_s, f"no copy of the metadata has {key}"
-        time.sleep(_POLL_S)
+        return copy is not None and key in {entry.key for entry in copy.snapshot.entries}
+
+    wait_until(is_copied, f"a copy of the metadata has {key}")
 
 
 def test_all_of_a_cluster_is_served_again_by_its_names_from_the_bucket_alone(moto: MotoServer, tmp_path: Path) -> None:
@@ -131,18 +127,6 @@ def test_all_of_a_cluster_is_served_again_by_its_names_from_the_bucket_alone(mot
         until_published(broker, 5, name)
         assert asyncio.run(stored(broker, name)) == 75
         broker.terminate()
-
-
-def until_published(broker: BrokerProcess, messages: int, topic: str) -> None:
-    """Publish once the topic is served."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return asyncio.run(publish(broker, messages, topic))
-        except DanubeError:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(_POLL_S)
 
 
 def test_a_broker_that_stood_alone_gets_its_moved_segments_back_from_the_bucket(
@@ -196,7 +180,7 @@ def offsets_in(folder: Path) -> list[int]:
 
 
 def until_segments(store: ObjectStore, count: int) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while sum(one.name.endswith(".segment") for one in store.listing("brokers/")) < count:
-        assert time.monotonic() < deadline_s
-        time.sleep(_POLL_S)
+    def are_there() -> bool:
+        return sum(one.name.endswith(".segment") for one in store.listing("brokers/")) >= count
+
+    wait_until(are_there, f"{count} segments are in the bucket")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from typer import Abort, Exit, TyperException
-from typer._click import Context, HelpFormatter, Parameter
+from typer._click import Command, Context, HelpFormatter, Parameter
 from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
@@ -22,7 +22,6 @@ _GIVEN = "danube.given"
 WATCH = "--watch"
 WATCH_DEFAULT = "2"
 _WHOLE_CHARS = 500
-"""Of a line in a list of commands: it is wrapped, and not cut off."""
 HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -50,11 +49,15 @@ def _given(context: Context) -> dict[str, Any]:
     return given
 
 
-class AdminCommand(TyperCommand):
-    """A command that takes the options of the root too."""
+class _WholeHelp(Command):
+    """A command whose line in the list of commands is wrapped, and not cut off."""
 
     def get_short_help_str(self, limit: int = _WHOLE_CHARS) -> str:
         return super().get_short_help_str(max(limit, _WHOLE_CHARS))
+
+
+class AdminCommand(_WholeHelp, TyperCommand):
+    """A command that takes the options of the root too."""
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         own = super().get_params(ctx)
@@ -103,7 +106,7 @@ class AdminCommand(TyperCommand):
                 formatter.write_text(", ".join(everywhere))
 
 
-class AdminGroup(TyperGroup):
+class AdminGroup(_WholeHelp, TyperGroup):
     """A group whose errors are one sentence, and whose root ends the process with our exit codes."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
@@ -111,9 +114,6 @@ class AdminGroup(TyperGroup):
             return super().parse_args(ctx, args)
         except NoSuchOption as error:
             raise _suggesting(error, self.get_params(ctx)) from None
-
-    def get_short_help_str(self, limit: int = _WHOLE_CHARS) -> str:
-        return super().get_short_help_str(max(limit, _WHOLE_CHARS))
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Groups first, each in the order in which they came."""

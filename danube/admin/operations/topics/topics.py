@@ -307,7 +307,15 @@ def _over_partitions(states: Sequence[SubscriptionState]) -> list[SubscriptionSt
     return sorted(found, key=lambda each: each.name)
 
 
-_OBJECTS = ("not_uploaded_bytes", "object_bytes", "object_puts", "object_gets", "object_lists", "object_deletes")
+_OBJECTS = (
+    "not_uploaded_bytes",
+    "object_bytes",
+    "object_puts",
+    "object_gets",
+    "object_lists",
+    "object_deletes",
+    "object_month_dollars",
+)
 _SUMMED = ("lag_messages", "in_flight", "waiting", "blocked", "consumers")
 
 
