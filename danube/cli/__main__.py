@@ -51,6 +51,7 @@ _PRODUCE_EPILOG = f"""Examples:
   danube produce -t /default/orders -m tick --count 100 --interval 500
 
   danube produce -t /default/orders --schema-file order.avsc --schema-type avro orders.jsonl
+
   danube consume -t /default/orders --exit-at-end -o json | danube produce -t /default/copy --json
 
 {EXIT_CODES}
@@ -159,7 +160,7 @@ def produce_command(
     key: Annotated[str | None, typer.Option("-k", "--key", help="Routing key of every message.")] = None,
     is_json: Annotated[
         bool,
-        typer.Option("--json", help="Each line is an object as `consume -o json` writes it: payload, attributes, key."),
+        typer.Option("--json", help="Each line is an object as `consume -o json` writes it: payload, routing_key, ..."),
     ] = False,
     partitions: Annotated[
         int | None,

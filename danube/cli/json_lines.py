@@ -9,7 +9,17 @@ from danube.model.errors import InvalidRequestError
 from danube.model.untrusted_json import decode_json
 
 _OF_THE_ORIGINAL = frozenset(
-    {"topic", "offset", "producer_name", "producer_id", "request_id", "publish_time_ms", "schema_id", "schema_version"}
+    {
+        "topic",
+        "offset",
+        "producer_name",
+        "producer_id",
+        "request_id",
+        "publish_time_ms",
+        "schema_id",
+        "schema_version",
+        "value",
+    }
 )
 """Fields of a message that was received; the broker or the producer gives it new ones."""
 _FIELDS = frozenset({"payload", "payload_encoding", "attributes", "routing_key"})
@@ -22,6 +32,8 @@ class LineMessage:
     payload: bytes
     attributes: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
+    written_with: tuple[str, object] | None = None
+    """Schema id and version that the payload is encoded with already."""
 
 
 def message_of_line(line: bytes) -> LineMessage:
@@ -41,7 +53,11 @@ def message_of_line(line: bytes) -> LineMessage:
         raise InvalidRequestError('"attributes" of a line must be an object of texts')
     if key is not None and not isinstance(key, str):
         raise InvalidRequestError('"routing_key" of a line must be a text')
-    return LineMessage(_payload(found["payload"], found.get("payload_encoding", "utf-8")), attributes, key)
+    schema_id = found.get("schema_id")
+    written_with = None if schema_id is None else (str(schema_id), found.get("schema_version"))
+    return LineMessage(
+        _payload(found["payload"], found.get("payload_encoding", "utf-8")), attributes, key, written_with
+    )
 
 
 def _payload(text: str, encoding: object) -> bytes:

@@ -129,7 +129,7 @@ async def _send_each(
     sent = 0
     async for given in payloads:
         message = message_of_line(given) if request.is_json else LineMessage(given)
-        payload = written.encode(message.payload) if request.is_json else given
+        payload = written.of_line(message) if request.is_json else given
         attributes = {**request.attributes, **message.attributes}
         key = message.key if message.key is not None else request.key
         if key is None:
@@ -138,6 +138,8 @@ async def _send_each(
             await producer.send_with_key(payload, attributes, key)
         sent += 1
         tally.confirm(sent)
+        if request.is_json:
+            tally.add(len(payload))
 
 
 def _producer(client: DanubeClient, access: Access, request: ProduceRequest, written: WrittenSchema) -> Producer:
@@ -162,14 +164,15 @@ async def _payloads(
             if request.interval_s:
                 await clock.sleep_until(due_s)
                 due_s = clock.monotonic_s() + request.interval_s
-            tally.add(len(payload))
+            if not request.is_json:  # a line is longer than its payload
+                tally.add(len(payload))
             yield payload
 
 
 async def _source(request: ProduceRequest, thread: BlockingRunner) -> AsyncGenerator[bytes, None]:
     message = request.message
     if request.whole_file is not None:
-        path = request.whole_file
+        path = Path("/dev/stdin") if request.whole_file == STDIN else request.whole_file
         message = await thread.run(lambda: _content(path))
     if message is not None:
         for _ in range(request.count):

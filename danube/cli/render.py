@@ -6,9 +6,8 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from danube.model.calls.client import ReceivedMessage
+from danube.model.text import json_number
 from danube.runtime.console import escaped
-
-_EXACT_MAX = 2**53 - 1
 
 
 class OutputFormat(StrEnum):
@@ -50,7 +49,7 @@ def text_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
 
 
 def json_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
-    """One object; ids are strings, because many readers of JSON round large numbers. So is a time past 2^53."""
+    """One object; ids are text, and so is a time past 2^53, see `json_number`."""
     payload, encoding = _payload_text(message.payload)
     row: dict[str, object] = {
         "topic": message.topic,
@@ -58,7 +57,7 @@ def json_line(message: ReceivedMessage, value: object = NO_VALUE) -> bytes:
         "producer_name": message.producer_name,
         "producer_id": str(message.producer_id),
         "request_id": str(message.request_id),
-        "publish_time_ms": time_ms if (time_ms := message.publish_time_ms) <= _EXACT_MAX else str(time_ms),
+        "publish_time_ms": json_number(message.publish_time_ms),
         "routing_key": message.routing_key,
         "schema_id": None if message.schema_id is None else str(message.schema_id),
         "schema_version": message.schema_version,

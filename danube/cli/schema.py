@@ -69,7 +69,7 @@ def register_command(  # noqa: PLR0917 - one parameter for each flag
         word = "registered" if made.is_new_version else "was registered already"
         return {
             "subject": subject,
-            "schema_id": made.schema_id,
+            "schema_id": str(made.schema_id),
             "version": made.version,
             "is_new_version": made.is_new_version,
             "fingerprint": made.fingerprint,
@@ -93,7 +93,7 @@ def get_command(
         definition = found.definition.decode(errors="replace")
         return {
             "subject": found.subject,
-            "schema_id": found.schema_id,
+            "schema_id": str(found.schema_id),
             "version": found.version,
             "schema_type": found.type.value,
             "compatibility_mode": found.mode.value,

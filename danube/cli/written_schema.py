@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from danube.cli.arguments import SchemaSource
+from danube.cli.json_lines import LineMessage
 from danube.client import DanubeClient
 from danube.client.typed.avro import AvroSchema
 from danube.client.typed.registration import subject_of
 from danube.model.calls.schemas import FindVersion, RegisterVersion
+from danube.model.errors import InvalidRequestError
 from danube.model.schema import SchemaType
 from danube.runtime.blocking import BlockingRunner
 
@@ -24,7 +26,20 @@ class WrittenSchema:
 
     subject: str = ""
     version: int = 0
+    schema_id: int = 0
     encode: Encode = _as_it_is
+
+    def of_line(self, message: LineMessage) -> bytes:
+        """The payload of a JSON line: as it is where it was written with this version. Raises InvalidRequestError."""
+        if self.encode is _as_it_is or message.written_with == (str(self.schema_id), self.version):
+            return message.payload
+        if message.written_with is None:
+            return self.encode(message.payload)
+        schema_id, version = message.written_with
+        raise InvalidRequestError(
+            f"the payload of a line is written with version {version} of schema {schema_id}, and is to be sent with"
+            f" version {self.version} of {self.schema_id}: put its value as JSON text into payload, without schema_id"
+        )
 
 
 PLAIN = WrittenSchema()
@@ -38,11 +53,11 @@ async def prepare_schema(
     registry, subject = client.schema(), source.subject or subject_of(topic)
     if source.file is None or source.kind is None:
         found = await registry.find(FindVersion(subject=subject))
-        return WrittenSchema(subject, found.version, _encoder(found.type, found.definition))
+        return WrittenSchema(subject, found.version, found.schema_id, _encoder(found.type, found.definition))
     definition = await thread.run(source.file.read_bytes)
     wanted = RegisterVersion(subject=subject, type=source.kind, definition=definition, created_by="danube-cli")
     made = await registry.register_version(wanted)
-    return WrittenSchema(subject, made.version, _encoder(source.kind, definition))
+    return WrittenSchema(subject, made.version, made.schema_id, _encoder(source.kind, definition))
 
 
 def _encoder(kind: SchemaType, definition: bytes) -> Encode:

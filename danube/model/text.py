@@ -1,4 +1,4 @@
-"""Texts for people, and back: counts, durations, sizes, and start positions: `earliest`, an offset, a time. Pure."""
+"""Texts for people, and back: counts, durations, sizes, start positions, and large numbers in JSON. Pure."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -8,6 +8,7 @@ from danube.model.errors import InvalidRequestError
 
 START_CHARS_MAX = 40
 _OFFSET_MAX = 2**63 - 1
+_EXACT_MAX = 2**53 - 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SPANS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(?:\d+\s*[smhdw]\s*)+")
@@ -68,6 +69,14 @@ def _milliseconds(text: str) -> int:
 def install_text(extra: str) -> str:
     """The commands that install an extra: the one place that says how, as no index has the package."""
     return f"`pip install '.[{extra}]'` in a checkout, or `pip install 'FILE.whl[{extra}]'` with the file of the wheel"
+
+
+def json_number(number: int) -> int | str:
+    """A number that a client chose, in JSON: text past 2^53, where most readers of JSON would round it.
+
+    Ids, which are 64-bit numbers, are always text; counts, offsets and our own times stay far below, and are numbers.
+    """
+    return number if abs(number) <= _EXACT_MAX else str(number)
 
 
 def count_text(count: int, noun: str) -> str:

@@ -23,7 +23,7 @@ from pydantic_core import PydanticUndefined
 
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import LIST_ROWS_MAX
-from danube.model.text import size_bytes, span_s
+from danube.model.text import json_number, size_bytes, span_s
 from danube.model.topic import TopicName, check_name_part
 
 
@@ -130,15 +130,18 @@ DETAIL = Detail()
 TOOL_NAME = ToolName()
 IF_KNOWN = IfKnown()
 
-_EXACT_MAX = 2**53 - 1
 Int64 = Annotated[
     int,
-    PlainSerializer(lambda number: number if abs(number) <= _EXACT_MAX else str(number), when_used="json"),
+    PlainSerializer(json_number, when_used="json"),
     WithJsonSchema({"type": ["integer", "string"]}, mode="serialization"),
 ]
 """A number that a client chose, up to 64 bits: text in JSON where most readers of JSON would round it."""
+Id64 = Annotated[int, PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"}, mode="serialization")]
+"""An id of 64 bits: always text in JSON, see `json_number`."""
 
 _NUMBER_OR_TEXT = WithJsonSchema({"type": ["integer", "string"]}, mode="validation")
+GivenId = Annotated[int, _NUMBER_OR_TEXT]
+"""An `Id64` as a parameter: text as answers have it, or a number."""
 SpanS = Annotated[int, _measured(span_s), _NUMBER_OR_TEXT, Measured("DURATION")]
 """Seconds, which may be typed as `90s`, `1h30m` or `7d`."""
 SizeB = Annotated[int, _measured(size_bytes), _NUMBER_OR_TEXT, Measured("SIZE")]

@@ -15,7 +15,7 @@ from danube.model.calls.balance import BrokerPlaceState, Rebalance, RebalancePre
 from danube.model.errors import PreconditionFailedError
 from danube.model.limits.balance import REBALANCE_MOVES_MAX
 from danube.model.limits.broker import PLAN_NAMES_MAX
-from danube.model.plans.plan import Arguments, Effect, Impact, Plan, fingerprint_of
+from danube.model.plans.plan import Arguments, Effect, Impact, PartialImpact, Plan, fingerprint_of
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 
@@ -108,7 +108,7 @@ def _wish(arguments: Arguments) -> RebalanceWish:
 def _impact(planned: RebalancePreview, view: BalanceView) -> Impact:
     """Impact of the planned moves in the cluster as it is now; its fingerprint changes with what they rest on."""
     named = planned.moves[:PLAN_NAMES_MAX]
-    return Impact(
+    return PartialImpact(
         changes=(
             planned.summary,
             *(move.reason for move in named),
@@ -121,6 +121,8 @@ def _impact(planned: RebalancePreview, view: BalanceView) -> Impact:
         topic_count=len(planned.moves),
         bytes=planned.carried_bytes,
         consumers=planned.clients,
+        producers=None if planned.moves else 0,
+        messages=None if planned.moves else 0,
         fingerprint=_fingerprint(planned, view),
         rebalance=planned,
     )

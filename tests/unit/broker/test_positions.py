@@ -168,6 +168,7 @@ async def test_unread_messages_are_passed_over_by_a_plan_alone(cell: Cell, topic
         "2 messages that were not acknowledged will never be sent to this subscription.",
     )
     assert (plan.impact.messages, plan.impact.consumers) == (2, 1)
+    assert plan.impact.bytes is None  # they are not counted, and not 0
     await cell.admin.apply(plan)
     assert await stands(cell, topic) == (3, 2)
 
@@ -193,7 +194,7 @@ async def test_the_name_of_a_partitioned_topic_moves_the_subscription_on_all_par
         await filled(cell, partition)
         await cell.admin.create_subscription(partition, start=FetchFrom.EARLIEST)
     plan = await cell.admin.plan("seek_subscription", topic=str(base), subscription="subscription", to="latest")
-    assert (plan.impact.topic_count, plan.impact.messages) == (3, 3 * MESSAGES)
+    assert (plan.impact.topic_count, plan.impact.messages, plan.impact.bytes) == (3, 3 * MESSAGES, None)
     assert len(plan.impact.changes) == 3
     await cell.admin.apply(plan)
     assert [await stands(cell, partition) for partition in partitions] == [(MESSAGES, 0)] * 3

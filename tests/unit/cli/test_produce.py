@@ -105,6 +105,16 @@ async def test_a_topic_that_delivers_the_other_way_names_the_option(
         await produce(client, access, ProduceRequest(topic=TOPIC, message=b"x", strategy=strategy), InlineRunner())
 
 
+@pytest.mark.usefixtures("broker")
+async def test_what_was_sent_of_json_lines_is_their_payloads(
+    client: DanubeClient, access: Access, thread: BlockingThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_bytes(b'{"payload": "abc", "topic": "/default/far"}\n' * 2)
+    request = ProduceRequest(topic=TOPIC, lines_of=tmp_path / "in", is_json=True)
+    await produce(client, access, request, thread)
+    assert "sent 2 messages (6 B)" in capsys.readouterr().err
+
+
 async def test_a_key_goes_to_one_partition_of_a_topic_that_is_there_and_lines_may_have_their_own(
     client: DanubeClient, broker: FakeBroker, access: Access, thread: BlockingThread, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from danube.admin.operations.fields import VOLATILE, WIDE, PageParams, PageResult, Params, Result
+from danube.admin.operations.fields import VOLATILE, WIDE, GivenId, Id64, PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
@@ -36,7 +36,7 @@ class SubjectRow(Result):
     schema_type: str = Field(description="The language of its latest version.")
     latest_version: int = Field(description="Its latest version.")
     compatibility_mode: str = Field(description="The mode in force.")
-    schema_id: Annotated[int, WIDE] = Field(description="The id of all its versions on messages.")
+    schema_id: Annotated[Id64, WIDE] = Field(description="The id of all its versions on messages.")
     tags: Annotated[list[str], WIDE] = Field(description="Tags of its latest version.")
 
 
@@ -50,7 +50,7 @@ class GetSchemaParams(Params):
     """A version of a subject, named by the subject or by its id."""
 
     subject: SubjectText | None = Field(default=None, description="The subject.")
-    schema_id: int | None = Field(default=None, ge=1, description="The subject's id, instead of its name.")
+    schema_id: GivenId | None = Field(default=None, ge=1, description="The subject's id, instead of its name.")
     version: Version | None = Field(default=None, description="The version; the latest without it.")
 
     @model_validator(mode="after")
@@ -74,7 +74,7 @@ class SchemaDetail(Result):
 
     subject: str = Field(description="The subject.")
     version: int = Field(description="The version.")
-    schema_id: int = Field(description="The id of the subject on messages.")
+    schema_id: Id64 = Field(description="The id of the subject on messages.")
     number: Annotated[int, WIDE] = Field(description="The id of this version alone, which the HTTP face speaks of.")
     schema_type: SchemaType = Field(description="The language of the definition.")
     compatibility_mode: CompatibilityMode = Field(description="The mode in force for the subject.")
@@ -109,7 +109,7 @@ class VersionList(PageResult):
     """Versions, the oldest first."""
 
     subject: str = Field(description="The subject.")
-    schema_id: int = Field(description="The id of the subject on messages.")
+    schema_id: Id64 = Field(description="The id of the subject on messages.")
     versions: list[VersionRow] = Field(description="The versions.")
 
 
@@ -124,7 +124,7 @@ class RegisteredResult(Result):
     """A version that is registered."""
 
     subject: str = Field(description="The subject.")
-    schema_id: int = Field(description="The id of the subject on messages.")
+    schema_id: Id64 = Field(description="The id of the subject on messages.")
     version: int = Field(description="The version.")
     is_new_version: bool = Field(description="False if this definition was a version already.")
     fingerprint: Annotated[str, WIDE] = Field(description="The digest of its canonical form.")

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from danube.admin.operations.fields import Params, Result, TopicText
+from danube.admin.operations.fields import Id64, Params, Result, TopicText
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.schemas.fields import TOOLSET, PolicyWord, SubjectText
 from danube.admin.operations.schemas.subjects import ORDERS
@@ -50,7 +50,7 @@ class TopicSchemaResult(Result):
 
     topic: str = Field(description="The topic.")
     schema_subject: str | None = Field(description="The subject that its messages follow; null without one.")
-    schema_id: int | None = Field(description="The id of that subject; null without one.")
+    schema_id: Id64 | None = Field(description="The id of that subject; null without one.")
     validation_policy: ValidationPolicy = Field(description="What happens to messages that do not follow it.")
     enable_payload_validation: bool = Field(description="Whether payloads are checked, too.")
 

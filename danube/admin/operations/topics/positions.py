@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, St
 from danube.admin.operations.fields import (
     VOLATILE,
     WIDE,
+    Id64,
     Int64,
     Millis,
     Params,
@@ -182,7 +183,7 @@ class PeekedRow(Result):
     attributes_left_out: Annotated[int, WIDE] = Field(
         description="Attributes that are too long to be shown; `danube consume -o json` shows all."
     )
-    schema_id: Annotated[Int64 | None, WIDE] = Field(description="The id of its schema.")
+    schema_id: Annotated[Id64 | None, WIDE] = Field(description="The id of its schema.")
     schema_version: Annotated[int | None, WIDE] = Field(description="The version of its schema.")
     payload: str = Field(description="The beginning of its payload, as `payload_format` says.")
     payload_format: Annotated[PayloadFormat, WIDE] = Field(

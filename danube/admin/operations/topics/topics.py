@@ -12,7 +12,7 @@ from danube.admin.operations.fields import (
     VOLATILE,
     WIDE,
     BrokerText,
-    Int64,
+    Id64,
     Params,
     Result,
     TopicText,
@@ -131,7 +131,7 @@ class TopicDetail(Result):
     log_bytes: Annotated[int | None, VOLATILE, IF_KNOWN] = Field(description="Bytes of that log.")
     delivery: str = Field(description="`Reliable` or `NonReliable`.")
     schema_subject: Annotated[str | None, IF_KNOWN] = Field(description="The schema its messages have.")
-    schema_id: Annotated[Int64 | None, IF_KNOWN] = Field(description="The id of that schema.")
+    schema_id: Annotated[Id64 | None, IF_KNOWN] = Field(description="The id of that schema.")
     schema_version: Annotated[int | None, IF_KNOWN] = Field(description="Its version.")
     schema_type: Annotated[str | None, IF_KNOWN] = Field(description="Its type.")
     compatibility_mode: Annotated[str | None, IF_KNOWN] = Field(description="How its versions may follow each other.")

@@ -18,7 +18,7 @@ from danube.model.calls.positions import SeekSubscription, SkipMessages
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import PLAN_NAMES_MAX, SKIP_MESSAGES_MAX
-from danube.model.plans.plan import Arguments, Impact, fingerprint_of
+from danube.model.plans.plan import Arguments, Impact, PartialImpact, fingerprint_of
 from danube.model.policies import SubscriptionName
 from danube.model.subscription import check_member_name
 from danube.model.text import count_text
@@ -116,15 +116,17 @@ def _impact(
 ) -> Impact:
     record = subscription.record
     passed = f"{_messages(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription."
-    return Impact(
+    return PartialImpact(  # the bytes of what is passed are not counted
         changes=changes,
         irreversible=(passed,) if lost else (),
         topics=(topic.name,),
         topic_count=1,
         subscriptions=(f"{topic.name} {record.name}",),
         subscription_count=1,
+        producers=len(topic.producers),
         consumers=subscription.connected(),
         messages=lost,
+        bytes=None if lost else 0,
         fingerprint=fingerprint_of([topic.record.topic_id, record.subscription_id, stands]),
     )
 
@@ -133,15 +135,17 @@ def _together(impacts: Sequence[Impact]) -> Impact:
     """The impact on several partitions as one."""
     if len(impacts) == 1:
         return impacts[0]
-    return Impact(
+    return PartialImpact(
         changes=tuple(change for each in impacts for change in each.changes)[:PLAN_NAMES_MAX],
         irreversible=tuple(one for each in impacts for one in each.irreversible)[:PLAN_NAMES_MAX],
         topics=tuple(name for each in impacts for name in each.topics)[:PLAN_NAMES_MAX],
         topic_count=len(impacts),
         subscriptions=tuple(name for each in impacts for name in each.subscriptions)[:PLAN_NAMES_MAX],
         subscription_count=len(impacts),
+        producers=sum(each.producers or 0 for each in impacts),
         consumers=sum(each.consumers or 0 for each in impacts),
         messages=sum(each.messages or 0 for each in impacts),
+        bytes=None if any(each.bytes is None for each in impacts) else 0,
         fingerprint=fingerprint_of([each.fingerprint for each in impacts]),
     )
 
