@@ -46,6 +46,7 @@ from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.control.plans.lifecycle import PlanControl
 from danube.broker.control.plans.members import member_changes
 from danube.broker.control.plans.moves import moves as planned_moves
+from danube.broker.control.partitioned_seek import PartitionedSeek
 from danube.broker.control.plans.positions import position_changes
 from danube.broker.control.plans.retention import RetentionControl
 from danube.broker.control.plans.schemas import schema_changes
@@ -338,7 +339,7 @@ def _control(
     move_control = MoveControl(metadata.cluster, topics, records, metadata.store, rng)
     operations = {
         **deletions(topic_control, subscriptions, namespaces),
-        **position_changes(positions),
+        **position_changes(positions, PartitionedSeek(positions, topics, security.admin_carrier)),
         **RetentionControl(topics, storage, records).operations(),
         **durability.operations(),
         **member_changes(cluster, metadata.store, rng),

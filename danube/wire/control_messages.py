@@ -35,6 +35,7 @@ from danube.model.calls.positions import (
     PeekedMessage,
     PeekedPage,
     PeekMessages,
+    SeekPreview,
     SeekSubscription,
     SubscriptionPosition,
 )
@@ -172,6 +173,7 @@ SEEK = record(
         missing="the request does not say where to: send an offset, a time, earliest or latest",
     ),
 )
+SEEK_PREVIEW = record(SeekPreview, pb.SeekPreview)
 SUBSCRIPTION = record(SubscriptionName, pb.SubscriptionRequest, subscription=SUBSCRIPTION_RULE)
 POSITION = record(SubscriptionPosition, pb.SubscriptionPosition)
 PEEK = record(

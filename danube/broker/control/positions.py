@@ -14,6 +14,7 @@ from danube.metadata.records.catalog import ExtraWrites, Records
 from danube.model.calls.positions import (
     AddPartitions,
     CreateSubscription,
+    SeekPreview,
     SeekSubscription,
     SkipMessages,
     SubscriptionPosition,
@@ -99,21 +100,19 @@ class PositionControl:
             raise PreconditionFailedError(f"{name.topic} is not reliable: it keeps no messages, and no places in them")
         return topic, topic.subscription(name.subscription)
 
-    def partitions(self, name: SubscriptionName) -> list[SubscriptionName]:
-        """The subscription of each partition of a base name; of any other name itself.
-
-        Raises PreconditionFailedError where another broker serves some of them.
-        """
-        topics = self._topics.matching(name.topic)
-        if topics in ([], [name.topic]):
-            return [name]
-        elsewhere = [str(topic) for topic in topics if self._topics.find(str(topic)) is None]
-        if elsewhere:
-            raise PreconditionFailedError(
-                f"{count_text(len(elsewhere), 'partition')} of {name.topic} {'is' if len(elsewhere) == 1 else 'are'} on"
-                f" other brokers: name one partition after the other, such as {elsewhere[0]}"
-            )
-        return [SubscriptionName(topic=topic, subscription=name.subscription) for topic in topics]
+    async def preview(self, wanted: SeekSubscription) -> SeekPreview:
+        """A seek of a subscription in one of this broker's topics. Raises as `find`, and for an unknown offset."""
+        topic, subscription = self.find(wanted.name)
+        target = await offset_of(wanted.to, topic.log)
+        return SeekPreview(
+            topic_id=topic.record.topic_id,
+            subscription_id=subscription.record.subscription_id,
+            position=subscription.driver.engine.position,
+            target=target,
+            unread=unread_before(subscription, target),
+            producers=len(topic.producers),
+            consumers=subscription.connected(),
+        )
 
     async def seek(self, wanted: SeekSubscription) -> SubscriptionPosition:
         """Change the position of a subscription if that passes over no unread message. Raises as `jump`.
@@ -122,9 +121,7 @@ class PositionControl:
         """
 
         async def check(_: object) -> None:
-            topic, subscription = self.find(wanted.name)
-            lost = unread_before(subscription, await offset_of(wanted.to, topic.log))
-            if lost:
+            if lost := (await self.preview(wanted)).unread:
                 raise PreconditionFailedError(
                     f"{count_text(lost, 'unread message')} of {wanted.name.subscription!r} would be passed over: "
                     "plan seek_subscription, look at the plan, and apply it"

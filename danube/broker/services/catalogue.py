@@ -284,6 +284,12 @@ ADMIN_CALLS: Calls = {
             READ, control.READ_SEGMENT, lambda c: c.carrying.read, control.SEGMENT_PIECE
         ),
     },
+    "danube.control.Partitions": {
+        "PreviewSeek": _BROKERS_ALONE.later(
+            READ, control.SEEK, lambda c: c.positions.preview, control.SEEK_PREVIEW
+        ),
+        "Seek": _BROKERS_ALONE.later(DESTROY, control.SEEK, lambda c: c.positions.jump, control.POSITION),
+    },
     "danube.control.Policies": {
         "GetNamespacePolicies": _NAMESPACE.later(
             READ, control.NAMESPACE_POLICIES_OF, lambda c: c.policies.namespace_policies, control.POLICIES_VIEW

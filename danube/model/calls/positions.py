@@ -27,6 +27,23 @@ class SeekSubscription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeekPreview:
+    """A seek of one subscription as it would be at this moment."""
+
+    topic_id: int
+    subscription_id: int
+    position: int
+    target: int
+    """The offset that it would be moved to."""
+    unread: int
+    """Messages passed over that are not acknowledged."""
+    producers: int
+    """Producers of the topic."""
+    consumers: int
+    """Connected consumers of the subscription."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SkipMessages:
     """Acknowledge messages unread: the next ones, or those that block."""
 

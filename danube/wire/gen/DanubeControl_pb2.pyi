@@ -744,6 +744,24 @@ class SeekRequest(_message.Message):
     to: StartPosition
     def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ..., to: _Optional[_Union[StartPosition, _Mapping[str, object]]] = ...) -> None: ...
 
+class SeekPreview(_message.Message):
+    __slots__ = ("topic_id", "subscription_id", "position", "target", "unread", "producers", "consumers")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_ID_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    subscription_id: int
+    position: int
+    target: int
+    unread: int
+    producers: int
+    consumers: int
+    def __init__(self, topic_id: _Optional[int] = ..., subscription_id: _Optional[int] = ..., position: _Optional[int] = ..., target: _Optional[int] = ..., unread: _Optional[int] = ..., producers: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
+
 class SubscriptionRequest(_message.Message):
     __slots__ = ("topic", "subscription")
     TOPIC_FIELD_NUMBER: _ClassVar[int]

@@ -336,7 +336,7 @@ SEEK_SUBSCRIPTION = Operation(
     words=("topics", "seek"),
     summary="Move a subscription to another position in its topic.",
     description="Back: messages come again. Ahead: unread ones are passed over; the plan says how many. The name of a"
-    " partitioned topic moves it on all partitions, where one broker serves them.",
+    " partitioned topic moves it on all partitions.",
     effect=Effect.DESTROY,
     params=SeekParams,
     result=PlannedResult,

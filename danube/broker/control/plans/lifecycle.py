@@ -106,6 +106,8 @@ class PlanControl:
         operation = self._operation(plan.operation)
         call = operation.resume(plan) if operation.resume else operation.parse(plan.arguments)
         try:
+            # An act of several steps begins before its transaction, which checks again.
+            check_applicable(plan, application, counted(await call.impact()), self._clock.now_ms())
             return await self._act(call, application)
         except DanubeError:
             # Where somebody else was faster, "applied already" says more than "there is no such topic".

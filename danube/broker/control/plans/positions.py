@@ -6,15 +6,13 @@ the number of unacknowledged messages to skip, or 0 for those that block the sub
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from danube.broker.control.partitioned_seek import PartitionedSeek
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
 from danube.broker.control.positions import PositionControl, skip_end, unread_before
-from danube.broker.topics.subscription import ReliableSubscription
-from danube.broker.topics.subscription_creation import offset_of
-from danube.broker.topics.topic import ReliableTopic
-from danube.metadata.records.catalog import ExtraWrites
-from danube.model.calls.positions import SeekSubscription, SkipMessages
+from danube.model.calls.positions import SeekPreview, SeekSubscription, SkipMessages
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import PLAN_NAMES_MAX, SKIP_MESSAGES_MAX
@@ -25,32 +23,18 @@ from danube.model.text import count_text
 from danube.model.topic import TopicName
 
 
-def position_changes(control: PositionControl) -> Mapping[str, PlannedOperation]:
+def position_changes(control: PositionControl, seeks: PartitionedSeek) -> Mapping[str, PlannedOperation]:
     """The operations, by their names."""
 
     def seek_subscription(arguments: Arguments) -> PlannedCall:
         name = _name("seek_subscription", arguments, "to")
-        to = _start(arguments["to"])
-
-        async def impact_on(one: SubscriptionName) -> Impact:
-            topic, subscription = control.find(one)
-            target, position = await offset_of(to, topic.log), subscription.driver.engine.position
-            lost, again = unread_before(subscription, target), max(0, position - target)
-            change = f"Move subscription {one.subscription!r} of {topic.name} from {position:,} to {target:,}."
-            come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
-            return _impact(topic, subscription, (change, *come_back), lost)
+        wanted = SeekSubscription(name=name, to=_start(arguments["to"]))
 
         async def impact() -> Impact:
-            return _together([await impact_on(one) for one in control.partitions(name)])
+            found = await seeks.preview(wanted)
+            return _together([_sought(replace(wanted.name, topic=each), found[each]) for each in found])
 
-        async def act(extra_writes: ExtraWrites) -> None:
-            """All but the last first: a crash in between leaves a plan that can be applied again."""
-            *others, last = control.partitions(name)
-            for one in others:
-                await control.jump(SeekSubscription(name=one, to=to))
-            await control.jump(SeekSubscription(name=last, to=to), extra_writes=extra_writes)
-
-        return PlannedCall(impact, act)
+        return PlannedCall(impact, lambda extra_writes: seeks.seek(wanted, extra_writes))
 
     def skip_messages(arguments: Arguments) -> PlannedCall:
         name = _name("skip_messages", arguments, "count")
@@ -66,7 +50,9 @@ def position_changes(control: PositionControl) -> Mapping[str, PlannedOperation]
                 lost = engine.blocked_messages
                 change = f"Skip {_messages(lost)} that block{'s' * (lost == 1)} subscription {name.subscription!r}."
             # Which messages are the next ones depends on where it stands: a plan is for those, and for no others.
-            return _impact(topic, subscription, (change,), lost, stands=engine.position)
+            state = [topic.record.topic_id, subscription.record.subscription_id, engine.position]
+            connected = (len(topic.producers), subscription.connected())
+            return _impact(name, (change,), lost, connected=connected, state=state)
 
         return PlannedCall(impact, lambda extra_writes: control.skip(wanted, extra_writes=extra_writes))
 
@@ -106,28 +92,39 @@ def _start(to: object) -> FetchStart:
     )
 
 
+def _sought(name: SubscriptionName, preview: SeekPreview) -> Impact:
+    again = max(0, preview.position - preview.target)
+    change = (
+        f"Move subscription {name.subscription!r} of {name.topic} from {preview.position:,} to {preview.target:,}."
+    )
+    come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
+    return _impact(
+        name,
+        (change, *come_back),
+        preview.unread,
+        connected=(preview.producers, preview.consumers),
+        state=[preview.topic_id, preview.subscription_id, None],
+    )
+
+
 def _impact(
-    topic: ReliableTopic,
-    subscription: ReliableSubscription,
-    changes: tuple[str, ...],
-    lost: int,
-    *,
-    stands: int | None = None,
+    name: SubscriptionName, changes: tuple[str, ...], lost: int, *, connected: tuple[int, int], state: list[int | None]
 ) -> Impact:
-    record = subscription.record
+    """Impact on one subscription; `connected` counts producers and consumers."""
     passed = f"{_messages(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription."
+    producers, consumers = connected
     return PartialImpact(  # the bytes of what is passed are not counted
         changes=changes,
         irreversible=(passed,) if lost else (),
-        topics=(topic.name,),
+        topics=(str(name.topic),),
         topic_count=1,
-        subscriptions=(f"{topic.name} {record.name}",),
+        subscriptions=(f"{name.topic} {name.subscription}",),
         subscription_count=1,
-        producers=len(topic.producers),
-        consumers=subscription.connected(),
+        producers=producers,
+        consumers=consumers,
         messages=lost,
         bytes=None if lost else 0,
-        fingerprint=fingerprint_of([topic.record.topic_id, record.subscription_id, stands]),
+        fingerprint=fingerprint_of(state),
     )
 
 
