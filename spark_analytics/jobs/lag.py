@@ -47,10 +47,11 @@ def lag_partitions(records: DataFrame, times: Times, policy: LagPolicy) -> DataF
 
     Columns: `as_of_ms`, `topic`, `subscription`, and those of VERDICT.
     """
-    observed = _in_spans(_remembered(subscription_records(records), times, policy), policy)
+    remembered = _remembered(records, times, policy)
+    observed = _in_spans(subscription_records(remembered), policy)
     together = observed.repartition(*_KEY).sortWithinPartitions(*_KEY)
     judged = together.mapInArrow(partial(_judged, times, policy), _SCHEMA)
-    return _without_deserted(judged, records, times, policy)
+    return _without_deserted(judged, remembered, times, policy)
 
 
 def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
@@ -111,15 +112,15 @@ def base_of(topic: Column) -> Column:
     return F.when(base == "", topic).otherwise(base)
 
 
-def _remembered(observed: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:
+def _remembered(records: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:
     """Without what no moment remembers: of a long history with few moments most records go before Python sees them."""
     memory_ms = round(policy.history_s * 1_000)
     if times.step_ms <= memory_ms and times.first_ms < times.last_ms:
-        return observed
+        return records
     at, first = F.col("at_ms"), F.lit(times.first_ms)
     steps = F.greatest(F.lit(0), F.ceil((at - first) / times.step_ms))
     moment = first + steps * times.step_ms
-    return observed.where((moment < at + memory_ms) & (moment <= times.last_ms))
+    return records.where((moment < at + memory_ms) & (moment <= times.last_ms))
 
 
 def _in_spans(observed: DataFrame, policy: LagPolicy) -> DataFrame:
