@@ -148,8 +148,8 @@ def _subscriptions(batches: Iterable[RecordBatch]) -> Iterator[tuple[tuple[str, 
     """Observations of one subscription and span after the other, whatever batches they are in."""
     key, found = None, list[Observation]()
     for batch in batches:
-        keys = zip(*(batch[name].to_pylist() for name in _KEY), strict=True)
-        values = zip(*(batch[name].to_pylist() for name in Observation._fields), strict=True)
+        keys = zip(*(_values(batch[name]) for name in _KEY), strict=True)
+        values = zip(*(_values(batch[name]) for name in Observation._fields), strict=True)
         for own, observation in zip(keys, map(Observation._make, values), strict=True):
             if own != key:
                 if key is not None:
@@ -158,6 +158,15 @@ def _subscriptions(batches: Iterable[RecordBatch]) -> Iterator[tuple[tuple[str, 
             found.append(observation)
     if key is not None:
         yield key, found
+
+
+def _values(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+    """The values of a column; each text, of which a batch has few, is made once."""
+    if not pa.types.is_string(column.type):
+        return list(column.to_pylist())
+    coded = column.dictionary_encode()
+    words = [*coded.dictionary.to_pylist(), None]
+    return [words[-1 if index is None else index] for index in coded.indices.to_pylist()]
 
 
 def _plain(value: object) -> object:
