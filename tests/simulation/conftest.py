@@ -8,15 +8,17 @@ import pytest
 from tests.plugins.seeds import seeds_of
 
 _FAST_SEEDS = 8
-"""Seeds of a run that `make check` takes, unless a module has its own `FAST_SEEDS`."""
+"""Seeds of a run that `make check` takes, unless a module has its own `FAST_SEEDS`; `TEST_SEEDS` bounds those of `make test`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         seeds = seeds_of(metafunc.config)
         fast = getattr(metafunc.module, "FAST_SEEDS", _FAST_SEEDS)
-        slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[fast:]]
-        metafunc.parametrize("seed", [*seeds[:fast], *slow])
+        most = getattr(metafunc.module, "TEST_SEEDS", len(seeds))
+        slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[fast:most]]
+        rest = [pytest.param(seed, marks=pytest.mark.nightly) for seed in seeds[most:]]
+        metafunc.parametrize("seed", [*seeds[:fast], *slow, *rest])
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from lab.simulation import simulate_cluster
 
-FAST_SEEDS = 20
+FAST_SEEDS, TEST_SEEDS = 8, 16
 CLOSE_BY = 10
 
 

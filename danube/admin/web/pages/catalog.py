@@ -107,7 +107,7 @@ def links_from(known: Mapping[str, str], kind: str, *, but: AnyOperation | None 
     found = [
         Link(operation, page_url(operation, _prefilled(operation, known)), english(operation))
         for operation in REGISTRY
-        if operation is not but and operation.words[-1] != _CREATES and _takes(operation, kind, known)
+        if operation is not but and not operation.words[-1].startswith(_CREATES) and _takes(operation, kind, known)
     ]
     return tuple(sorted(found, key=lambda link: link.operation.effect is not Effect.READ))
 
