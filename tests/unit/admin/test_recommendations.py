@@ -43,7 +43,6 @@ def group(**changes: object) -> LagGroupRow:
             "critical",
             ("retry_blocked", {"topic": "/default/t-part-1", "subscription": "s"}),
         ),
-        ({"retention_ratio": 0.8}, "warning", ("get_topic_policies", {"topic": "/default/t"})),
         ({"retention_ratio": 1.5}, "critical", ("get_topic_policies", {"topic": "/default/t"})),
     ],
 )
@@ -139,13 +138,27 @@ def test_a_missing_broker_is_told_with_the_time_it_was_last_seen() -> None:
 )  # fmt: skip
 def test_the_deadline_of_retention_is_told_before_it_comes(lag_s: float, drops: int, severity: str, due: str) -> None:
     limits = Limits(retention_time_s=86_400, retention_drops_unread=drops)
-    (found,) = of_retention("/default/t", "s", lag_s, limits, _NOW_MS)
+    behind = group(lag_s=lag_s, retention_ratio=1.0)
+    (found,) = of_retention("/default/t", behind, limits, _NOW_MS)
     assert found.severity == severity
     assert due in found.meaning
     BY_NAME[found.next_tool].params.model_validate(found.next_arguments)
     for harmless in (Limits(retention_time_s=86_400), Limits(retention_drops_unread=1), Limits()):
-        assert of_retention("/default/t", "s", lag_s, harmless, _NOW_MS) == []
-    assert of_retention("/default/t", "s", 60, limits, _NOW_MS) == []
+        assert of_retention("/default/t", behind, harmless, _NOW_MS) == []
+    assert of_retention("/default/t", group(lag_s=60.0), limits, _NOW_MS) == []
+
+
+def test_what_retention_by_size_may_delete_unread_is_told_where_it_deletes_unread_messages() -> None:
+    limits = Limits(retention_bytes=1 << 20, retention_drops_unread=1)
+    (found,) = of_retention("/default/t", group(retention_ratio=0.9), limits, _NOW_MS)
+    assert (found.severity, found.next_tool) == ("warning", "get_topic_policies")
+    assert found.seen == "90% of the messages that are kept are unread; 1.0 MiB are kept, unread ones too"
+    assert of_retention("/default/t", group(retention_ratio=0.5), limits, _NOW_MS) == []
+    assert of_retention("/default/t", group(retention_ratio=1.0), Limits(retention_bytes=1 << 20), _NOW_MS) == []
+
+
+def test_a_new_topic_that_nobody_has_read_is_in_no_danger() -> None:
+    assert of_groups([group(retention_ratio=1.0)], _NOW_MS) == []
 
 
 def test_clients_that_fight_for_a_place_are_told_with_their_name() -> None:

@@ -25,9 +25,6 @@ from danube.model.limits.inspection import METRICS_READ_MAX, RECOMMEND_TOPICS_MA
 from danube.model.plans.plan import Effect
 from danube.model.topic import TopicName
 
-RETENTION_RISK = 0.8
-"""Share of what a topic keeps that is unread, from which retention may delete unread messages soon."""
-
 
 class Recommendations(Result):
     """Troubles, the worst first."""
@@ -83,18 +80,16 @@ def of_checks(checks: Sequence[Check]) -> list[Recommendation]:
 
 
 def of_groups(groups: Sequence[LagGroupRow], as_of_ms: int) -> list[Recommendation]:
-    """Recommendations out of consumer groups: those that are behind, and those that retention may overtake."""
+    """Recommendations out of consumer groups: those that are behind, and those that retention has overtaken."""
     found = []
     for one in groups:
         if one.status in {LagStatus.WARN, LagStatus.REWIND, *_BAD}:
             meaning, tool = _OF_CAUSE.get(LagCause(one.cause), _OF_ANY) if one.cause else _OF_ANY
             severity = CheckStatus.CRITICAL if one.status in _BAD else CheckStatus.WARNING
             found.append(_of_group(one, as_of_ms, severity, meaning, tool))
-        if one.retention_ratio is not None and one.retention_ratio >= RETENTION_RISK:
-            is_lost = one.retention_ratio > 1
-            meaning = "Retention deleted unread messages." if is_lost else "Retention may delete unread messages soon."
-            severity = CheckStatus.CRITICAL if is_lost else CheckStatus.WARNING
-            found.append(_of_group(one, as_of_ms, severity, meaning, "get_topic_policies"))
+        if one.retention_ratio is not None and one.retention_ratio > 1:
+            lost = "Retention deleted unread messages."
+            found.append(_of_group(one, as_of_ms, CheckStatus.CRITICAL, lost, "get_topic_policies"))
     return found
 
 
@@ -161,7 +156,7 @@ async def _of_topics(call: Call, groups: Sequence[LagGroupRow], as_of_ms: int) -
         except NotFoundError:  # deleted meanwhile
             continue
         for one in of_it:
-            found += of_retention(topic, one.subscription, one.lag_s, limits, as_of_ms)
+            found += of_retention(topic, one, limits, as_of_ms)
         found += of_connections(topic, shown)
     return found
 

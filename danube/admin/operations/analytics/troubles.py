@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from danube.admin.operations.analytics.lag import LagGroupRow
 from danube.admin.operations.cluster.health import CheckStatus
 from danube.admin.operations.fields import DETAIL, TOOL_NAME, VOLATILE, WIDE, Result
 from danube.model.calls.admin import UNREACHABLE, BrokerState
@@ -136,28 +137,54 @@ def _ago(at_ms: int | None, now_ms: int) -> str:
     return "" if at_ms is None else f" for {span_text(max(0, now_ms - at_ms) / 1_000)}"
 
 
-def of_retention(
-    topic: str, subscription: str, lag_s: float | None, limits: Limits, as_of_ms: int
-) -> list[Recommendation]:
-    """The deadline at which retention deletes the oldest unread message of a group."""
-    keeps_s = limits.retention_time_s
-    if not limits.retention_drops_unread or not keeps_s or lag_s is None or lag_s < DEADLINE_SHARE * keeps_s:
+def of_retention(topic: str, group: LagGroupRow, limits: Limits, as_of_ms: int) -> list[Recommendation]:
+    """Deadlines at which retention, by time or by size, deletes the oldest unread message of a group."""
+    if not limits.retention_drops_unread:
         return []
-    left_s = keeps_s - lag_s
-    due = f"due since {span_text(-left_s)}" if left_s < 0 else f"due in {span_text(left_s)}"
-    oldest = f"oldest unread message is {span_text(lag_s)} old"
-    return [
-        Recommendation(
-            severity=CheckStatus.CRITICAL if left_s < (1 - DEADLINE_SHARE) / 2 * keeps_s else CheckStatus.WARNING,
-            subject=f"{topic} {subscription}",
-            since_ms=as_of_ms - round((lag_s - DEADLINE_SHARE * keeps_s) * 1_000),
-            confidence=Confidence.HIGH,
-            meaning=f"Retention deletes unread messages, {due}: keep them for longer, or read them.",
-            next_tool="get_topic_policies",
-            next_arguments={"topic": topic},
-            seen=f"{oldest}; messages are kept for {span_text(keeps_s)}, unread ones too",
+    lag_s, keeps_s, unread = group.lag_s, limits.retention_time_s, group.retention_ratio
+    found = []
+    if keeps_s and lag_s is not None and lag_s >= DEADLINE_SHARE * keeps_s:
+        left_s = keeps_s - lag_s
+        due = f"due since {span_text(-left_s)}" if left_s < 0 else f"due in {span_text(left_s)}"
+        found.append(
+            _retained(
+                topic,
+                group,
+                severity=CheckStatus.CRITICAL if left_s < (1 - DEADLINE_SHARE) / 2 * keeps_s else CheckStatus.WARNING,
+                since_ms=as_of_ms - round((lag_s - DEADLINE_SHARE * keeps_s) * 1_000),
+                due=due,
+                seen=f"oldest unread message is {span_text(lag_s)} old; messages are kept for {span_text(keeps_s)},"
+                " unread ones too",
+            )
         )
-    ]
+    if limits.retention_bytes and unread is not None and DEADLINE_SHARE <= unread <= 1:
+        found.append(
+            _retained(
+                topic,
+                group,
+                severity=CheckStatus.WARNING,
+                since_ms=None,
+                due="soon",
+                seen=f"{unread:.0%} of the messages that are kept are unread; {size_text(limits.retention_bytes)} are kept,"
+                " unread ones too",
+            )
+        )
+    return found
+
+
+def _retained(
+    topic: str, group: LagGroupRow, *, severity: CheckStatus, since_ms: int | None, due: str, seen: str
+) -> Recommendation:
+    return Recommendation(
+        severity=severity,
+        subject=f"{topic} {group.subscription}",
+        since_ms=since_ms,
+        confidence=Confidence.HIGH if since_ms else Confidence.MEDIUM,
+        meaning=f"Retention deletes unread messages, {due}: keep them for longer, or read them.",
+        next_tool="get_topic_policies",
+        next_arguments={"topic": topic},
+        seen=seen,
+    )
 
 
 def of_connections(topic: str, connections: Sequence[Connection]) -> list[Recommendation]:

@@ -111,11 +111,10 @@ def _impact(
     name: SubscriptionName, changes: tuple[str, ...], lost: int, *, connected: tuple[int, int], state: list[int | None]
 ) -> Impact:
     """Impact on one subscription; `connected` counts producers and consumers."""
-    passed = f"{_messages(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription."
     producers, consumers = connected
     return PartialImpact(  # the bytes of what is passed are not counted
         changes=changes,
-        irreversible=(passed,) if lost else (),
+        irreversible=_passed(lost),
         topics=(str(name.topic),),
         topic_count=1,
         subscriptions=(f"{name.topic} {name.subscription}",),
@@ -128,13 +127,19 @@ def _impact(
     )
 
 
+def _passed(lost: int) -> tuple[str, ...]:
+    if not lost:
+        return ()
+    return (f"{_messages(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription.",)
+
+
 def _together(impacts: Sequence[Impact]) -> Impact:
     """The impact on several partitions as one."""
     if len(impacts) == 1:
         return impacts[0]
     return PartialImpact(
         changes=tuple(change for each in impacts for change in each.changes)[:PLAN_NAMES_MAX],
-        irreversible=tuple(one for each in impacts for one in each.irreversible)[:PLAN_NAMES_MAX],
+        irreversible=_passed(sum(each.messages or 0 for each in impacts)),
         topics=tuple(name for each in impacts for name in each.topics)[:PLAN_NAMES_MAX],
         topic_count=len(impacts),
         subscriptions=tuple(name for each in impacts for name in each.subscriptions)[:PLAN_NAMES_MAX],
