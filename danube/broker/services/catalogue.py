@@ -285,9 +285,7 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube.control.Partitions": {
-        "PreviewSeek": _BROKERS_ALONE.later(
-            READ, control.SEEK, lambda c: c.positions.preview, control.SEEK_PREVIEW
-        ),
+        "PreviewSeek": _BROKERS_ALONE.later(READ, control.SEEK, lambda c: c.positions.preview, control.SEEK_PREVIEW),
         "Seek": _BROKERS_ALONE.later(DESTROY, control.SEEK, lambda c: c.positions.jump, control.POSITION),
     },
     "danube.control.Policies": {

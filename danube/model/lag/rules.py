@@ -75,9 +75,7 @@ def in_order(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def _follows(earlier: Observation, later: Observation) -> bool:
-    return (
-        earlier.start_id == later.start_id and earlier.sequence < later.sequence and earlier.at_ms <= later.at_ms
-    )
+    return earlier.start_id == later.start_id and earlier.sequence < later.sequence and earlier.at_ms <= later.at_ms
 
 
 def _history(recent: Sequence[Observation]) -> list[Observation] | None:
@@ -318,9 +316,10 @@ def _eta(lag: int, arrived: int, acknowledged: int, seconds: float) -> tuple[flo
 
 
 def _cause(verdict: LagVerdict, status: LagStatus, window: Sequence[_Look], policy: LagPolicy) -> LagCause | None:
-    """The named cause (`docs/formats/telemetry.md`, "What can be computed from it"); None when nothing waits."""
+    """The named cause (`docs/formats/telemetry.md`, "What can be computed from it"); None when nothing waits for long."""
     lag, acknowledged, arrived = verdict.lag_messages or 0, verdict.acknowledged, verdict.arrived
-    if lag <= policy.allowed_lag:
+    is_young = status is LagStatus.OK and verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
+    if lag <= policy.allowed_lag or (is_young and not verdict.blocked):
         return None
     if verdict.blocked:
         return LagCause.BLOCKED

@@ -165,8 +165,8 @@ def of_retention(topic: str, group: LagGroupRow, limits: Limits, as_of_ms: int) 
                 severity=CheckStatus.WARNING,
                 since_ms=None,
                 due="soon",
-                seen=f"{unread:.0%} of the messages that are kept are unread; {size_text(limits.retention_bytes)} are kept,"
-                " unread ones too",
+                seen=f"{unread:.0%} of the messages that are kept are unread;"
+                f" {size_text(limits.retention_bytes)} are kept, unread ones too",
             )
         )
     return found

@@ -17,10 +17,9 @@ from danube.model.calls.admin import (
     StorageDescription,
 )
 from danube.model.errors import DanubeError, UnsupportedError
-from danube.model.limits.broker import MIB
 from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import Effect
-from danube.model.text import count_text
+from danube.model.text import count_text, size_text
 
 
 class CheckStatus(StrEnum):
@@ -174,7 +173,7 @@ def _judge_journal(description: BrokerDescription) -> tuple[CheckStatus, str]:
 
 def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:
     """The worst of what there is to say."""
-    free = "" if storage.disk_free_bytes is None else f"; {storage.disk_free_bytes / MIB:,.0f} MiB of the disk are free"
+    free = "" if storage.disk_free_bytes is None else f"; {size_text(storage.disk_free_bytes)} of the disk are free"
     if storage.refused_topics:
         lost = f"topics whose history cannot be read, and that are not served: {storage.refused_topics}"
         return CheckStatus.CRITICAL, f"{lost}. The broker's log names them: see `danube-broker storage verify`"

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from danube.admin.operations.cluster.balance_portraits import portrait_of
-from danube.admin.operations.fields import Result
+from danube.admin.operations.fields import IfKnown, Result, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.portrait import PortraitCell, PortraitTable
 from danube.admin.present import Table, View, heading
@@ -83,9 +83,12 @@ class Fact:
 
 
 def facts_of(result: Result, view: View) -> tuple[Fact, ...]:
-    """The single values of a result."""
+    """The single values of a result, without those that few results have and this one has not."""
     toned = {heading(type(result), name): tone_of(name, getattr(result, name)) for name in type(result).model_fields}
-    return tuple(Fact(title, text, toned.get(title, "")) for title, text in view.facts)
+    rare = {heading(type(result), name) for name in marks(type(result), IfKnown)}
+    return tuple(
+        Fact(title, text, toned.get(title, "")) for title, text in view.facts if text != "-" or title not in rare
+    )
 
 
 def grids_of(operation: AnyOperation, arguments: Mapping[str, Any], result: Result, view: View) -> tuple[Grid, ...]:

@@ -94,9 +94,7 @@ def _start(to: object) -> FetchStart:
 
 def _sought(name: SubscriptionName, preview: SeekPreview) -> Impact:
     again = max(0, preview.position - preview.target)
-    change = (
-        f"Move subscription {name.subscription!r} of {name.topic} from {preview.position:,} to {preview.target:,}."
-    )
+    change = f"Move subscription {name.subscription!r} of {name.topic} from {preview.position:,} to {preview.target:,}."
     come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
     return _impact(
         name,
