@@ -8,7 +8,7 @@ import pytest
 from tests.plugins.seeds import seeds_of
 
 _FAST_SEEDS = 8
-"""Seeds that `make check` takes, unless a module has its own `FAST_SEEDS`; its `TEST_SEEDS` bounds those of `make test`."""
+"""Seeds that `make check` takes, unless a module has its own `FAST_SEEDS`; `TEST_SEEDS` are those of `make test`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -316,7 +316,7 @@ def _eta(lag: int, arrived: int, acknowledged: int, seconds: float) -> tuple[flo
 
 
 def _cause(verdict: LagVerdict, status: LagStatus, window: Sequence[_Look], policy: LagPolicy) -> LagCause | None:
-    """The named cause (`docs/formats/telemetry.md`, "What can be computed from it"); None when nothing waits for long."""
+    """The named cause (`docs/formats/telemetry.md`, "What can be computed from it"); None if nothing waits for long."""
     lag, acknowledged, arrived = verdict.lag_messages or 0, verdict.acknowledged, verdict.arrived
     is_young = status is LagStatus.OK and verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
     if lag <= policy.allowed_lag or (is_young and not verdict.blocked):

@@ -179,7 +179,7 @@ async def test_health_is_critical_when_the_broker_takes_no_messages() -> None:
             "takes no messages: the disk has 3 MiB",
         ),
         ({"refused_topics": 2}, "storage", "critical", "not served: 2"),
-        ({"disk_is_low": True, "disk_free_bytes": 5 << 20}, "storage", "warning", "5 MiB of the disk are free"),
+        ({"disk_is_low": True, "disk_free_bytes": 5 << 20}, "storage", "warning", "5.0 MiB of the disk are free"),
         ({"quarantined_topics": 1}, "storage", "warning", "keep the journal growing"),
         ({"disk_free_bytes": None}, "storage", "ok", "0 segments"),
     ],
