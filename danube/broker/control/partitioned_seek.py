@@ -64,7 +64,7 @@ class PartitionedSeek:
     async def _ask(self, method: str, wanted: SeekSubscription, answer: Codec[Answer]) -> Answer:
         name = wanted.name.topic
         record = self._topics.find_remote(name)
-        server = record and self._topics.server_of(record)
+        server = self._topics.server_of(record) if record is not None else None
         if server is None:
             raise TopicNotServedError(f"{name} moves or is deleted at this moment: try again")
         channel = self._carrier.connect(host_and_port(server.admin_url))
