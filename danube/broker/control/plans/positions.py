@@ -106,7 +106,12 @@ def _sought(name: SubscriptionName, preview: SeekPreview) -> Impact:
 
 
 def _impact(
-    name: SubscriptionName, changes: tuple[str, ...], lost: int, *, connected: tuple[int, int], state: Sequence[int | None]
+    name: SubscriptionName,
+    changes: tuple[str, ...],
+    lost: int,
+    *,
+    connected: tuple[int, int],
+    state: Sequence[int | None],
 ) -> Impact:
     """Impact on one subscription; `connected` counts producers and consumers."""
     producers, consumers = connected
