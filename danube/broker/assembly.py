@@ -40,13 +40,13 @@ from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.moves import MoveControl
 from danube.broker.control.namespaces import NamespaceControl
-from danube.broker.control.partitioned_seek import PartitionedSeek
 from danube.broker.control.peeking import Peeking
 from danube.broker.control.plans.deletions import deletions
 from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.control.plans.lifecycle import PlanControl
 from danube.broker.control.plans.members import member_changes
 from danube.broker.control.plans.moves import moves as planned_moves
+from danube.broker.control.plans.partitioned_seek import PartitionedSeek
 from danube.broker.control.plans.positions import position_changes
 from danube.broker.control.plans.retention import RetentionControl
 from danube.broker.control.plans.schemas import schema_changes
