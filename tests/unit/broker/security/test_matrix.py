@@ -121,6 +121,7 @@ TABLE = {
         "TransferLeadership": "ManageCluster cluster write",
     },
     "Carry": {"Prepare": "Replicate cluster", "ReadSegment": "Replicate cluster"},
+    "Partitions": {"PreviewSeek": "Replicate cluster", "Seek": "Replicate cluster"},
     "Policies": {
         "GetNamespacePolicies": "ManageNamespace namespace read",
         "SetNamespacePolicies": "ManageNamespace namespace write",
