@@ -1,6 +1,7 @@
 """Evidence for a status: a sentence with the numbers that the rule used. Pure."""
 
 from danube.model.lag.verdict import LagCause, LagPolicy, LagRule, LagVerdict
+from danube.model.text import count_text
 
 
 def evidence_of(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
@@ -43,11 +44,12 @@ def _of_few_commits(verdict: LagVerdict, policy: LagPolicy) -> str:
 def _of_commits(verdict: LagVerdict, window_s: float) -> str:
     match verdict.rule:
         case LagRule.WENT_BACK:
-            return f"the position went back, stands at {verdict.position} and has not come forward again"
+            return f"the position went back, stands at {verdict.position or 0:,} and has not come forward again"
         case LagRule.CAUGHT_UP_ONCE:
             return f"it had read everything within the last {window_s:.0f} s"
         case LagRule.POSITION_STILL:
-            return f"a consumer is there, and the position stood at {verdict.position} at {verdict.commits} looks"
+            stood = f"the position stood at {verdict.position or 0:,}"
+            return f"a consumer is there, and {stood} at {verdict.commits} looks"
         case LagRule.YOUNG_LAG:
             return f"the lag does not fall, but the oldest unread message is {verdict.lag_s or 0.0:.1f} s old"
         case LagRule.LAG_NEVER_FELL:
@@ -61,21 +63,22 @@ def _of_cause(verdict: LagVerdict) -> str:
     match verdict.cause:
         case LagCause.BLOCKED:
             held = f"{_count(verdict.blocked, 'message')} failed too often and what follows waits"
-            return f"{held}: retry_blocked sends again what blocks, skip_messages gives it up"
+            return f"{held}: a retry sends them again, a skip gives them up"
         case LagCause.POISON:
             returned = max(verdict.nacked or 0, verdict.redelivered or 0)
-            return f"{_count(returned, 'message')} came back and {verdict.acknowledged} were acknowledged {window}"
+            done = f"{verdict.acknowledged or 0:,} were acknowledged {window}"
+            return f"{_count(returned, 'message')} came back and {done}"
         case LagCause.BACK_OFF:
-            return f"{_count(verdict.waiting, 'message')} in back-off, {verdict.in_flight} in flight"
+            return f"{_count(verdict.waiting, 'message')} in back-off, {verdict.in_flight or 0:,} in flight"
         case LagCause.STUCK:
             return f"{_count(verdict.in_flight, 'message')} in flight, none acknowledged {window}"
         case LagCause.NOT_SENT:
             return f"{_count(verdict.consumers, 'consumer')} attached, nothing in flight, nothing acknowledged {window}"
         case LagCause.TOO_SLOW | LagCause.CATCHING_UP:
-            return f"{verdict.arrived} arrived, {verdict.acknowledged} acknowledged {window}"
+            return f"{verdict.arrived or 0:,} arrived, {verdict.acknowledged or 0:,} acknowledged {window}"
         case _:
-            return f"{verdict.messages_lost} were deleted unread" if verdict.messages_lost else ""
+            return f"{verdict.messages_lost:,} were deleted unread" if verdict.messages_lost else ""
 
 
-def _count(number: int | None, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _count(number: int | None, noun: str) -> str:
+    return count_text(number or 0, noun)

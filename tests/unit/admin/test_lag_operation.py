@@ -132,7 +132,7 @@ async def test_blocked_subscription_is_named_with_the_next_call(gateway: MemoryG
     report = await asked(gateway, partitions=True)
     assert subscriptions(report)[0] == ("/default/unread", "STOP", "blocked")
     assert (report.groups[0].blocked, report.partitions[0].blocked, report.groups[1].blocked) == (1, 1, 0)
-    assert "retry_blocked sends again what blocks" in report.groups[0].evidence
+    assert "a retry sends them again" in report.groups[0].evidence
 
 
 async def test_without_a_result_auto_answers_live_and_says_so(gateway: MemoryGateway) -> None:

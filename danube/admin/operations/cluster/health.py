@@ -158,7 +158,7 @@ def _judge_subscriptions(blocked: int) -> tuple[CheckStatus, str]:
     if not blocked:
         return CheckStatus.OK, "none is blocked"
     held = f"{count_text(blocked, 'subscription')} blocked by messages that failed too often"
-    mend = "analyze_consumer_lag names them; retry_blocked sends again what blocks one, skip_messages gives it up"
+    mend = "the lag report names them; a retry sends again what blocks one, a skip gives it up"
     return CheckStatus.WARNING, f"{held}: {mend}"
 
 
