@@ -330,7 +330,14 @@ def _control(
     states = TopicStates(topics, metadata.cluster.topics if metadata.cluster else None)
     cluster = ClusterControl(metadata.cluster, metadata.kind, brokers, states)
     namespaces = NamespaceControl(records, topics)
-    topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers, schemas=schemas.versions)
+    topic_control = TopicControl(
+        topics,
+        moves,
+        namespaces=namespaces,
+        brokers=brokers,
+        schemas=schemas.versions,
+        latest_schema=schemas.control.latest,
+    )
     subscriptions = SubscriptionControl(topics, consumers)
     positions = PositionControl(topics, records, clock=clock, rng=rng)
     durability = DurabilityControl(

@@ -1,6 +1,7 @@
 """Topics, for administrators: create, delete, list, describe."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 from danube.broker.clients.drain import Cause
 from danube.broker.control.brokers import BrokerControl
@@ -13,7 +14,8 @@ from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import ExtraWrites, SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
 from danube.model.calls.client import SchemaReference
-from danube.model.errors import PreconditionFailedError, TopicNotFoundError
+from danube.model.calls.schemas import SchemaAnswer
+from danube.model.errors import NotFoundError, PreconditionFailedError, TopicNotFoundError
 from danube.model.records.audit import AUDIT_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -29,12 +31,15 @@ class TopicControl:
         namespaces: NamespaceControl,
         brokers: BrokerControl,
         schemas: SchemaVersions,
+        latest_schema: Callable[[str], Awaitable[SchemaAnswer]],
     ) -> None:
+        """`latest_schema` answers the latest version of a subject, or raises NotFoundError."""
         self._topics = topics
         self._moves = moves
         self._namespaces = namespaces
         self._brokers = brokers
         self._schemas = schemas
+        self._latest_schema = latest_schema
 
     async def create(self, wanted: CreateTopic) -> None:
         """Create a plain topic.
@@ -106,7 +111,23 @@ class TopicControl:
         else:
             topic = served_topic(self._topics, name)
             record, names = topic.record, sorted(topic.subscriptions)
-        return TopicDetails(info=self._info(record), subscriptions=tuple(names), schema_subject=record.schema_subject)
+        details = TopicDetails(
+            info=self._info(record), subscriptions=tuple(names), schema_subject=record.schema_subject
+        )
+        return details if record.schema_subject is None else await self._with_schema(details, record.schema_subject)
+
+    async def _with_schema(self, details: TopicDetails, subject: str) -> TopicDetails:
+        try:
+            latest = await self._latest_schema(subject)
+        except NotFoundError:  # all its versions are deleted
+            return details
+        return replace(
+            details,
+            schema_id=latest.schema_id,
+            schema_version=latest.version,
+            schema_type=latest.schema_type,
+            compatibility_mode=latest.compatibility_mode.upper(),
+        )
 
     def _infos(self, records: Iterable[TopicRecord]) -> list[TopicInfo]:
         return [self._info(record) for record in sorted(records, key=lambda record: record.name)]

@@ -50,6 +50,12 @@ class TopicDetails:
     subscriptions: tuple[str, ...]
     """Their names, sorted."""
     schema_subject: str | None = None
+    """This and what follows: None without a schema; the rest is of its latest version, None when there is none."""
+    schema_id: int | None = None
+    schema_version: int | None = None
+    schema_type: str | None = None
+    compatibility_mode: str | None = None
+    """In upper case, as the original has it here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

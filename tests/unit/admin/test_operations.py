@@ -204,7 +204,7 @@ async def test_blocked_subscription_is_a_state_a_count_and_a_warning_with_the_ne
         health = (await execute(session_of(gateway), *_call("health_check", {}))).model_dump()
         (check,) = [one for one in health["checks"] if one["name"] == "subscriptions"]
         assert (health["verdict"], check["status"]) == (verdict, verdict)
-        assert ("1 subscription blocked" in check["detail"] and "retry_blocked" in check["detail"]) is is_blocked
+        assert ("1 subscription blocked" in check["detail"] and "a retry sends again" in check["detail"]) is is_blocked
 
 
 async def test_topics_of_a_broker_that_is_gone_make_health_critical() -> None:

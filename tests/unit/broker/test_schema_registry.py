@@ -17,7 +17,7 @@ from danube.model.errors import (
     SchemaRefusedError,
 )
 from danube.model.schema import SchemaType
-from danube.model.topic import DispatchStrategy
+from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 
@@ -100,6 +100,21 @@ async def test_a_definition_that_is_wrong_is_refused_with_the_place(start_broker
             await register(client, "orders", {"type": "object", "properties": {"id": {"type": "integr"}}})
         with pytest.raises(NotFoundError):
             await client.schema().get_latest_schema("orders")
+
+
+async def test_a_topic_is_described_with_the_latest_version_of_its_schema(start_broker: StartBroker) -> None:
+    cell = await start_broker()
+    topic = TopicName.parse(TOPIC)
+    async with client_of(cell) as client:
+        schema_id = await register(client, "orders", ORDER)
+        await register(client, "orders", {"title": "second", **ORDER})
+        await client.new_producer().with_topic(TOPIC).with_name("p").with_schema_subject("orders").build().create()
+        found = await cell.admin.topic(topic)
+        assert (found.schema_subject, found.schema_id, found.schema_version) == ("orders", schema_id, 2)
+        assert (found.schema_type, found.compatibility_mode) == ("json_schema", "BACKWARD")
+        plain = "/default/plain"
+        await client.new_producer().with_topic(plain).with_name("p").build().create()
+        assert (await cell.admin.topic(TopicName.parse(plain))).compatibility_mode is None
 
 
 async def test_a_topic_follows_the_subject_of_its_first_producer_alone(start_broker: StartBroker) -> None:

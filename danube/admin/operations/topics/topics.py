@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from danube.model.calls.admin import (
     DescribeTopics,
     SubscriptionDescription,
     TopicDescription,
+    TopicDetails,
 )
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
@@ -207,7 +208,7 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
     partitions = await _partitions(call, name)
     if partitions:
-        return _partitioned(name, partitions)
+        return _partitioned(name, partitions, await call.gateway.topic(partitions[0].topic))
     details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
     state = described.state if described else None
     counted = described if described and described.is_served else None
@@ -223,8 +224,7 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
         copied_bytes=state.copied_bytes if state else None,
         log_bytes=state.log_bytes if state else None,
         delivery=DELIVERY[details.info.strategy],
-        schema_subject=details.schema_subject,
-        **_NO_SCHEMA,
+        **_schema_of(details),
         subscriptions=details.subscriptions,
         oldest_message_ms=storage.oldest_ms if storage else None,
         newest_message_ms=storage.newest_ms if storage else None,
@@ -246,8 +246,15 @@ async def _partitions(call: Call, name: TopicName) -> Sequence[TopicDescription]
     return sorted(found.values(), key=lambda topic: topic.topic.partition_index or 0)
 
 
-def _partitioned(name: TopicName, partitions: Sequence[TopicDescription]) -> TopicDetail:
-    """All partitions of a topic as one."""
+def _schema_of(details: TopicDetails) -> dict[str, Any]:
+    return {name: getattr(details, name) for name in _SCHEMA}
+
+
+_SCHEMA = ("schema_subject", "schema_id", "schema_version", "schema_type", "compatibility_mode")
+
+
+def _partitioned(name: TopicName, partitions: Sequence[TopicDescription], first: TopicDetails) -> TopicDetail:
+    """All partitions of a topic as one; `first` is one of them."""
     served = [each for each in partitions if each.is_served]
     storages = [each.storage for each in served if each.storage]
     odd = [each.state for each in partitions if each.state and each.state.state is not OwnershipState.SERVED]
@@ -260,6 +267,7 @@ def _partitioned(name: TopicName, partitions: Sequence[TopicDescription]) -> Top
         reason=next((state.reason for state in odd if state.reason), None),
         delivery=DELIVERY[partitions[0].strategy],
         subscriptions=[each.name for each in subscriptions],
+        **_schema_of(first),
         producers=sum(each.producers for each in served),
         messages_in=sum(each.messages_in for each in served),
         bytes_in=sum(each.bytes_in for each in served),
@@ -319,14 +327,13 @@ _OBJECTS = (
 _SUMMED = ("lag_messages", "in_flight", "waiting", "blocked", "consumers")
 
 
-def sum_known(values: Iterable[int | None]) -> int | None:
+Number = TypeVar("Number", int, float)
+
+
+def sum_known(values: Iterable[Number | None]) -> Number | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-_NO_SCHEMA: dict[str, None] = dict.fromkeys(("schema_id", "schema_version", "schema_type", "compatibility_mode"))
-"""Of topics: there is no schema registry yet."""
 
 
 async def described_topic(call: Call, name: TopicName) -> TopicDescription | None:
