@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from danube.model.errors import SettingsError
+from danube.model.text import span_text
 from danube.report.sections import Reported, Section, Table, sections_of
 
 _ROWS_MAX = 100
@@ -72,9 +73,9 @@ def _title(result: Reported) -> str:
 
 def _subtitle(result: Reported) -> str:
     as_of = datetime.fromtimestamp(result.as_of_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    span_h = (result.as_of_ms - result.window.get("since_ms", result.as_of_ms)) / 3_600_000
+    span = span_text((result.as_of_ms - result.window.get("since_ms", result.as_of_ms)) / 1_000)
     records = result.window.get("records", 0)
-    return f"Run {result.run_id}, as of {as_of}, from {span_h:.1f} hours and {records:,} records of telemetry"
+    return f"Run {result.run_id}, as of {as_of}, from {span} and {records:,} records of telemetry"
 
 
 def _html_section(section: Section) -> Iterator[str]:
@@ -94,7 +95,10 @@ def _html_table(table: Table) -> Iterator[str]:
     yield "".join(f"<th{' class=n' if is_number else ''}>{escape(name)}</th>" for name, is_number in heads)
     yield "</tr></thead><tbody>"
     for row in table.rows[:_ROWS_MAX]:
-        cells = (f"<td{' class=n' if is_number else ''}>{escape(text)}</td>" for text, is_number in row)
+        cells = (
+            f"<td{' class=n' if is_number else ''}>{escape(text)}</td>"
+            for (text, _), is_number in zip(row, numbers, strict=True)
+        )
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     if table.total > len(table.rows[:_ROWS_MAX]):

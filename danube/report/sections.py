@@ -229,8 +229,18 @@ def _quality(result: Reported) -> Section:
 def _table(result: Reported, name: str, columns: Sequence[str]) -> Table:
     rows = result.tables[name]
     cells = [[_cell(column, row.get(column)) for column in columns] for row in rows]
-    titles = [name.removesuffix("_ms").removesuffix("_s").replace("_", " ") for name in columns]
+    titles = [_TITLES.get(name, name.removesuffix("_ms").removesuffix("_s").replace("_", " ")) for name in columns]
     return Table(columns=titles, rows=cells, total=result.totals.get(name, len(rows)))
+
+
+_TITLES = {
+    "lag_messages": "lag",
+    "lag_s": "oldest unread",
+    "arrival_rate": "in/s",
+    "consume_rate": "out/s",
+    "eta_s": "clears in",
+}
+"""As the other faces call them."""
 
 
 def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
@@ -240,6 +250,8 @@ def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
         return datetime.fromtimestamp(value / 1_000, UTC).strftime("%d %b %H:%M:%S"), True
     if name in {"lag_s", "eta_s", "peak_lag_s"}:
         return span_text(value), True
+    if name == "cause":
+        return str(value).replace("_", " "), False
     return (_number(value), True) if isinstance(value, int | float) else (str(value), False)
 
 
