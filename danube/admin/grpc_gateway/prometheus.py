@@ -63,9 +63,9 @@ class Prometheus:
         connection = kind(parts.hostname or "", parts.port, timeout=self._timeout_s)
         try:
             connection.request("POST", f"{parts.path.rstrip('/')}/api/v1/{_path(wanted)}", _form(wanted), self._headers)
-            response = connection.getresponse()
-            most = PROMETHEUS_ANSWER_BYTES_MAX if response.status == 200 else PROMETHEUS_ERROR_BYTES_MAX
-            body = response.read(most + 1)
+            with connection.getresponse() as response:  # an answer that is not read to its end keeps the socket open
+                most = PROMETHEUS_ANSWER_BYTES_MAX if response.status == 200 else PROMETHEUS_ERROR_BYTES_MAX
+                body = response.read(most + 1)
         except TimeoutError:
             raise DeadlineExceededError(
                 f"{self._shown} did not answer within {self._timeout_s:g} s: ask for less, or with a larger --timeout-s"
