@@ -26,7 +26,8 @@ SECRET = "s3cr3t"
 class Server(ThreadingHTTPServer):
     """Answers each request with `status` and `body`, and keeps what it was asked."""
 
-    daemon_threads = True
+    daemon_threads = False
+    """Closing it waits for what it still answers."""
     status = 200
     body = b""
     location = ""
