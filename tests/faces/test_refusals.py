@@ -271,6 +271,17 @@ async def test_a_face_refuses_what_the_table_says(face: str, operation: AnyOpera
         await hold_against_the_table(face, FACES[face], seeded_gateway(SystemClock()), guard, operation)
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: f"{guard.level}-{guard.approval}")
+@pytest.mark.parametrize("face", FACES)
+async def test_everybody_may_read_whatever_else_they_may(face: str, guard: Guard) -> None:
+    """The lowest level is tried above, and the highest by the examples."""
+    gateway = seeded_gateway(SystemClock())
+    for operation in REGISTRY:
+        if EFFECTS[operation.name] == "read":
+            await hold_against_the_table(face, FACES[face], gateway, guard, operation)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("level", AccessLevel)
 async def test_the_terminal_ui_refuses_what_the_table_says(level: AccessLevel) -> None:
