@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 _CODES = ("NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "RequestTimeTooSkewed")
 _MORE_CODES = ("AuthorizationHeaderMalformed", "PermanentRedirect", "NotImplemented", "AccessDenied")
+_PAST_END = ("status code: 416 ", "<Code>InvalidRange</Code>", "Invalid range: Wanted range starting at")
 
 
 class ObstoreStore:
@@ -112,29 +113,33 @@ class ObstoreStore:
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
             raise FileExistsError(f"the object store has another version already: {_first_line(error)}") from error
         except (FileNotFoundError, exceptions.NotFoundError) as error:
-            if "NoSuchBucket" in str(error):
+            if _has_code(error, "NoSuchBucket"):
                 raise refusal_of("NoSuchBucket", self._place, _first_line(error)) from error
             raise FileNotFoundError(f"the object is not in {self._place.url}") from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise self._refusal(error) or refusal_of("AccessDenied", self._place, "") from error
         except exceptions.BaseError as error:
-            if "416" in str(error) or "InvalidRange" in str(error) or "greater than the length" in str(error):
+            if any(words in str(error) for words in _PAST_END):
                 raise _PastEndError(_first_line(error)) from error
             raise self._refusal(error) or StoreBusyError(
                 f"{self._place.url} does not answer: {_first_line(error)}"
             ) from error
 
     def _refusal(self, error: Exception) -> OSError | None:
-        """The refusal that the library's words name; it answers no codes."""
-        text = str(error)
+        """The refusal that the store's answer names; the library passes on its text alone."""
         for code in (*_CODES, *_MORE_CODES):
-            if code in text:
+            if _has_code(error, code):
                 return refusal_of(code, self._place, _first_line(error))
         return None
 
 
 class _PastEndError(OSError):
     """A range begins behind the end of an object."""
+
+
+def _has_code(error: Exception, code: str) -> bool:
+    """True for an answer with this code; addresses, names and spans of time in the text may look like one."""
+    return f"<Code>{code}</Code>" in str(error)
 
 
 def _first_line(error: Exception) -> str:

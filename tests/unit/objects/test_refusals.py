@@ -1,9 +1,13 @@
 """Answers of stores, translated: what may be sent again, what is taken, and what is refused in one sentence."""
 
+from unittest.mock import Mock
+
 import pytest
+from obstore.exceptions import GenericError
 
 from danube.model.errors import DataFolderError, SettingsError, StorageUnavailableError
 from danube.objects.memory import MemoryObjects
+from danube.objects.obstore_store import ObstoreStore
 from danube.objects.opening import open_objects, probe, unusable
 from danube.objects.place import Adapter, ObjectPlace
 from danube.objects.s3 import S3Store
@@ -39,6 +43,41 @@ def test_an_answer_of_s3_is_translated(code: str, status: int, kind: type[OSErro
     found = store._fault(code, status, "as the store says")
     assert type(found) is kind
     assert said in str(found)
+
+
+SLOW_DOWN = "503 Service Unavailable: <Error><Code>SlowDown</Code></Error>"
+DENIED = "400 Bad Request: <Error><Code>InvalidAccessKeyId</Code></Error>"
+PAST_END = "416 Range Not Satisfiable: <Error><Code>InvalidRange</Code></Error>"
+
+
+@pytest.mark.parametrize(
+    ("request_told", "answer", "kind"),
+    [
+        ("GET http://127.0.0.1:41191/bkt/log/26 in 1.454167ms", SLOW_DOWN, StoreBusyError),
+        ("GET http://127.0.0.1:4160/bkt/416/NoSuchBucket in 416.41641ms", SLOW_DOWN, StoreBusyError),
+        ("GET http://127.0.0.1:80/bkt/log/26 in 2ms", DENIED, StoreRefusedError),
+        ("GET http://127.0.0.1:80/bkt/log/26 in 2ms", PAST_END, None),
+    ],
+)
+def test_an_answer_told_by_obstore_is_read_in_the_answer_alone(
+    request_told: str, answer: str, kind: type[OSError] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Addresses, names and spans of time in the text of an error are no answers."""
+    store = open_objects(ObjectPlace.of("memory://here", adapter=Adapter.OBSTORE))
+    assert isinstance(store, ObstoreStore)
+    told = GenericError(f"Generic S3 error: Error performing {request_told} - Server returned status code: {answer}")
+    monkeypatch.setattr(store._obstore, "get_range", Mock(side_effect=told))
+    if kind is None:
+        assert store.get("a", 10, 10) == b""
+        return
+    with pytest.raises(kind):
+        store.get("a", 10, 10)
+
+
+def test_a_range_past_the_end_of_an_object_in_memory_is_empty() -> None:
+    store = open_objects(ObjectPlace.of("memory://here", adapter=Adapter.OBSTORE))
+    store.put("a", [b"0123456789"])
+    assert [store.get("a", start, 10) for start in (5, 10, 20)] == [b"56789", b"", b""]
 
 
 @pytest.mark.parametrize(
