@@ -5,6 +5,7 @@ Nothing here names an operation. What the original calls otherwise is in `origin
 
 import os
 from collections.abc import Callable
+from functools import partial
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -23,7 +24,14 @@ from danube.admin.cli.output.serial import serialized
 from danube.admin.cli.parameters import parameters_of, parsed
 from danube.admin.cli.plan_flow import PlanWords
 from danube.admin.cli.root import add_root
-from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, output_options_of
+from danube.admin.cli.typer_classes import (
+    HELP_SETTINGS,
+    AdminCommand,
+    AdminGroup,
+    flags_of,
+    lazy_group,
+    output_options_of,
+)
 from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import PROGRAM, Connect, Target
@@ -52,19 +60,15 @@ _CONTEXT = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context
 
 def build_app(connect: Connect) -> typer.Typer:
     """The whole command line but for the other faces' own commands."""
-    app = _group("Administer a Danube cluster: look at it, change it, and see who did what.")
+    nouns: dict[str, Callable[[], typer.Typer]] = {
+        noun: partial(_noun_app, noun, connect) for noun, *verbs in (each.words for each in REGISTRY) if verbs
+    }
+    nouns["contexts"] = lambda: contexts.app
+    app = _group("Administer a Danube cluster: look at it, change it, and see who did what.", lazy_group(nouns))
     add_root(app)
-    nouns: dict[tuple[str, ...], typer.Typer] = {(): app}
     for operation in REGISTRY:
-        *noun, verb = operation.words
-        _add(_noun(nouns, tuple(noun)), verb, _operation_command(operation, connect), operation)
-    for alias in ALIASES:
-        *noun, verb = alias.words
-        command = _alias_command(alias, connect)
-        parent = _noun(nouns, tuple(noun))
-        parent.command(verb, cls=AdminCommand, help=alias.summary, epilog=EXIT_CODES, hidden=alias.is_hidden)(command)
-    tokens.add_commands(_noun(nouns, tokens.NOUN))
-    app.add_typer(contexts.app, name="contexts")
+        if len(operation.words) == 1:
+            _add(app, operation.words[0], _operation_command(operation, connect), operation)
     app.command("explain", cls=AdminCommand, epilog=EXIT_CODES)(explain_command)
     app.command("completion", cls=AdminCommand, epilog=EXIT_CODES)(completion_command)
     app.command("spec", cls=AdminCommand, epilog=EXIT_CODES)(spec_command)
@@ -112,9 +116,26 @@ def spec_command() -> None:
     console.write(serialized(spec(), OutputFormat.JSON))
 
 
-def _group(text: str) -> typer.Typer:
+def _noun_app(noun: str, connect: Connect) -> typer.Typer:
+    """The group of a noun with all its verbs."""
+    nouns = dict[tuple[str, ...], typer.Typer]()
+    for operation in REGISTRY:
+        if operation.words[0] == noun:
+            *within, verb = operation.words
+            _add(_noun(nouns, tuple(within)), verb, _operation_command(operation, connect), operation)
+    for alias in ALIASES:
+        if alias.words[0] == noun:
+            *within, verb = alias.words
+            options: dict[str, Any] = {"help": alias.summary, "epilog": EXIT_CODES, "hidden": alias.is_hidden}
+            _noun(nouns, tuple(within)).command(verb, cls=AdminCommand, **options)(_alias_command(alias, connect))
+    if noun == tokens.NOUN[0]:
+        tokens.add_commands(_noun(nouns, tokens.NOUN))
+    return nouns[noun,]
+
+
+def _group(text: str, kind: type[AdminGroup] = AdminGroup) -> typer.Typer:
     return typer.Typer(
-        cls=AdminGroup,
+        cls=kind,
         help=text,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -129,7 +150,8 @@ def _noun(nouns: dict[tuple[str, ...], typer.Typer], noun: tuple[str, ...]) -> t
     if noun not in nouns:
         within = [each.words[len(noun)] for each in REGISTRY if each.words[: len(noun)] == noun]
         nouns[noun] = _group(_GROUPS.get(" ".join(noun)) or verbs_text(within))
-        _noun(nouns, noun[:-1]).add_typer(nouns[noun], name=noun[-1])
+        if noun[:-1]:
+            _noun(nouns, noun[:-1]).add_typer(nouns[noun], name=noun[-1])
     return nouns[noun]
 
 

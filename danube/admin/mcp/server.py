@@ -107,7 +107,7 @@ class _Methods:
         return self._schemas.get(name)
 
     async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=self._tools)
+        return ListToolsResult(tools=list(self._tools))
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> Answer:
         with passing_token(context):

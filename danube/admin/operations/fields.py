@@ -30,7 +30,7 @@ from danube.model.topic import TopicName, check_name_part
 class Params(BaseModel):
     """Parameters of an operation. An argument that it does not know is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Result(BaseModel):

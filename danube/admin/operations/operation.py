@@ -61,7 +61,7 @@ class Listing:
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation(Generic[P, R]):
     """One thing that an administrator can do."""
 
