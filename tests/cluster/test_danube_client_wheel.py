@@ -28,15 +28,37 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
         yield process
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_the_published_client_works_unmodified(shared_broker: BrokerProcess, wheel_python: Path, name: str) -> None:
-    command = [str(wheel_python), "-I", str(PROGRAM), shared_broker.endpoints.service_url, name]
+@pytest.fixture(scope="module")
+def wheel(
+    shared_broker: BrokerProcess, wheel_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[subprocess.Popen[str]]:
+    """A program with the wheel, which goes through the scenarios whose names it reads; it has told what it imported."""
+    command = [str(wheel_python), "-I", str(PROGRAM), shared_broker.endpoints.service_url]
     environment = {**os.environ, **surroundings(str(Path(sys.executable).parent), shared_broker.endpoints.admin_url)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
-    assert ended.returncode == 0, f"{ended.stderr[-4_000:]}\n--- broker\n{shared_broker.log()[-2_000:]}"
-    imported = json.loads(ended.stdout.splitlines()[0])
-    assert imported["version"] == "0.5.0"
-    assert Path(imported["file"]).is_relative_to(wheel_python.parents[1])
+    pipe = subprocess.PIPE
+    with (
+        (tmp_path_factory.mktemp("program") / "errors").open("w") as errors,  # no pipe: nobody reads while it works
+        subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        imported = json.loads(process.stdout.readline())
+        assert imported["version"] == "0.5.0"
+        assert Path(imported["file"]).is_relative_to(wheel_python.parents[1])
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_published_client_works_unmodified(
+    shared_broker: BrokerProcess, wheel: subprocess.Popen[str], name: str
+) -> None:
+    assert wheel.stdin is not None
+    assert wheel.stdout is not None
+    wheel.stdin.write(f"{name}\n")
+    wheel.stdin.flush()
+    ended = json.loads(wheel.stdout.readline())
+    assert ended["scenario"] == name
+    assert ended["failure"] is None, f"{ended['failure'][-4_000:]}\n--- broker\n{shared_broker.log()[-2_000:]}"
     assert "Traceback" not in shared_broker.log()
 
 

@@ -305,7 +305,7 @@ async def refused(flood: Flood, peer: Peer, producer: int) -> str:
 async def test_a_disk_that_fills_while_the_journal_is_cut_into_segments_loses_nothing(disk: SmallDisk) -> None:
     flood = Flood()
     async with running(disk, journal_file_bytes_max=MIB, segment_bytes_max=MIB, cache_bytes_max=0) as broker:
-        for _ in range(3):
+        for _ in range(2):
             async with connected(broker) as peer:
                 await flood.run(peer)
             assert flood.stored <= set(await stored(broker))

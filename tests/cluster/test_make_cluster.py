@@ -20,7 +20,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=[(), ("--storage", "local"), ("--storage", "object_store")])
+STORAGES = [(), ("--storage", "local"), ("--storage", "object_store")]
+
+
+@pytest.fixture(params=[pytest.param(each, marks=[pytest.mark.nightly] * bool(each)) for each in STORAGES])
 def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The program, and what it says once the brokers serve."""
     command = [sys.executable, "-m", "scripts.cluster", "--any-ports", "--folder", str(tmp_path / "cluster")]

@@ -68,7 +68,7 @@ async def metadata(*words: object, flags: tuple[str, ...] = (), variables: Mappi
     return Ended(process.returncode or 0, out.decode(), error.decode())
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=[pytest.param(each, marks=[pytest.mark.nightly] * (each != "etcd")) for each in SERVERS])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceProcess]:
     """An etcd, or a ZooKeeper."""
     try:
@@ -386,7 +386,7 @@ async def is_flushed(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["sqlite", "raft"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("raft", marks=pytest.mark.nightly)])
 def test_an_old_backup_below_a_newer_folder_loses_nothing_without_a_word(store: str, tmp_path: Path) -> None:
     data, file = tmp_path / "data", tmp_path / "backup"
     flags = () if store == "sqlite" else ("--meta-store-type", "raft", "--raft-addr", f"127.0.0.1:{free_port()}")

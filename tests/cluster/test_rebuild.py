@@ -129,6 +129,7 @@ def test_all_of_a_cluster_is_served_again_by_its_names_from_the_bucket_alone(mot
         broker.terminate()
 
 
+@pytest.mark.nightly
 def test_a_broker_that_stood_alone_gets_its_moved_segments_back_from_the_bucket(
     moto: MotoServer, tmp_path: Path
 ) -> None:

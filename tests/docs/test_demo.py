@@ -50,7 +50,7 @@ def test_the_demo_brings_every_record_back(demo: subprocess.Popen[str], tmp_path
     assert processes_of(said) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_an_interrupted_demo_leaves_nothing_behind(
     number: signal.Signals, demo: subprocess.Popen[str], tmp_path: Path
 ) -> None:

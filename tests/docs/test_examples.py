@@ -62,7 +62,9 @@ def test_the_work_queue_example_gives_each_job_to_one_worker(
     assert {line.partition(" did ")[0] for line in lines} == {"ann", "ben", "cho"}
 
 
-@pytest.mark.parametrize("is_published", [False, True], ids=["our client", "published client"])
+@pytest.mark.parametrize(
+    "is_published", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["our client", "published client"]
+)
 def test_the_dead_letter_example_sets_aside_what_cannot_be_read_once_the_policy_it_shows_is_set(
     root: Path, wheel_python: Path, fresh_broker: BrokerProcess, is_published: bool
 ) -> None:

@@ -1,6 +1,7 @@
 """Each face as its users reach it, opened once for all calls to a place: a call answers what the face said, as JSON.
 
-The command and the assistant's server on pipes are processes. What listens on a port does so in this one.
+The assistant's server on pipes is a process, and so is the command where somebody types at a terminal. All else is in
+this process.
 """
 
 import asyncio
@@ -20,7 +21,10 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from textual.pilot import Pilot
+from typer.testing import CliRunner
 
+from danube.admin.__main__ import app as command_line
+from danube.admin.__main__ import connect
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.cli.parameters import fields_of
 from danube.admin.grpc_gateway import open_gateway
@@ -28,6 +32,7 @@ from danube.admin.mcp.server import build_server
 from danube.admin.mcp.tool_catalogue import ALL_TOOLSETS, ToolCatalogue
 from danube.admin.operations import operation_of
 from danube.admin.operations.operation import AnyOperation
+from danube.admin.target import PROGRAM
 from danube.admin.tui.app import AdminApp
 from danube.admin.web.pages.catalog import api_method, api_path, page_path
 from danube.admin.web.protection.exposure import Exposure, WebToken
@@ -51,7 +56,7 @@ OpenFace = Callable[[Place], AbstractAsyncContextManager[CallFace]]
 
 @asynccontextmanager
 async def by_cli(place: Place) -> AsyncIterator[CallFace]:
-    """The command, as a process for each call; a person's consent is typed on a terminal."""
+    """The command; a person's consent is typed on a terminal."""
     yield partial(call_command, place)
 
 
@@ -82,14 +87,14 @@ def typed(operation: AnyOperation, arguments: dict[str, Any]) -> list[str]:
     return words
 
 
-async def run(words: list[str]) -> tuple[int | None, str, str]:
+async def run(words: list[str]) -> tuple[int, str, str]:
     """`danube-admin` with these words: exit code, output, errors."""
-    process = await asyncio.create_subprocess_exec(
-        ADMIN, *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(STEP_S_MAX):
-        out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+
+    def invoke() -> tuple[int, str, str]:
+        ended = CliRunner().invoke(command_line(connect), words, prog_name=PROGRAM)
+        return ended.exit_code, ended.stdout, ended.stderr
+
+    return await asyncio.to_thread(invoke)
 
 
 async def on_terminal(words: list[str], answer: str) -> str:

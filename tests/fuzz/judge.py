@@ -19,7 +19,7 @@ from danube.wire.status import StatusCode, status_of
 from tests.fuzz.calls import Call, Ending
 from tests.fuzz.vocabulary import CALM, MEMBERS, NON_RELIABLE, SUBSCRIPTIONS, TOPICS
 
-ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "2000"))
+ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "1000"))
 """Inputs to judge; `make fuzz ROUNDS=100000` sets it."""
 ANSWER_TIMEOUT_S = patience.PATIENCE_S
 PATIENCE_S = 1.0

@@ -21,7 +21,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from spark_analytics.ingest.log import read_log
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(3_600)]
 
 PROGRAM = Path(__file__).with_name("kill_program.py")
 TOPIC = "/default/killed"
@@ -124,10 +124,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.mark.parametrize(
     ("seed", "kills"),
-    [
-        pytest.param(32, 2, marks=pytest.mark.timeout(600)),
-        pytest.param(33, 20, marks=[pytest.mark.nightly, pytest.mark.timeout(3_600)]),
-    ],
+    [(32, 2), (33, 20)],
 )
 def test_each_message_is_stored_once_however_often_sink_and_ingest_are_killed(
     broker: BrokerProcess, tmp_path: Path, seed: int, kills: int

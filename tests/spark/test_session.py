@@ -34,6 +34,7 @@ def test_session_is_quiet_listens_on_loopback_and_needs_no_settings(spark: Spark
     assert spark.sparkContext.uiWebUrl is None
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_machine_without_java_runs_spark_on_the_packaged_one(lake: Lake, tmp_path: Path) -> None:
     lake.publish([b"x"] * 10)

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import chain
 
 from danube import DanubeClient, SubType
-from tests.cluster.wheel.administering import administer
+from tests.cluster.wheel import administering
 from tests.cluster.wheel.scene import (
     close,
     covers,
@@ -89,7 +89,7 @@ async def partitions_that_are_added_keep_everything_for_who_subscribes_anew(clie
     topic = new_topic()
     await new_producer(client, topic, "old", partitions=2)
     await close([await new_reader(client, topic, "s", "c", SubType.SHARED)])
-    await administer("topics", "add-partitions", topic, "--count", "2")
+    await administering.administer("topics", "add-partitions", topic, "--count", "2")
     await send_all(await new_producer(client, topic, "new", partitions=4), payloads(8))
     async with reading(client, topic, kind=SubType.SHARED) as reader:
         assert sorted(await reader.take(8)) == sorted(payloads(8))

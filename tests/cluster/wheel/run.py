@@ -1,10 +1,10 @@
 """What the published `danube-client` wheel must be able to do against our broker. Runs in the wheel's own environment.
 
-    python run.py SERVICE_URL SCENARIO
+    python run.py SERVICE_URL < names of scenarios, a line each
 
 Some scenarios run `danube-admin`, which is to be on the PATH and to find its broker in DANUBE_ADMIN_ENDPOINT.
 
-Prints a line of JSON with what was imported; ends with a traceback where the broker did not do what the clients expect.
+Prints a line of JSON with what was imported, and then one for each scenario: where it failed, or null.
 """
 
 import asyncio
@@ -12,11 +12,14 @@ import importlib
 import importlib.metadata
 import json
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 import danube
 from danube import DanubeClientBuilder
+
+SCENARIO_S_MAX = 200.0
 
 
 def load_scenarios() -> dict[str, Any]:
@@ -27,11 +30,20 @@ def load_scenarios() -> dict[str, Any]:
     return found
 
 
-async def main(url: str, name: str) -> None:
-    version = importlib.metadata.version("danube-client")
-    print(json.dumps({"version": version, "file": danube.__file__, "scenario": name}), flush=True)
-    client = await DanubeClientBuilder().service_url(url).build()
-    await load_scenarios()[name](client)
+async def main(url: str) -> None:
+    print(json.dumps({"version": importlib.metadata.version("danube-client"), "file": danube.__file__}), flush=True)
+    while name := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        print(json.dumps({"scenario": name, "failure": await failure_of(url, name)}), flush=True)
+
+
+async def failure_of(url: str, name: str) -> str | None:
+    try:
+        async with asyncio.timeout(SCENARIO_S_MAX):
+            client = await DanubeClientBuilder().service_url(url).build()
+            await load_scenarios()[name](client)
+    except Exception:
+        return traceback.format_exc()
+    return None
 
 
 if __name__ == "__main__":
