@@ -192,7 +192,7 @@ def test_metrics_and_health_answer(tmp_path: Path) -> None:
 def test_killed_at_any_moment_of_its_first_start_it_starts_again(tmp_path: Path) -> None:
     rng = random.Random(7)
     with BrokerProcess(tmp_path / "data") as broker:
-        for _ in range(6):
+        for _ in range(3):
             broker.kill()
             broker.launch()
             threading.Event().wait(rng.uniform(0.15, 0.6))

@@ -159,6 +159,7 @@ def test_a_broker_that_stood_alone_goes_on_as_a_cluster_with_all_its_messages(tm
     assert found["entries"][0]["value"]["owner"]
 
 
+@pytest.mark.nightly
 async def test_after_a_lost_quorum_the_survivor_goes_on_and_others_join_it(group: RaftGroup, tmp_path: Path) -> None:
     survivor = (await group.leader() + 1) % 3
     for number in range(50):

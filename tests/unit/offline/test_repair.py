@@ -355,7 +355,7 @@ def test_any_damage_can_be_repaired(folder: FolderWorld, tmp_path: Path, seed: i
     check_seed(folder, contents(folder), seed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("first", range(100, 220, 20))
 def test_any_damage_can_be_repaired_many_times(folder: FolderWorld, tmp_path: Path, first: int) -> None:

@@ -197,7 +197,7 @@ async def test_what_was_promised_outlives_every_end(seed: int) -> None:
     await live(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6, 60))
 async def test_what_was_promised_outlives_many_more_ends(seed: int) -> None:
     await live(seed)
