@@ -19,9 +19,10 @@ from danube.model.errors import DamagedDataError
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.objects.bill import Bill, Cause
 from danube.objects.retrying import Patience, RetryingStore
-from danube.offline.storage.rebuild.contents import FoundTopic, read_topics
+from danube.offline.storage.rebuild.contents import EpochRun, FoundTopic, read_topics
 from danube.offline.storage.rebuild.entries import Rebuilt, rebuild, storage_of
 from danube.offline.storage.rebuild.rebuild import page_of
+from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.object_store.metadata_copy import newest_copy, put_copy
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
@@ -138,6 +139,13 @@ async def test_names_come_from_the_copy_and_else_from_the_id_and_deleted_topics_
     page = page_of({**facts, "topics": [asdict(one) for one in made.topics], "deleted_topic_ids": made.deleted})
     assert "1 topic without a name, since that copy does not know them" in page
     assert "Left out: what is left of 1 topic" in page
+
+
+def test_records_of_an_attempt_to_own_a_topic_that_began_anew_are_void() -> None:
+    run = EpochRun(epoch=5, journal_id=1, position=40)
+    for first, count, position in ((10, 3, 100), (13, 2, 200), (9, 1, 300), (10, 4, 400)):
+        run.add(Envelope(Kind.DATA, A, 5, first, count, 0, NOW_MS, 0), position, b"")
+    assert (run.first_offset, run.position, run.end_offset, run.records) == (9, 300, 14, 4)
 
 
 async def test_a_missing_segment_or_object_of_a_journal_is_damage_and_nothing_is_made(world: ObjectsWorld) -> None:
