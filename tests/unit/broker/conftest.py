@@ -12,6 +12,7 @@ from danube.broker.topics.local_topics import Topics
 from danube.model.topic import TopicName
 from danube.testing.in_process_broker import Cell, StartBroker, running_broker
 from tests.unit.broker.keeper import Keeper, small
+from tests.unit.broker.network import Network
 
 
 @pytest.fixture
@@ -34,6 +35,14 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
 @pytest.fixture
 async def cell(start_broker: StartBroker) -> Cell:
     return await start_broker()
+
+
+@pytest.fixture
+async def network(tmp_path: Path) -> AsyncIterator[Network]:
+    """Brokers that share metadata and a carrier in memory; those that run at the end are stopped."""
+    made = Network(tmp_path)
+    yield made
+    await made.close()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Several brokers over one metadata store, in this process: each serves its own topics, all know of all."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,13 +46,6 @@ from danube.wire import control_messages
 from tests.unit.broker.network import Network, is_served, until
 
 ORDERS = TopicName("default", "orders")
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def test_each_broker_lists_all_and_one_of_them_leads(network: Network) -> None:

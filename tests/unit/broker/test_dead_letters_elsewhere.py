@@ -1,22 +1,10 @@
 """Dead letters whose topic another broker serves."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from danube.model.topic import TopicName
 from tests.unit.broker.network import Network
 from tests.unit.broker.test_dead_letters import LETTERS, failing, reading
 
 ORDERS = TopicName("default", "orders")
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def test_a_dead_letter_reaches_its_topic_on_another_broker_and_follows_it(network: Network) -> None:

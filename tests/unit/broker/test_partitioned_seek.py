@@ -1,8 +1,5 @@
 """A subscription is moved on all partitions of a topic, whichever brokers serve them."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from danube.model.calls.stream import FetchFrom
@@ -13,13 +10,6 @@ from tests.unit.broker.network import Network
 from tests.unit.broker.test_positions import MESSAGES, filled, stands
 
 ORDERS = TopicName("default", "orders")
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def three_partitions(network: Network, *cells: Cell) -> list[tuple[Cell, TopicName]]:

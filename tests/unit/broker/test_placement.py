@@ -1,7 +1,6 @@
 """Topics of a cluster: assigned, released, taken over and closed, so that each is served by the broker it should be."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,13 +40,6 @@ from tests.unit.broker.network import Network, is_served, until
 
 ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def shared(network: Network, name: str) -> Cell:

@@ -1,9 +1,7 @@
 """Topics as administrators see them while they move, and while nobody serves them; and plans of moves."""
 
 import random
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +21,6 @@ ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")
 MORE = TopicName("default", "more")
 TICKS = TopicName("staging", "ticks")
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def test_a_topic_that_waits_for_its_broker_is_described_with_the_reason(network: Network) -> None:

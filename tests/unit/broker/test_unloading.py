@@ -1,8 +1,6 @@
 """Topics and brokers that are unloaded: by plans, and by the calls of the original."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +19,6 @@ from tests.unit.broker.network import Network, is_served, until
 
 ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def shared(network: Network, name: str) -> Cell:

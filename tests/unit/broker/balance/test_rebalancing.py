@@ -1,7 +1,6 @@
 """Rebalances of brokers in one process: planned, applied, followed, cancelled, and asked for as the original does."""
 
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -34,13 +33,6 @@ BALANCE, BROKERS = "/danube.control.Balance", "/danube_admin.BrokerAdmin"
 TOPICS = [TopicName("default", f"t{number}") for number in range(6)]
 QUIET = {"telemetry_interval_s": 0, "load_report_interval_s": 3_600, "rebalance_cool_down_s": 0}
 """Brokers that report once: what they say after that is the test's."""
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    made = Network(tmp_path)
-    yield made
-    await made.close()
 
 
 async def shared(network: Network, name: str, **settings: Any) -> Cell:
