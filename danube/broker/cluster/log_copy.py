@@ -2,7 +2,7 @@
 
 The owner serves the topic while its segments are copied, as often as it takes for little to be left; then it pauses the
 topic, and what is left is copied. The topic is this broker's by compare-and-set on the ownership that the owner named
-in the pause: an owner that has resumed meanwhile has changed it.
+in the pause: an owner that has resumed, or was started again, meanwhile has changed it.
 """
 
 import asyncio

@@ -7,8 +7,9 @@ from danube.broker.cluster.cluster_topics import ClusterTopics, ownership_of
 from danube.metadata.records.catalog import TopicRecord
 from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.storage import StorageRecords
-from danube.model.errors import DanubeError, TopicNotServedError
+from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError
 from danube.model.limits.broker import STORAGE_POINTERS_MAX
+from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.model.topic import DispatchStrategy
 from danube.storage.store import Storage
 from danube.storage.takeover.release import Stop
@@ -40,6 +41,34 @@ class TopicOwner:
         mine = [record for record in records if self._is_own(record, stored.get(record.topic_id))]
         self._enter(mine, stored)
         return mine
+
+    async def owned_at_start(self, records: Iterable[TopicRecord]) -> list[TopicRecord]:
+        """As `owned`, when this broker has just started.
+
+        Logs on its own disk are its own under a new epoch: an offer from before, with which another broker may be
+        asleep, is void. Raises MetadataError, StorageChangedError.
+        """
+        known = list(records)
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            stored = await self._stored.all(linearizable=True)
+            mine = [record for record in known if self._is_own(record, stored.get(record.topic_id))]
+            try:
+                await self._void_offers(mine, stored)
+            except StorageChangedError:  # another broker owns one of them since it was read
+                continue
+            await self._load(mine, stored)  # one that became its own after its storage was opened
+            self._enter(mine, stored)
+            return mine
+        raise StorageChangedError("others change what this broker owns all the time: start it again")
+
+    async def _void_offers(self, mine: Iterable[TopicRecord], stored: dict[int, TopicStorage]) -> None:
+        if self._is_alone or isinstance(self._storage, SharedStorage):
+            return
+        reliable = (one.topic_id for one in mine if one.strategy is DispatchStrategy.RELIABLE)
+        logs = [stored[one] for one in reliable if one in stored]
+        for start in range(0, len(logs), STORAGE_POINTERS_MAX):
+            for record in await self._stored.own(logs[start : start + STORAGE_POINTERS_MAX], self._broker_id):
+                stored[record.topic_id] = record
 
     async def own_new(self, records: Sequence[TopicRecord]) -> list[TopicRecord]:
         """Those of these new topics that are assigned to this broker: its own now, ready to be opened.
@@ -96,7 +125,7 @@ class TopicOwner:
             return
         last = await self._stored.last_topic_id()
         for topic_id in topic_ids:
-            stored = await self._stored.get(topic_id, linearizable=True)
+            stored = await self._stored.outcome(topic_id)
             is_deleted = not stored.revision and topic_id <= last
             if is_deleted or stored.owner not in {0, self._broker_id}:
                 await self._storage.carry.abandon(topic_id)

@@ -92,7 +92,7 @@ class Topics(TopicDirectory):
         """Open all topics of this broker that the metadata has, with their subscriptions."""
         for namespace in await self._records.namespaces():
             self._remember_policies(namespace)
-        for record in await self._owner.owned(await self._records.topics()):
+        for record in await self._owner.owned_at_start(await self._records.topics()):
             self._open(record)
         for subscription in await self._records.all_subscriptions():
             topic = self.find(str(subscription.topic))

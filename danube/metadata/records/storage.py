@@ -55,6 +55,8 @@ class StorageRecords:
         self._deleted_of = deleted_of
         self.before_write: Callable[[], Awaitable[None]] | None = None
         """Has all that the records are about to name in a place where other brokers find it."""
+        self._asked: dict[int, TopicStorage] = {}
+        """By topic id, the record that `own` was about to change: its answer has not come, or never will."""
 
     async def all(self, *, linearizable: bool = False) -> dict[int, TopicStorage]:
         """The records of all topics that have one, by topic id; `linearizable` as for the store's reads."""
@@ -79,6 +81,14 @@ class StorageRecords:
         except StorageChangedError:
             return await self.get(known.topic_id)
         return newest
+
+    async def outcome(self, topic_id: int) -> TopicStorage:
+        """The topic's record, linearizable, once no `own` of this broker can change it any more."""
+        known = self._asked.get(topic_id)
+        if known is not None:
+            await self.settled(known)
+            self._asked.pop(topic_id, None)
+        return await self.get(topic_id, linearizable=True)
 
     async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
         """Have each topic's record point to the manifest of a newer version; answers the records, in this order.
@@ -140,8 +150,22 @@ class StorageRecords:
         return await self._write(records, journal)
 
     async def own(self, records: Sequence[TopicStorage], broker_id: int) -> list[TopicStorage]:
-        """Have a broker own topics without a log, or with one on its disk; all of them or none. Raises as above."""
-        return await self._write([record.owned_by(broker_id) for record in records])
+        """Have a broker own topics without a log, or with one on its disk; all of them or none. Raises as above.
+
+        Where no answer comes, it may own them yet, until `outcome` says what became of it.
+        """
+        self._asked.update({record.topic_id: record for record in records})
+        try:
+            owned = await self._write([record.owned_by(broker_id) for record in records])
+        except StorageChangedError:
+            self._answered(records)
+            raise
+        self._answered(records)
+        return owned
+
+    def _answered(self, records: Iterable[TopicStorage]) -> None:
+        for record in records:
+            self._asked.pop(record.topic_id, None)
 
     async def disown(self, record: TopicStorage) -> TopicStorage:
         """Release a topic that has no log. Raises as above."""

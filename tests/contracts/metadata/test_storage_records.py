@@ -10,7 +10,13 @@ from danube.metadata.records.catalog import Records
 from danube.metadata.records.storage import EpochRange, StorageRecords, TopicStorage, add_tombstone
 from danube.metadata.store import Entry, MetadataStore, Transaction
 from danube.metadata.transaction_builder import TransactionBuilder
-from danube.model.errors import LimitReachedError, StorageChangedError, TopicNotFoundError, UnknownOutcomeError
+from danube.model.errors import (
+    LimitReachedError,
+    StorageChangedError,
+    TopicNotFoundError,
+    UnknownOutcomeError,
+    VersionConflictError,
+)
 from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
 from danube.model.limits.metadata import METADATA_TRANSACTION_PARTS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
@@ -148,6 +154,37 @@ async def test_an_outcome_that_is_not_told_is_asked_for(store: MetadataStore, st
     (record,) = await pointed(StorageRecords(cast("MetadataStore", sly), SystemRng(seed=3)), 1)
     assert len(sly.submitted) == 3
     assert await stored.get(1) == record
+
+
+class LateStore(SlyStore):
+    """Answers that nobody knows how a transaction ended, and makes it later."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        super().__init__(store, 0)
+        self.is_late = False
+
+    async def transact(self, transaction: Transaction) -> int:
+        if not self.is_late:
+            return await super().transact(transaction)
+        self.submitted.append(transaction)
+        raise UnknownOutcomeError("who knows")
+
+
+async def test_once_the_outcome_is_asked_for_a_topic_becomes_nobody_elses(
+    store: MetadataStore, stored: StorageRecords
+) -> None:
+    """Files of a topic that is another broker's are removed then."""
+    (known,) = await pointed(stored, 3)
+    late = LateStore(store)
+    own = StorageRecords(cast("MetadataStore", late), SystemRng(seed=3))
+    late.is_late = True
+    with pytest.raises(UnknownOutcomeError):
+        await own.own([known], 7)
+    late.is_late = False
+    assert (await own.outcome(1)).owner == 0
+    with pytest.raises(VersionConflictError):
+        await store.transact(late.submitted[0])
+    assert (await own.outcome(1)).owner == 0
 
 
 # Deleted topics

@@ -21,7 +21,7 @@ from danube.model.policies import Policies, PolicyChange
 from danube.model.topic import TopicName
 from danube.runtime.rng import SystemRng
 from danube.storage.carry import LogCarry
-from danube.storage.segment.manifest import Segment
+from danube.storage.segment.manifest import Manifest, Segment
 from danube.testing.in_process_broker import Cell
 from danube.testing.patience import LONG_S
 from danube.testing.simulated.clock import SimClock
@@ -200,6 +200,37 @@ async def test_an_owner_that_dies_half_way_is_waited_for_and_the_copy_goes_on(
     await started(network, "a")
     await until(lambda: is_served(second, ORDERS))
     await is_whole(second)
+
+
+async def test_an_offer_of_an_owner_that_has_started_anew_is_void(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next owner may have been asleep with the offer, and the owner has taken messages since."""
+    await with_topic(network)
+    second = await started(network, "b")
+    hold, original = Hold(), LogCarry.put_manifest
+
+    async def put_manifest(self: LogCarry, manifest: Manifest) -> None:
+        await original(self, manifest)
+        hold.reached.set()
+        await hold.free.wait()
+
+    monkeypatch.setattr(LogCarry, "put_manifest", put_manifest)
+    await assign(network, ORDERS, second)
+    await hold.wait()
+    monkeypatch.setattr("danube.broker.cluster.placement.LEAVE_TIMEOUT_S", 0.1)  # as if it were killed
+    await network.stop("a")
+    first = await started(network, "a")
+    await until(lambda: is_open(first))
+    producer = await first.client.create_producer(ORDERS, "meanwhile")
+    assert await first.client.send(ORDERS, producer, b"meanwhile", producer="meanwhile")
+    hold.free.set()
+    await until(lambda: is_open(second))
+    inbox = await second.client.receive(await second.client.subscribe(ORDERS, "s"))
+    found = await inbox.take(COUNT)
+    await second.client.acknowledge(ORDERS, found[0].offset, "s")
+    assert (await inbox.next()).payload == b"meanwhile"
+    inbox.close()
 
 
 async def test_a_move_that_is_called_off_half_way_leaves_the_topic_where_it_was_and_nothing_of_it_elsewhere(
