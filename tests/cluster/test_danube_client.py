@@ -27,7 +27,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 
 async def administered(admin_url: str, *words: str) -> str:
-    """What `danube-admin` answers in this process; as a program the published client's tests run it."""
+    """Output of `danube-admin`, run in this process; the tests of the published client run the program."""
     code, out, errors = await run(["--endpoint", admin_url, *words])
     assert code == 0, errors
     return out

@@ -20,10 +20,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 
 
-STORAGES = [(), ("--storage", "local"), ("--storage", "object_store")]
-
-
-@pytest.fixture(params=[pytest.param(each, marks=[pytest.mark.nightly] * bool(each)) for each in STORAGES])
+@pytest.fixture(
+    params=[
+        (),
+        pytest.param(("--storage", "local"), marks=pytest.mark.nightly),
+        pytest.param(("--storage", "object_store"), marks=pytest.mark.nightly),
+    ]
+)
 def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The program, and what it says once the brokers serve."""
     command = [sys.executable, "-m", "scripts.cluster", "--any-ports", "--folder", str(tmp_path / "cluster")]

@@ -38,7 +38,7 @@ _WAIT_S = PATIENCE_S
 CERTIFICATES = Path(__file__).parents[1] / "unit" / "rpc" / "certificates"
 
 
-@pytest.fixture(params=[pytest.param(each, marks=[pytest.mark.nightly] * (each != "etcd")) for each in SERVERS])
+@pytest.fixture(params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceProcess]:
     """A server of the test's own."""
     try:
@@ -145,7 +145,7 @@ async def test_a_server_that_is_killed_in_the_middle_of_writes_loses_nothing(ser
         await Writers(stores).during(kill_twice)
 
 
-@pytest.mark.parametrize("pause_s", [1.0, pytest.param(11.0, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("pause_s", [1.0, 11.0])
 async def test_a_server_that_stands_still_loses_nothing(server: ServiceProcess, pause_s: float) -> None:
     """For a moment, and for longer than calls are waited for and sessions live."""
 

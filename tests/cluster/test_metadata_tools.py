@@ -68,7 +68,7 @@ async def metadata(*words: object, flags: tuple[str, ...] = (), variables: Mappi
     return Ended(process.returncode or 0, out.decode(), error.decode())
 
 
-@pytest.fixture(params=[pytest.param(each, marks=[pytest.mark.nightly] * (each != "etcd")) for each in SERVERS])
+@pytest.fixture(params=["etcd", pytest.param("zookeeper", marks=pytest.mark.nightly)])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceProcess]:
     """An etcd, or a ZooKeeper."""
     try:

@@ -153,7 +153,7 @@ async def test_brokers_with_certificates_agree_and_survive_the_kill_of_their_lea
     await until(lambda: is_seen(gateways, "after"))
 
 
-@pytest.fixture(params=["another CA", pytest.param("no TLS", marks=pytest.mark.nightly)])
+@pytest.fixture(params=["another CA", "no TLS"])
 def stranger(
     request: pytest.FixtureRequest, brokers: list[BrokerProcess], ports: list[int], tmp_path: Path
 ) -> Iterator[BrokerProcess]:

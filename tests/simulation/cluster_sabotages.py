@@ -7,6 +7,7 @@ import pytest
 
 from danube.broker.cluster.log_copy import LogCopy
 from danube.broker.cluster.log_offer import Carrying
+from danube.broker.cluster.owner import TopicOwner
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records import storage
 from danube.metadata.records.storage import StorageRecords
@@ -84,15 +85,35 @@ def remove_files_once_they_are_offered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Carrying, "prepare", prepare)
 
 
+def remove_a_copy_that_may_be_owned_yet(patch: pytest.MonkeyPatch) -> None:
+    """Remove what was copied though no answer came whether its topic is this broker's."""
+
+    async def outcome(self: StorageRecords, topic_id: int) -> storage.TopicStorage:
+        return await self.get(topic_id, linearizable=True)
+
+    patch.setattr(StorageRecords, "outcome", outcome)
+
+
+def start_in_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Serve topics after a start without a new epoch, whatever was offered before."""
+
+    async def void_offers(_self: TopicOwner, _mine: object, _stored: object) -> None:
+        return None
+
+    patch.setattr(TopicOwner, "_void_offers", void_offers)
+
+
 CLUSTER_SABOTAGES = [
     Sabotaged("owner: a dead one is fenced before its journal is read", leave_out(Step.FENCE), 0, CLUSTER),
     Sabotaged("owner: nothing is acknowledged before it is durable", leave_out_syncs, 1, CLUSTER),
     Sabotaged("owner: by compare-and-set", own_without_comparing, 0, CLUSTER),
     Sabotaged("move: cursors are durable before the topic is released", leave_cursors_behind, 10, CLUSTER),
     Sabotaged("carry: files go once metadata names the next owner", remove_files_once_they_are_offered, 1, CLUSTER),
+    Sabotaged("carry: files go once no own is unanswered", remove_a_copy_that_may_be_owned_yet, 513, CLUSTER),
     Sabotaged("view: what a lost watch missed is listed", list_nothing_after_a_lost_watch, 25, CLUSTER),
 ]
 NOT_FOUND_YET = [
+    Sabotaged("carry: an owner that starts has a new epoch", start_in_the_same_epoch, 0, CLUSTER),
     Sabotaged("carry: by the revision that the pause named", own_a_copy_whatever_its_owner_did, 0, CLUSTER),
     Sabotaged("carry: an owner that resumes has a new epoch", resume_in_the_same_epoch, 0, CLUSTER),
 ]

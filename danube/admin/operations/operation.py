@@ -63,7 +63,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation(Generic[P, R]):
-    """One thing that an administrator can do."""
+    """One thing that an administrator can do. There is one object of each, so that it can be a key."""
 
     name: str
     """In snake case: the name of the MCP tool."""

@@ -62,12 +62,14 @@ class TopicOwner:
         raise StorageChangedError("others change what this broker owns all the time: start it again")
 
     async def _void_offers(self, mine: Iterable[TopicRecord], stored: dict[int, TopicStorage]) -> None:
-        if self._is_alone or isinstance(self._storage, SharedStorage):
-            return
-        reliable = (one.topic_id for one in mine if one.strategy is DispatchStrategy.RELIABLE)
-        logs = [stored[one] for one in reliable if one in stored]
-        for start in range(0, len(logs), STORAGE_POINTERS_MAX):
-            for record in await self._stored.own(logs[start : start + STORAGE_POINTERS_MAX], self._broker_id):
+        if not self._is_alone:
+            logs = (one for one in mine if one.strategy is DispatchStrategy.RELIABLE and not self._is_shared(one))
+            await self._own_anew([stored[one.topic_id] for one in logs if one.topic_id in stored], stored)
+
+    async def _own_anew(self, records: Sequence[TopicStorage], stored: dict[int, TopicStorage]) -> None:
+        """Own these under a new epoch each, and note that in `stored`."""
+        for start in range(0, len(records), STORAGE_POINTERS_MAX):
+            for record in await self._stored.own(records[start : start + STORAGE_POINTERS_MAX], self._broker_id):
                 stored[record.topic_id] = record
 
     async def own_new(self, records: Sequence[TopicRecord]) -> list[TopicRecord]:
@@ -168,9 +170,7 @@ class TopicOwner:
             if self._is_alone
             or (one.revision and self._is_free(one, is_gone if one.topic_id in without_log else _nobody_is_gone))
         ]
-        for start in range(0, len(there), STORAGE_POINTERS_MAX):
-            for record in await self._stored.own(there[start : start + STORAGE_POINTERS_MAX], self._broker_id):
-                stored[record.topic_id] = record
+        await self._own_anew(there, stored)
         owned = frozenset(one.topic_id for one in there)
         mine = [one for one in records if one.topic_id in owned]
         await self._load(mine, stored)

@@ -87,7 +87,8 @@ class StorageRecords:
         known = self._asked.get(topic_id)
         if known is not None:
             await self.settled(known)
-            self._asked.pop(topic_id, None)
+            if self._asked.get(topic_id) is known:  # and none was asked for meanwhile
+                del self._asked[topic_id]
         return await self.get(topic_id, linearizable=True)
 
     async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:

@@ -157,7 +157,7 @@ async def test_an_outcome_that_is_not_told_is_asked_for(store: MetadataStore, st
 
 
 class LateStore(SlyStore):
-    """Answers that nobody knows how a transaction ended, and makes it later."""
+    """Keeps transactions back while `is_late`, and answers that nobody knows how they ended."""
 
     def __init__(self, store: MetadataStore) -> None:
         super().__init__(store, 0)
@@ -170,10 +170,10 @@ class LateStore(SlyStore):
         raise UnknownOutcomeError("who knows")
 
 
-async def test_once_the_outcome_is_asked_for_a_topic_becomes_nobody_elses(
+async def test_an_ownership_whose_outcome_was_asked_for_does_not_come_later(
     store: MetadataStore, stored: StorageRecords
 ) -> None:
-    """Files of a topic that is another broker's are removed then."""
+    """So the files of a topic that is another broker's can be removed."""
     (known,) = await pointed(stored, 3)
     late = LateStore(store)
     own = StorageRecords(cast("MetadataStore", late), SystemRng(seed=3))

@@ -32,7 +32,7 @@ FIELDS_OF_EACH_KIND = {
     "create_role",
     "approve_plan",
 }
-"""Each kind of field and of effect: nightly come the others, which the examples try on a broker, too."""
+"""One operation for each kind of field and of effect. The others are tried at night, and by their examples."""
 
 
 @pytest.mark.parametrize(
