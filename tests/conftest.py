@@ -21,7 +21,12 @@ from hypothesis import HealthCheck, settings
 
 import danube
 
-pytest_plugins = ("tests.plugins.durations", "tests.plugins.secrets", "tests.plugins.seeds")
+pytest_plugins = (
+    "tests.plugins.durations",
+    "tests.plugins.secrets",
+    "tests.plugins.seeds",
+    "tests.plugins.warm_parent",
+)
 
 # Calls that wait for the disk, and that blockbuster leaves out.
 _DISK_CALLS = (
@@ -140,6 +145,8 @@ def _blocking_calls() -> BlockBuster:
         detector.functions[name] = BlockBusterFunction(None, name, scanned_modules=danube)
     for function in detector.functions.values():
         function.can_block_predicate = _or_apart(function.can_block_predicate)
+        function.can_block_in("tests/plugins/warm_parent.py", "call")  # which are over in a moment
+        function.can_block_in("danube/testing/processes/child.py", "pause")
     return detector
 
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
+from tests.plugins import warm_parent
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,14 +29,8 @@ class Danube:
         return self
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            self._command(arguments),
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=PATIENCE_S,
-            cwd=ROOT,
-            env=self._environment,
+        return warm_parent.run(
+            self._command(arguments), stdin=stdin, folder=ROOT, variables=self._environment, timeout_s=PATIENCE_S
         )
 
     def done(self, *arguments: str, stdin: bytes = b"") -> bytes:

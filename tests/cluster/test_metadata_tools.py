@@ -36,6 +36,7 @@ from lab.failover.administration import Administration
 from lab.metadata.clusters import write_secret
 from lab.metadata.servers import SERVERS, backend_at, new_root
 from tests.cluster.raft_group import RaftGroup
+from tests.plugins import warm_parent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -60,12 +61,8 @@ async def metadata(*words: object, flags: tuple[str, ...] = (), variables: Mappi
     """`danube-broker metadata`, as a process of its own that answers JSON."""
     command = [sys.executable, "-m", "danube.broker", *flags, "metadata", *map(str, words), "-o", "json"]
     environment = {"PATH": os.environ["PATH"], **(variables or {})}
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
-    )
-    async with asyncio.timeout(PATIENCE_S):
-        out, error = await process.communicate()
-    return Ended(process.returncode or 0, out.decode(), error.decode())
+    ended = await asyncio.to_thread(warm_parent.run_text, command, variables=environment, timeout_s=PATIENCE_S)
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 @pytest.fixture(params=["etcd", pytest.param("zookeeper", marks=pytest.mark.nightly)])

@@ -1,7 +1,7 @@
 """Metrics and logs of real brokers, and PromQL by a real Prometheus, where the machine has one."""
 
 import json
-import subprocess
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.prometheus import PrometheusServer
 from tests.cluster.seeing import until
+from tests.plugins import warm_parent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -44,7 +45,7 @@ def prometheus(broker: BrokerProcess, tmp_path: Path) -> Iterator[PrometheusServ
 
 def shown(broker: BrokerProcess, *words: str) -> Any:
     command = [sys.executable, "-m", "danube.admin", "--endpoint", broker.endpoints.admin_url, "-o", "json", *words]
-    return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S).stdout)
+    return json.loads(warm_parent.run(command, variables=os.environ, timeout_s=PATIENCE_S).stdout)
 
 
 async def test_a_broker_tells_its_metrics_and_its_log(broker: BrokerProcess) -> None:

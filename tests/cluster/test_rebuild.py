@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, S
 from tests.cluster.seeing import wait_until
 from tests.cluster.test_metadata_tools import publish, stored
 from tests.cluster.test_object_store import _secret, until_published
+from tests.plugins import warm_parent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -61,9 +63,7 @@ def rebuilt(folder: Path, settings: Mapping[str, str], *words: str) -> subproces
     """`danube-broker storage rebuild`, as a process of its own."""
     command = [sys.executable, "-m", "danube.broker", "storage", "rebuild", "--from", URL, "--data-dir", str(folder)]
     variables = {f"DANUBE_{name.upper()}": value for name, value in settings.items() if name != "meta_store_seed_nodes"}
-    return subprocess.run(
-        [*command, *words], env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    return warm_parent.run_text([*command, *words], variables=variables, timeout_s=PATIENCE_S)
 
 
 async def consume(broker: BrokerProcess, topic: str, subscription: str, count: int, *, acknowledged: int) -> list[int]:
@@ -157,7 +157,7 @@ def test_a_broker_that_stood_alone_gets_its_moved_segments_back_from_the_bucket(
     assert "storage repair --accept-loss --data-dir" in done.stdout
     uploaded = offsets_in(folder)
     repair = [sys.executable, "-m", "danube.broker", "storage", "repair", "--accept-loss", "--data-dir", str(folder)]
-    mended = subprocess.run(repair, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    mended = warm_parent.run_text(repair, variables=os.environ, timeout_s=PATIENCE_S)
     assert mended.returncode == 0, mended.stderr
     with BrokerProcess(folder, settings=settings) as broker:
         assert len(uploaded) >= 100

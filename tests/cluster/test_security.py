@@ -36,6 +36,7 @@ from danube.testing.processes.broker import BrokerProcess
 from danube.wire import client_messages
 from danube.wire.security import messages
 from tests.cluster.client_models import MODELS, ClientModel, ModelChannel
+from tests.plugins import warm_parent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -68,7 +69,7 @@ class Secured:
             "DANUBE_ADMIN_TOKEN": token,
         }
         command = [str(BIN / "danube-admin"), *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return warm_parent.run_text(command, variables=environment, timeout_s=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("secured")
     certs, secret = folder / "certs", secrets.token_hex(32)
     command = [str(BIN / "danube-broker"), "certs", "init", str(certs), "--client", "app", "--client", "nobody"]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    warm_parent.run(command, variables=os.environ, timeout_s=PATIENCE_S).check_returncode()
     secret_file = folder / "tokens.secret"
     secret_file.write_text(secret)
     secret_file.chmod(0o600)
@@ -99,7 +100,7 @@ def test_the_published_client_proves_itself(secured: Secured, wheel_python: Path
         command += ["--token", secured.token("root")]
     else:
         command += ["--certificate", str(secured.certs / "app.pem"), "--key", str(secured.certs / "app.key")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    ended = warm_parent.run_text(command, variables=os.environ, timeout_s=PATIENCE_S)
     assert (ended.returncode, ended.stdout) == (0, "over TLS\n"), ended.stderr[-2_000:]
 
 
@@ -143,7 +144,7 @@ async def test_our_client_proves_itself_and_is_refused_without(secured: Secured)
 @pytest.fixture
 def foreign_ca(tmp_path: Path) -> str:
     command = [str(BIN / "danube-broker"), "certs", "init", str(tmp_path / "other")]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    warm_parent.run(command, variables=os.environ, timeout_s=PATIENCE_S).check_returncode()
     return str(tmp_path / "other" / "ca.pem")
 
 

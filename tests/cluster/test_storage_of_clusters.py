@@ -18,6 +18,7 @@ from danube.testing.processes.service import ServiceProcess
 from lab.failover.administration import Administration
 from lab.metadata.servers import new_root
 from tests.cluster.test_metadata_tools import TOPIC, publish, server, service_variables, settings_of, stored
+from tests.plugins import warm_parent
 from tests.unit.offline.folder_world import flip
 
 __all__ = ["server"]
@@ -26,14 +27,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
 def storage(data: Path, *words: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "danube.broker", "storage", *words, "--data-dir", str(data)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        env={"PATH": os.environ["PATH"], **variables},
-    )
+    command = [sys.executable, "-m", "danube.broker", "storage", *words, "--data-dir", str(data)]
+    return warm_parent.run_text(command, variables={"PATH": os.environ["PATH"], **variables}, timeout_s=PATIENCE_S)
 
 
 def damage(data: Path) -> None:

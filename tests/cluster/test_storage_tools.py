@@ -13,6 +13,7 @@ from danube.model.exit_codes import ExitCode
 from danube.storage.batches.placeholder import PLACEHOLDER_ATTRIBUTE
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
+from tests.plugins import warm_parent
 from tests.unit.offline.folder_world import flip
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -21,14 +22,8 @@ TOPIC = "/default/orders"
 
 
 def storage(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "danube.broker", "storage", *words, "--data-dir", str(data_dir)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        env={"PATH": os.environ["PATH"]},
-    )
+    command = [sys.executable, "-m", "danube.broker", "storage", *words, "--data-dir", str(data_dir)]
+    return warm_parent.run_text(command, variables={"PATH": os.environ["PATH"]}, timeout_s=PATIENCE_S)
 
 
 async def publish(broker: BrokerProcess, messages: int) -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
+from tests.plugins import warm_parent
 
 pytestmark = pytest.mark.cluster
 
@@ -40,10 +40,9 @@ def run(command: str, root: Path, broker: BrokerProcess) -> str:
     module = {"danube": "danube.cli", "danube-broker": "danube.broker"}[name]
     environment = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(root),
         "DANUBE_SERVICE_ADDR": broker.endpoints.service_url,
     }
     full = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(full, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = warm_parent.run_text(full, folder=root, variables=environment, timeout_s=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -3,15 +3,51 @@
 import os
 import signal
 import subprocess
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, ClassVar, Protocol, Self
 
 from danube.model.errors import UnavailableError
 from danube.testing.patience import PATIENCE_S
+
+_POLL_S = 0.001
+_AT_WORK = "RSD"
+
+
+class Started(Protocol):
+    """A process that was started, as `subprocess.Popen` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code once it has ended. Raises TimeoutExpired."""
+
+    def send_signal(self, sig: int) -> None:
+        """Harmless when it has ended."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+
+class Starter(Protocol):
+    """A way to start processes."""
+
+    def __call__(self, command: Sequence[str], output: BinaryIO, variables: dict[str, str]) -> Started:
+        """Start `command` in a session of its own, with nothing to read and `variables` as its whole environment."""
+
+
+def start_anew(command: Sequence[str], output: BinaryIO, variables: dict[str, str]) -> Started:
+    """Start a process the usual way."""
+    return subprocess.Popen(  # noqa: S603 - a command of ours
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=variables, start_new_session=True
+    )
 
 
 class ChildProcess(ABC):
@@ -19,13 +55,15 @@ class ChildProcess(ABC):
 
     name: str
     """In errors."""
+    starter: ClassVar[Starter] = staticmethod(start_anew)
+    """Of all of them: a test suite may know a quicker way."""
 
     def __init__(self, log_path: Path, variables: dict[str, str] | None = None) -> None:
         """Nothing is started yet. `variables` are added to the environment."""
         self.log_path = log_path
         """Its output is appended to this file."""
         self._variables = variables or {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
 
     @property
     def is_running(self) -> bool:
@@ -64,14 +102,7 @@ class ChildProcess(ABC):
     def launch(self) -> None:
         """Start it and do not wait for anything."""
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - a command of ours
-                self._command(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self._variables},
-                start_new_session=True,
-            )
+            self._process = self.starter(self._command(), log, {**os.environ, **self._variables})
 
     def kill(self) -> None:
         """`kill -9`, and wait until it is gone. Harmless when it is not running."""
@@ -122,13 +153,19 @@ class ChildProcess(ABC):
 
 
 def pause(pid: int) -> None:
-    """SIGSTOP for a child of this process, and wait until it stands still.
+    """SIGSTOP, and wait until it stands still.
 
     Until one of its threads has seen the signal, which takes a moment where processors are busy, the others go on.
     """
     os.kill(pid, signal.SIGSTOP)
-    with suppress(ChildProcessError):  # it has ended, and somebody knows already
-        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    moment = threading.Event()
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended, and somebody knows already
+        while any(_state(path) in _AT_WORK for path in Path(f"/proc/{pid}/task").iterdir()):
+            moment.wait(_POLL_S)
+
+
+def _state(task: Path) -> str:
+    return (task / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
 
 
 def cpu_s(pid: int) -> float:
