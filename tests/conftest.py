@@ -24,6 +24,7 @@ import danube
 pytest_plugins = (
     "tests.plugins.durations",
     "tests.plugins.secrets",
+    "tests.plugins.disk_room",
     "tests.plugins.seeds",
     "tests.plugins.warm_parent",
 )

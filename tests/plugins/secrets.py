@@ -10,7 +10,7 @@ import pytest
 
 from danube.security.redaction import FORMS
 
-_LOGS = "*.log"
+LOGS = "*.log"
 _SHOWN_CHARS = 12
 
 
@@ -48,7 +48,7 @@ class _Search:
 def found_below(folder: Path) -> list[str]:
     """Secrets in the logs below a folder."""
     found: list[str] = []
-    for path in folder.rglob(_LOGS):
+    for path in folder.rglob(LOGS):
         if path.is_file():
             found += found_in(path.read_text(errors="replace"), str(path.relative_to(folder)))
     return found

@@ -6,6 +6,7 @@ program. It is started anew where its interpreter would start in another way (a 
 
 import gc
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -122,6 +123,7 @@ class _Parent:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._one_call = threading.Lock()
+        self._numbers = itertools.count()
 
     def fork(
         self, command: Sequence[str], variables: Mapping[str, str], folder: Path, files: Sequence[BinaryIO]
@@ -133,8 +135,12 @@ class _Parent:
         with self._one_call:
             if self._socket is None:
                 self._socket = self._open()
-            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
-            return json.loads(self._socket.recv(_MESSAGE_BYTES_MAX))
+            number = next(self._numbers)
+            socket.send_fds(self._socket, [json.dumps({**request, "number": number}).encode()], files)
+            answer: dict[str, Any] = {}
+            while answer.get("number") != number:  # else of a call that was interrupted
+                answer = json.loads(self._socket.recv(_MESSAGE_BYTES_MAX))
+            return answer["answer"]
 
     def close(self) -> None:
         """The parent ends; what it has forked goes on."""
@@ -221,7 +227,7 @@ def _serve(calls: socket.socket) -> str:
             return _become(request, files)
         for file in files:
             os.close(file)
-        calls.send(json.dumps(answer).encode())
+        calls.send(json.dumps({"number": request["number"], "answer": answer}).encode())
 
 
 def _exit_code(pid: int) -> int | None:
