@@ -101,8 +101,8 @@ async def _throughput(server: MotoServer, folder: Path, size: Size, adapter: Ada
                 _, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*under_way)
         produced_s = time.perf_counter() - started_s
-        await storage._journal.rotate()  # noqa: SLF001 - a benchmark flushes when it wants
-        while storage._journal.closed_files():  # noqa: SLF001 - as above
+        await storage.journal.rotate()  # a benchmark flushes when it wants
+        while storage.journal.closed_files():
             await storage.flush()
         total = count * len(body)
         ours, plain = await _by_turns(storage, log, size)

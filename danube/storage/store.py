@@ -62,8 +62,10 @@ class Storage:
         """`folder` is the journal's. `named` answers, in a shared folder, the topics whose records name the journal."""
         self.journal_folder = folder
         self._environment = environment
-        self._journal = journal
-        self._topics = topics
+        self.journal = journal
+        """Of all topics; appends and reads go through `log`."""
+        self.topics = topics
+        """What is known of each topic; opened and deleted here alone."""
         self._logs: dict[int, TieredLog] = {}
         self._gate = SpaceGate(environment.settings.watermarks)
         reader = SegmentReader(environment.reading_tier)
@@ -104,7 +106,7 @@ class Storage:
         """Time of the next sweep of deleted topics, and of the next work after a failure."""
         self._file_begun_s = environment.clock.monotonic_s()
         """Begin of the journal's last file, as far as this start of the broker knows."""
-        self._journal.on_file_closed(self._mark_file_begun)
+        self.journal.on_file_closed(self._mark_file_begun)
         self._totals = FlushReport()
         self._passes = self._dropped = 0
         self._waiting_bytes = 0
@@ -163,7 +165,7 @@ class Storage:
     @property
     def stopped(self) -> str | None:
         """The reason that nothing more is written (file and cause), or None. Reads go on."""
-        return self._journal.stopped
+        return self.journal.stopped
 
     @property
     def refuses(self) -> str | None:
@@ -194,31 +196,31 @@ class Storage:
         too little room for messages. Raises the fault of its manifest (DamagedDataError, DataFolderError,
         StorageUnavailableError), and ValueError for an unknown or deleted id that has records in the journal.
         """
-        if topic_id in self._topics.refused:
-            raise self._topics.refused[topic_id]
-        if topic_id in self._topics.deleted:
+        if topic_id in self.topics.refused:
+            raise self.topics.refused[topic_id]
+        if topic_id in self.topics.deleted:
             raise ValueError(f"topic id {topic_id} is that of a topic which was deleted: ids are never used again")
-        topic = self._journal.open_topic(topic_id, epoch)
-        self._topics.opened.add(topic_id)
+        topic = self.journal.open_topic(topic_id, epoch)
+        self.topics.opened.add(topic_id)
         if name is not None:
-            self._topics.names[topic_id] = name
-        log = self._logs[topic_id] = TieredLog(topic, self._journal, self._cold, uses_reserve=uses_reserve)
+            self.topics.names[topic_id] = name
+        log = self._logs[topic_id] = TieredLog(topic, self.journal, self._cold, uses_reserve=uses_reserve)
         return log
 
     def epoch(self, topic_id: int) -> int:
         """Epoch under which this broker owns a topic. Raises the fault of its manifest."""
-        if topic_id in self._topics.refused:
-            raise self._topics.refused[topic_id]
-        history = self._topics.histories.get(topic_id)
+        if topic_id in self.topics.refused:
+            raise self.topics.refused[topic_id]
+        history = self.topics.histories.get(topic_id)
         return history.record.epoch if history is not None else 0
 
     def enter(self, record: TopicStorage) -> None:
         """Learn the record of a topic that this broker owns, before it is opened."""
-        history = self._topics.histories.get(record.topic_id)
+        history = self.topics.histories.get(record.topic_id)
         if history is not None:
-            self._topics.histories.put(replace(history, record=record))
-        elif record.topic_id not in self._topics.refused:
-            self._topics.histories.put(TopicHistory(record, Manifest(topic_id=record.topic_id, version=0)))
+            self.topics.histories.put(replace(history, record=record))
+        elif record.topic_id not in self.topics.refused:
+            self.topics.histories.put(TopicHistory(record, Manifest(topic_id=record.topic_id, version=0)))
 
     def forget(self, topic_id: int) -> None:
         """Drop a deleted topic, whose id is never used again, from memory. A sweep removes its files."""
@@ -226,8 +228,8 @@ class Storage:
         self._sweep_s = 0.0
 
     def _drop(self, topic_id: int) -> None:
-        self._journal.forget(topic_id)
-        self._topics.forget(topic_id)
+        self.journal.forget(topic_id)
+        self.topics.forget(topic_id)
         self._logs.pop(topic_id, None)
         self._flusher.release_files()
         self._retention_enforcer.forget(topic_id)
@@ -255,7 +257,7 @@ class Storage:
             with contextlib.suppress(
                 StorageUnavailableError
             ):  # the journal logs it; sealed segments are trimmed all the same
-                await self._journal.rotate()
+                await self.journal.rotate()
         async with self._turn:
             self._totals.add(await self._flusher.commit_waiting())
             dropped = await self._retention_enforcer.retain(logs, policies, oldest_unread)
@@ -278,20 +280,20 @@ class Storage:
     async def sweep_orphans(self) -> None:
         """Remove files of flushes that died, and removed files that a power cut brought back."""
         async with self._turn:
-            manifests = [history.manifest for history in self._topics.histories]
+            manifests = [history.manifest for history in self.topics.histories]
             await sweep_orphans(manifests, self._writer, self._committer, self._environment.flush_runner)
 
     async def check_space(self) -> None:
         """Check the disk's free space, and refuse or accept appends accordingly."""
-        backlog_bytes = self._journal.stats.backlog_bytes
+        backlog_bytes = self.journal.stats.backlog_bytes
         await check_space(self._gate, self._environment.disk.room, self._environment.read_runner, backlog_bytes)
 
     @property
     def stats(self) -> StorageStats:
         """Counters for the metrics."""
-        histories = list(self._topics.histories)
+        histories = list(self.topics.histories)
         return StorageStats(
-            journal=self._journal.stats,
+            journal=self.journal.stats,
             topics=len(histories),
             segments=sum(len(history.manifest.segments) for history in histories),
             segment_body_bytes=sum(history.body_bytes for history in histories),
@@ -301,8 +303,8 @@ class Storage:
             merged_segments=self._totals.merged,
             dropped_segments=self._dropped,
             freed_bytes=self._totals.freed_bytes,
-            quarantined_topics=len(self._topics.quarantine),
-            refused_topics=len(self._topics.refused),
+            quarantined_topics=len(self.topics.quarantine),
+            refused_topics=len(self.topics.refused),
             space_level=self._gate.level,
             free_bytes=self._gate.free_bytes,
             read_wait_s=self._cold.throttle.waited_s,
@@ -311,7 +313,7 @@ class Storage:
     async def close(self) -> None:
         """End the background work, write what is pending, close the files. Never raises for the disk's faults."""
         await self._tasks.close()
-        await self._journal.close()
+        await self.journal.close()
         await self._environment.read_runner.run(self._environment.reading_tier.close)
         await self._environment.flush_runner.run(self._writer.close)
 
@@ -349,7 +351,7 @@ class Storage:
         if mover is None:
             return
         async with self._turn:
-            manifests = [history.manifest for history in self._topics.histories]
+            manifests = [history.manifest for history in self.topics.histories]
             now_ms, is_short = self._environment.clock.now_ms(), self._gate.level is not SpaceLevel.OK
             report = await self._environment.flush_runner.run(
                 lambda: mover.move(manifests, now_ms, is_room_short=is_short)
@@ -403,7 +405,7 @@ class Storage:
         age_s = self._environment.settings.journal_file_age_s
         is_old = age_s and self._environment.clock.monotonic_s() >= self._file_begun_s + age_s
         if self.stopped is None and (is_old or self._flusher.wants_new_file()):
-            await self._journal.rotate()
+            await self.journal.rotate()
             self._mark_file_begun()  # also where nothing was in the last one
 
     def _mark_file_begun(self) -> None:

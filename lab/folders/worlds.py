@@ -169,7 +169,7 @@ class _Life:
             await told
 
     async def _flush(self) -> None:
-        await self.storage._journal.rotate()  # noqa: SLF001 - otherwise only age does it
+        await self.storage.journal.rotate()  # otherwise only age does it
         await self.storage.flush()
 
     async def _delete(self) -> None:

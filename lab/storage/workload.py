@@ -16,7 +16,7 @@ _FLUSHES_MAX = 20  # passes that a small journal needs at most
 
 def rotate(life: StorageLife, _: World) -> None:
     """Have the journal go on in a new file."""
-    life.spawn(life.storage._journal.rotate, "rotate")  # noqa: SLF001 - otherwise only age does it
+    life.spawn(life.storage.journal.rotate, "rotate")  # otherwise only age does it
 
 
 def flush(life: StorageLife, _: World) -> None:
@@ -45,9 +45,9 @@ async def check_upkeep(life: StorageLife, world: World) -> None:
     """Without faults everything can be flushed and swept; note what is left over then."""
     storage = life.storage
     _check_background(life)
-    await storage._journal.rotate()  # noqa: SLF001 - otherwise only age does it
+    await storage.journal.rotate()  # otherwise only age does it
     for _ in range(_FLUSHES_MAX):
-        if not storage._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
+        if not storage.journal.closed_files():  # what is left is what is judged
             break
         await storage.flush()
     else:
@@ -69,7 +69,7 @@ def _check_background(life: StorageLife) -> None:
 def _check_files(life: StorageLife, world: World) -> None:
     """Nothing is on the disk that nobody needs."""
     needed = {"lock"}
-    for history in life.storage._topics.histories:  # noqa: SLF001 - what is kept of each topic is what is judged
+    for history in life.storage.topics.histories:  # what is kept of each topic is what is judged
         manifest = history.manifest
         needed.add(manifest_name(manifest.topic_id, manifest.version))
         needed.update(segment_name(manifest.topic_id, segment) for segment in manifest.segments)
@@ -131,9 +131,9 @@ async def drain(life: StorageLife, world: World) -> None:
 
 async def _check_flushes(life: StorageLife) -> None:
     """Note a journal file that is never flushed unless on demand."""
-    await life.wait_for(life.storage._journal.rotate())  # noqa: SLF001 - otherwise only age does it
+    await life.wait_for(life.storage.journal.rotate())  # otherwise only age does it
     await life.clock.run_for(_FLUSHED_S)
-    if left := life.storage._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
+    if left := life.storage.journal.closed_files():  # what is left is what is judged
         life.note(Failed("", f"{len(left)} closed journal files are not flushed by themselves"))
 
 

@@ -130,7 +130,7 @@ class JudgedRun(SharedRun):
             one = self.lives[number].storage
             assert one is not None  # noqa: S101 - it has started
             await self.patiently(settle_whole(one), f"settling of broker {number}")
-            if left := one._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
+            if left := one.journal.closed_files():
                 self.wrong(f"stuck: broker {number} keeps {len(left)} closed files: {[sorted(f.topics) for f in left]}")
         tier, disk = DirectoryTier(self.disk), self.disk
         needed = set[str]()
@@ -156,7 +156,7 @@ async def done_with(tasks: Sequence["asyncio.Task[None]"]) -> None:
 
 async def settle_whole(storage: SharedStorage) -> None:
     """Have everything done that is to be done; what failed is left alone for a while."""
-    clock, topics = storage._environment.clock, storage._topics  # noqa: SLF001 - as above
+    clock, topics = storage._environment.clock, storage.topics  # noqa: SLF001 - as above
     for _ in range(_ROUNDS_MAX):
         with contextlib.suppress(DanubeError):  # metadata has not answered
             await storage.sweep_deleted()
@@ -164,7 +164,7 @@ async def settle_whole(storage: SharedStorage) -> None:
             await storage.retain(lambda _: Retention(None, None), lambda _: None)  # learns what was not answered
             await storage.remove_journals()
             await storage.sweep_orphans()
-            is_done = not storage._journal.closed_files() and not topics.histories.with_older_epochs  # noqa: SLF001 - as above
+            is_done = not storage.journal.closed_files() and not topics.histories.with_older_epochs
             if is_done and not any(topics.is_owned(each) for each in topics.stale):
                 return
         await clock.sleep_until(clock.monotonic_s() + FLUSH_RETRY_S)

@@ -417,7 +417,7 @@ class SharedRun(ABC):
 
 async def flush_once(storage: SharedStorage) -> None:
     """Begin a new journal file, and flush the others."""
-    await storage._journal.rotate()  # noqa: SLF001 - otherwise only age does it
+    await storage.journal.rotate()  # otherwise only age does it
     await storage.flush()
 
 

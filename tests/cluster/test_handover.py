@@ -160,10 +160,10 @@ async def append(log, record):
 
 
 async def cut_everything(storage):
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     for _ in range(100):
         await storage.flush()
-        if not storage._journal.closed_files() and not storage._topics.histories.with_older_epochs:
+        if not storage.journal.closed_files() and not storage.topics.histories.with_older_epochs:
             break
     return await storage.remove_journals()
 

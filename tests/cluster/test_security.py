@@ -213,13 +213,13 @@ async def test_certificates_are_exchanged_under_load_and_no_connection_drops(sec
     context = await asyncio.to_thread(model.context, secured.certs / "ca.pem")
     async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as opened:
         channels = [await opened.enter_async_context(await _connected(secured, model, context)) for _ in range(8)]
+        await Peer(channels[0]).create_producer(TopicName("default", "exchanged"), "first")  # which makes the topic
         before, is_over = channels[0].serial_number, asyncio.Event()
         loads = [asyncio.ensure_future(_publish_until(channel, is_over)) for channel in channels]
         await asyncio.to_thread(_sign_anew, secured.certs)
         await _other_certificate(secured, model, context, before)
         is_over.set()
-        sent = await asyncio.gather(*loads)  # raises where a connection has dropped
-        assert min(sent) > 0
+        await asyncio.gather(*loads)  # raises where a connection has dropped
 
 
 async def _other_certificate(secured: Secured, model: ClientModel, context: ssl.SSLContext, before: str) -> None:
@@ -238,14 +238,15 @@ async def _connected(secured: Secured, model: ClientModel, context: ssl.SSLConte
     return channel
 
 
-async def _publish_until(channel: ModelChannel, is_over: asyncio.Event) -> int:
-    peer, topic, sent = Peer(channel), TopicName("default", "exchanged"), 0
+async def _publish_until(channel: ModelChannel, is_over: asyncio.Event) -> None:
+    """Publish, once more when it is over."""
+    peer, topic = Peer(channel), TopicName("default", "exchanged")
     producer_id = await peer.create_producer(topic, f"p{id(channel)}")
-    while not is_over.is_set():
+    over = False
+    while not over:
+        over = is_over.is_set()
         await peer.send(topic, producer_id, b"x", producer=f"p{id(channel)}")
-        sent += 1
         await asyncio.sleep(0.01)
-    return sent
 
 
 def _sign_anew(certs: Path) -> None:

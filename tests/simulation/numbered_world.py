@@ -261,7 +261,7 @@ class NumberedWorld:
         self._ghosts, self._stream, self._topic, self._storage = [], None, None, None
 
     async def _cut_files(self, storage: Storage) -> None:
-        await storage._journal.rotate()
+        await storage.journal.rotate()
         await storage.flush()
 
     async def _read_all(self) -> list[bytes]:

@@ -63,7 +63,7 @@ class SmallRun:
             self.refused.append(outcome)
 
     async def flush(self, storage: Storage) -> None:
-        for work in (storage._journal.rotate, storage.flush):
+        for work in (storage.journal.rotate, storage.flush):
             try:
                 await self._environment.wait_for(work())
             except DanubeError as error:

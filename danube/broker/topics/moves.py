@@ -24,7 +24,7 @@ class Moves:
     """Unloads topics of this broker, and opens them again."""
 
     def __init__(self, topics: Topics, producers: Producers, consumers: Consumers, clock: Clock) -> None:
-        self._topics = topics
+        self.topics = topics
         self._producers = producers
         self._consumers = consumers
         self._clock = clock
@@ -57,11 +57,11 @@ class Moves:
         """
         if name.namespace == _SYSTEM:
             raise PreconditionFailedError(f"{name} is written by this broker itself and stays with it")
-        topic = self._topics.get(name)
+        topic = self.topics.get(name)
         try:
-            topic = await self._topics.unload(name, ClientDrain(Cause.MOVED, f"topic {name}"))
+            topic = await self.topics.unload(name, ClientDrain(Cause.MOVED, f"topic {name}"))
         finally:  # a cancel at the last step comes after the unload
-            if self._topics.is_unloaded(name) and topic.name not in self._unloaded:
+            if self.topics.is_unloaded(name) and topic.name not in self._unloaded:
                 timer = self._clock.call_at(self._clock.monotonic_s() + MOVE_WAIT_S, lambda: self.reopened(name))
                 self._unloaded[topic.name] = topic, timer
 
@@ -79,30 +79,30 @@ class Moves:
         for _, timer in self._unloaded.values():
             timer.cancel()
         self._unloaded.clear()
-        self.drain_clients([*self._topics, *leaving], Cause.GOING_DOWN)
+        self.drain_clients([*self.topics, *leaving], Cause.GOING_DOWN)
 
     async def open_again(self, name: TopicName) -> None:
         """Serve an unloaded topic under a new epoch; its former producers and consumers may continue.
 
         Raises TopicExistsError for a served topic, TopicNotFoundError for a deleted one.
         """
-        await self.open_owned(await self._topics.own(name))
+        await self.open_owned(await self.topics.own(name))
 
     async def open_owned(self, record: TopicRecord) -> None:
         """Serve a topic that this broker owns; its former producers and consumers may continue.
 
         Raises TopicExistsError, MetadataError.
         """
-        topic = await self._topics.open_owned(record)
+        topic = await self.topics.open_owned(record)
         self.reopened(record.name)
         await self._consumers.load_topic(topic)
 
     async def close_lost(self, name: TopicName) -> None:
         """Serve a topic no more that another broker owns by now, and drain its clients."""
-        topic = await self._topics.close_lost(name, ClientDrain(Cause.MOVED, f"topic {name}"))
+        topic = await self.topics.close_lost(name, ClientDrain(Cause.MOVED, f"topic {name}"))
         if topic is not None:
             self.drain_clients([topic], Cause.MOVED)
 
     async def close_deleted(self, name: TopicName) -> None:
         """Serve a topic no more that metadata does not have any more, and drain its clients."""
-        self.drain_clients(await self._topics.forget_deleted(name), Cause.DELETED)
+        self.drain_clients(await self.topics.forget_deleted(name), Cause.DELETED)

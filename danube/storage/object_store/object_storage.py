@@ -99,7 +99,7 @@ class ObjectStorage(SharedStorage):
 
     def _topic_objects(self, topic_id: int, index: TopicIndex, history: TopicHistory | None) -> TopicObjects | None:
         is_all_uploaded = self._uploads is None or not self._objects.waiting_bytes
-        uploaded_to = self._journal.synced_to if is_all_uploaded else self._uploaded_to
+        uploaded_to = self.journal.synced_to if is_all_uploaded else self._uploaded_to
         return TopicObjects(
             topic_id=topic_id,
             not_uploaded_bytes=index.body_bytes_from(uploaded_to),
@@ -116,7 +116,7 @@ class ObjectStorage(SharedStorage):
     async def upload(self) -> None:
         """Upload what is acknowledged by now, where the disk acknowledges. Raises OSError."""
         if self._uploads is not None:
-            begun_s, synced_to = self._clock.monotonic_s(), self._journal.synced_to
+            begun_s, synced_to = self._clock.monotonic_s(), self.journal.synced_to
             await self._uploads.run(self._objects.upload)
             self._uploaded_s, self._uploaded_to = begun_s, synced_to
 

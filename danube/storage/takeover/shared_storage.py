@@ -81,7 +81,7 @@ class SharedStorage(Storage):
     @property
     def owned(self) -> frozenset[int]:
         """The topics that are this broker's, as far as it knows."""
-        return frozenset(self._topics.owned or ())
+        return frozenset(self.topics.owned or ())
 
     async def acquire(self, topic_ids: Iterable[int], may_own: MayOwn = lambda _record: True) -> frozenset[int]:
         """Own these topics; answers the ids of those that are this broker's now. The others are another broker's.
@@ -120,14 +120,14 @@ class SharedStorage(Storage):
         try:
             await self._ownership.release(topic_id, stop)
         finally:
-            if not self._topics.is_owned(topic_id):
+            if not self.topics.is_owned(topic_id):
                 self._logs.pop(topic_id, None)
                 # Files that the next owner removes take up room as long as they are open here.
                 await self._environment.read_runner.run(lambda: self._cold.reader.forget(topic_id))
 
     def epoch(self, topic_id: int) -> int:
-        if topic_id in self._topics.refused:
-            raise self._topics.refused[topic_id]
+        if topic_id in self.topics.refused:
+            raise self.topics.refused[topic_id]
         return self._ownership.epoch(topic_id)
 
     def topic(
@@ -142,8 +142,8 @@ class SharedStorage(Storage):
 
         Raises TopicNotServedError, and as `Storage.topic`.
         """
-        if topic_id in self._topics.refused:
-            raise self._topics.refused[topic_id]
+        if topic_id in self.topics.refused:
+            raise self.topics.refused[topic_id]
         return super().topic(topic_id, self._ownership.epoch(topic_id), name=name, uses_reserve=uses_reserve)
 
     # Work

@@ -42,7 +42,7 @@ async def failed(cell: Cell, topic: TopicName) -> dict[int, int]:
     """How often each message failed, as it is stored."""
     await cell.broker.moves.unload(topic)
     await cell.broker.moves.open_again(topic)
-    (subscription,) = cell.broker.moves._topics.get(topic).subscriptions.values()
+    (subscription,) = cell.broker.moves.topics.get(topic).subscriptions.values()
     assert isinstance(subscription, ReliableSubscription)
     ranges = subscription.driver.engine.cursor.failed
     return {offset: failures for start, end, failures in ranges for offset in range(start, end)}

@@ -245,12 +245,12 @@ async def test_topics_are_unloaded_and_opened_while_clients_send_and_subscribe(
 
 def cell_epoch(cell: Cell, name: TopicName) -> int:
     """The epoch under which the broker writes a topic."""
-    return cell.broker.moves._topics._storage.epoch(cell_topic(cell, name).record.topic_id)
+    return cell.broker.moves.topics._storage.epoch(cell_topic(cell, name).record.topic_id)
 
 
 def cell_topic(cell: Cell, name: TopicName) -> ReliableTopic:
     """The broker's own view of a topic."""
-    found = cell.broker.moves._topics.find(str(name))
+    found = cell.broker.moves.topics.find(str(name))
     assert isinstance(found, ReliableTopic)
     return found
 

@@ -415,7 +415,7 @@ async def test_a_broker_that_is_behind_takes_no_topic_from_one_that_runs(network
         await network.put(name, first, strategy)
         record = await Records(store).topic(name)
         assert record is not None
-        assert await second.broker.moves._topics._owner.own([record], lambda _broker_id: False) == frozenset()
+        assert await second.broker.moves.topics._owner.own([record], lambda _broker_id: False) == frozenset()
     await published(first, ORDERS, 3)
     assert not first.broker.fenced.is_set()
 
@@ -429,7 +429,7 @@ async def test_a_log_that_the_metadata_is_too_old_to_know_stays_on_the_disk(netw
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / "0000000001.manifest").touch()
-    await first.broker.moves._topics._owner.sweep_strange(first.broker.moves._topics.cluster)
+    await first.broker.moves.topics._owner.sweep_strange(first.broker.moves.topics.cluster)
     assert [await is_removed(folder) for folder in folders] == [True, False]
 
 

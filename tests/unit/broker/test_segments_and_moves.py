@@ -97,6 +97,6 @@ async def test_a_subscription_that_is_deleted_does_not_come_back_with_a_manifest
     assert await cell.admin.subscriptions(topic) == ()
     found = keepers[-1].topics.find(str(topic))
     assert found is not None
-    assert keepers[-1].storage._journal.snapshot(found.record.topic_id).cursors == {}
+    assert keepers[-1].storage.journal.snapshot(found.record.topic_id).cursors == {}
     await cell.admin.create_subscription(topic, start=15)
     assert await take(cell, topic, 5) == list(range(15, 20))

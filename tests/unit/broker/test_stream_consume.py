@@ -54,7 +54,7 @@ async def publish(peer: StreamPeer, topic: TopicName, batches: int, count: int =
 
 
 def subscription_of(cell: Cell, topic: TopicName) -> ReliableSubscription:
-    (subscription,) = cell.broker.moves._topics.get(topic).subscriptions.values()
+    (subscription,) = cell.broker.moves.topics.get(topic).subscriptions.values()
     assert isinstance(subscription, ReliableSubscription)
     subscription.driver.engine.validate()
     return subscription

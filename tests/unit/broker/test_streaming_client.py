@@ -61,7 +61,7 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
 
 
 def subscription_of(cell: Cell, topic: TopicName) -> ReliableSubscription:
-    (subscription,) = cell.broker.moves._topics.get(topic).subscriptions.values()
+    (subscription,) = cell.broker.moves.topics.get(topic).subscriptions.values()
     assert isinstance(subscription, ReliableSubscription)
     return subscription
 

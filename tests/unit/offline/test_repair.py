@@ -127,8 +127,8 @@ async def died(*_: object) -> None:
 
 async def flush_orders(life: Life) -> None:
     await life.fill(ORDERS, 30)
-    await life.storage._journal.rotate()
-    for _ in life.storage._journal.closed_files():
+    await life.storage.journal.rotate()
+    for _ in life.storage.journal.closed_files():
         assert not (await life.storage.flush()).failed
 
 

@@ -280,7 +280,7 @@ async def test_with_little_room_age_and_size_do_not_matter() -> None:
     mover = storage._environment.mover
     assert mover is not None
     mover._after_ms, mover._bytes_min = 1e12, 1 << 40
-    manifests = [history.manifest for history in storage._topics.histories]
+    manifests = [history.manifest for history in storage.topics.histories]
     now_ms = world.clock.now_ms()
     assert mover.move(manifests, now_ms, is_room_short=False).moved_bytes == 0
     assert mover.move(manifests, now_ms, is_room_short=True).moved_bytes > 0

@@ -168,11 +168,11 @@ def records_from(batches: Sequence[StoredBatch], offset: int) -> list[bytes]:
 
 async def flush_all(storage: Storage) -> None:
     """Have everything that is in the journal cut, and wait until its files are gone."""
-    await storage._journal.rotate()
-    for _ in storage._journal.closed_files():
+    await storage.journal.rotate()
+    for _ in storage.journal.closed_files():
         report = await storage.flush()
         assert not report.failed
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
 
 
 def always(retention: Retention) -> Callable[[int], Retention]:

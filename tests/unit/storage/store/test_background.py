@@ -69,9 +69,9 @@ async def test_a_small_file_is_closed_when_it_is_old_where_that_is_set(world: St
     storage.start()
     await fill(storage.topic(1, 1), 3)
     await world.clock.run_for(50)
-    assert storage._journal.closed_files() == []
+    assert storage.journal.closed_files() == []
     await world.clock.run_for(12)
-    assert len(storage._journal.closed_files()) == 1
+    assert len(storage.journal.closed_files()) == 1
     await world.clock.run_for(FLUSH_WAIT_S + 3)
     assert storage.stats.segments == 1
 
@@ -122,7 +122,7 @@ async def test_what_a_flush_that_died_has_left_is_removed_at_the_start_without_b
 async def test_deleted_topics_are_swept_without_being_asked(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(1, 1), 30)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await storage.flush()
     storage.start()
 
@@ -165,7 +165,7 @@ async def test_a_fault_of_its_own_does_not_end_the_background_work(
         raise RuntimeError("a bug")
 
     with monkeypatch.context() as broken:
-        broken.setattr(storage._journal, "closed_files", fail)
+        broken.setattr(storage.journal, "closed_files", fail)
         storage.start()
         await world.clock.run_for(2)
     assert "tried again later" in caplog.text
@@ -222,7 +222,7 @@ async def test_a_replay_from_the_start_takes_nothing_out_of_the_cache(world: Sto
     storage = await world.open()
     log = storage.topic(1, 1)
     await fill(log, 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await storage.flush()
     await fill(log, 10, first=60)
     before = storage.stats.journal.cache_bytes

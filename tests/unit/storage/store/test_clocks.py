@@ -49,32 +49,32 @@ async def test_a_message_from_the_future_does_not_keep_files_from_being_cut(worl
     storage = await world.open()
     storage.start()
     await fill_with_a_clock_that_is_ahead(storage, world)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await world.clock.run_for(FLUSH_WAIT_S + FLUSH_DELAY_S + 2)
-    assert storage._journal.closed_files() == []
+    assert storage.journal.closed_files() == []
     assert len(await read_all(storage.topic(OTHER, 1))) == 20
 
 
 async def test_nor_does_it_after_a_restart(world: StorageWorld) -> None:
     storage = await world.open()
     await fill_with_a_clock_that_is_ahead(storage, world)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     storage = await world.reopen()
     storage.start()
     await world.clock.run_for(FLUSH_WAIT_S + FLUSH_DELAY_S + 2)
-    assert storage._journal.closed_files() == []
+    assert storage.journal.closed_files() == []
 
 
 async def test_files_that_waited_before_a_restart_do_not_wait_anew(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 5)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await world.close()
     world.clock.advance(FLUSH_WAIT_S)
     storage = await world.open()
     storage.start()
     await world.clock.run_for(2)
-    assert storage._journal.closed_files() == []
+    assert storage.journal.closed_files() == []
 
 
 async def test_files_from_before_a_restart_that_its_first_pass_leaves_are_cut_after_their_wait(
@@ -86,11 +86,11 @@ async def test_files_from_before_a_restart_that_its_first_pass_leaves_are_cut_af
     storage = await world.reopen()
     storage.start()
     await world.clock.run_for(2)
-    assert len(storage._journal.closed_files()) == 3
+    assert len(storage.journal.closed_files()) == 3
     await world.clock.run_for(FLUSH_DELAY_S + 2)
-    assert len(storage._journal.closed_files()) == 1  # too little for a pass of its own
+    assert len(storage.journal.closed_files()) == 1  # too little for a pass of its own
     await world.clock.run_for(FLUSH_WAIT_S)
-    assert storage._journal.closed_files() == []
+    assert storage.journal.closed_files() == []
 
 
 async def test_retention_of_other_topics_goes_on(world: StorageWorld) -> None:

@@ -23,7 +23,7 @@ async def seeded(world: StorageWorld) -> dict[int, list[bytes]]:
     saved = Told()
     storage.topic(3, 1).save_cursor(9, CURSOR, saved)
     await saved.outcome()
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await world.close()
     return records
 
@@ -72,7 +72,7 @@ async def test_a_cut_that_ends_at_any_step_is_made_again_to_the_same_end(ending:
 def check_folders(storage: Storage, world: StorageWorld) -> None:
     """Nothing is left in the folders of segments but what the newest manifests name."""
     for topic_id in TOPICS:
-        history = storage._topics.histories.get(topic_id)
+        history = storage.topics.histories.get(topic_id)
         assert history is not None
         segments = [f"{one.base_offset:020d}-{one.manifest_version:010d}.segment" for one in history.manifest.segments]
         assert world.files(f"segments/{topic_id}") == sorted([*segments, f"{history.manifest.version:010d}.manifest"])

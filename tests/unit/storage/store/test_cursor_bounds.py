@@ -17,7 +17,7 @@ async def test_a_cursor_that_lost_its_messages_in_a_power_cut_is_brought_back_fo
     storage = await world.open()
     log = storage.topic(1, 1)
     await fill(log, 10)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await fill(log, 10, first=10)  # written, and not on the disk yet
     saved = Told()
     log.save_cursor(4, Cursor(20), saved)
@@ -38,7 +38,7 @@ async def test_cursors_that_were_brought_back_are_on_the_disk_before_anything_is
     storage = await world.open()
     log = storage.topic(1, 1)
     await fill(log, 10)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await fill(log, 40, first=10)
     for subscription_id in range(30):
         log.save_cursor(subscription_id, Cursor(50))

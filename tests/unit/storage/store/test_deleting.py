@@ -106,7 +106,7 @@ async def test_what_cannot_be_removed_is_said_once_tried_again_now_and_then_and_
 async def test_a_topic_that_is_deleted_between_a_cut_and_its_pointer_leaves_no_record(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(GONE, 1), 30)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await delete(world, GONE)  # the broker has not heard of it yet
     report = await storage.flush()
     assert (report.topics, report.failed) == (0, 1)
@@ -120,7 +120,7 @@ async def test_a_topic_that_is_deleted_while_it_is_cut_is_not_remembered_and_not
 ) -> None:
     storage = await world.open()
     await fill(storage.topic(GONE, 1), 30)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     point = world.records.point
 
     async def delete_first(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
@@ -144,9 +144,9 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
     await fill(storage.topic(GONE, 1), 100)
     await flush_all(storage)
     await fill(storage.topic(GONE, 1), 5, first=100)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     if step == "look up":
-        storage._topics.stale.add(GONE)
+        storage.topics.stale.add(GONE)
     method = "settled" if step == "look up" else "point"
     original = getattr(world.records, method)
 
@@ -171,7 +171,7 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
     else:
         world.clock.advance(60)
         await storage.retain(always(Retention(1_000, 1_000)), lambda _: None)
-    topics = storage._topics
+    topics = storage.topics
     assert GONE not in {
         *topics.stale,
         *topics.histories._of,
@@ -247,7 +247,7 @@ async def test_a_journal_without_records_of_deleted_topics_goes_on_in_its_file(w
 async def test_topics_that_come_and_go_all_the_time_have_a_file_closed_once_an_hour(world: StorageWorld) -> None:
     await two_topics_in_one_file(world)
     closed: list[object] = []
-    world.storage._journal.on_file_closed(lambda: closed.append(None))
+    world.storage.journal.on_file_closed(lambda: closed.append(None))
     for topic_id in range(10, 10 + 5 * 12):
         await fill(world.storage.topic(topic_id, 1), 1)
         world.storage.forget(topic_id)

@@ -49,7 +49,7 @@ def unnamed_bytes(world: StorageWorld, storage: Storage) -> int:
     for name, content in world.sim.contents().items():
         folder, _, file = name.removeprefix("segments/").partition("/")
         if folder.isdecimal():
-            history = storage._topics.histories.get(int(folder))
+            history = storage.topics.histories.get(int(folder))
             newest = history.manifest.version if history is not None else 0
             manifest_version = int(file.rpartition("-")[2].partition(".")[0])
             total += len(content) if manifest_version > newest else 0
@@ -94,7 +94,7 @@ async def test_a_pass_has_what_it_wrote_named_before_it_writes_much_more(
 ) -> None:
     storage = await world.open()
     await fill_all(storage, records)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     named: list[int] = []
     point = world.records.point
 
@@ -114,7 +114,7 @@ async def test_merges_of_many_topics_take_little_room_at_any_time(world: Storage
         await fill_all(storage, 2)
         await flush_all(storage)
     await fill_all(storage, 2)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     most = [0]
 
     async def look() -> None:
@@ -135,15 +135,15 @@ async def test_a_pass_during_which_room_gets_short_ends_and_the_next_one_takes_o
     world.runners["flush_runner"] = runner = Interrupted()
     storage = await world.open()
     records = await fill_all(storage, 4)
-    await storage._journal.rotate()
-    files = len(storage._journal.closed_files())
+    await storage.journal.rotate()
+    files = len(storage.journal.closed_files())
     runner.afterwards = lambda: leave(world, storage, 50_000)
     report = await storage.flush()
     assert (report.files, report.topics, report.failed) == (files, 1, 0)
     runner.afterwards = None
     for gone in range(1, files + 1):
         assert (await storage.flush()).files == 1
-        assert len(storage._journal.closed_files()) == files - gone
+        assert len(storage.journal.closed_files()) == files - gone
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected
 
@@ -155,7 +155,7 @@ async def test_cuts_that_died_leave_nothing_for_good_in_the_way_of_the_next_one(
     world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
     storage = await world.open()
     records = await fill(storage.topic(1, 1), 100)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await leave(world, storage, 35_000)  # for all segments once, and not for those of lives before
     for _ in range(2):
         world.sim.stop_at(change)
@@ -165,7 +165,7 @@ async def test_cuts_that_died_leave_nothing_for_good_in_the_way_of_the_next_one(
     for _ in range(3):
         await storage.flush()
         world.clock.advance(FLUSH_RETRY_S)
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
     assert await read_all(storage.topic(1, 2)) == records
 
 
@@ -174,7 +174,7 @@ async def test_while_the_metadata_has_no_room_a_pass_takes_little_and_goes_on_on
 ) -> None:
     storage = await world.open()
     records = await fill_all(storage, 20)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     point, needs_bytes = world.records.point, 30_000
 
     async def full(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
@@ -193,7 +193,7 @@ async def test_while_the_metadata_has_no_room_a_pass_takes_little_and_goes_on_on
     assert len(left) == 1
     assert min(left) > needs_bytes + 1_000 - 1.5 * FLUSH_UNNAMED_SEGMENTS * SEGMENT_BYTES
     await leave(world, storage, 80_000)
-    while storage._journal.closed_files():
+    while storage.journal.closed_files():
         assert not (await storage.flush()).failed
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected

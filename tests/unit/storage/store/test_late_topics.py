@@ -17,7 +17,7 @@ BAD, GOOD = 1, 2
 
 
 def sealed_to(storage: Storage, topic_id: int) -> int:
-    history = storage._topics.histories.get(topic_id)
+    history = storage.topics.histories.get(topic_id)
     return history.manifest.end_offset if history is not None else 0
 
 
@@ -40,9 +40,9 @@ async def test_a_damaged_topic_does_not_keep_the_others_from_being_cut_however_l
     files = int(1.5 * FLUSH_RETRY_S)  # one pass a second goes through so many only if it never begins anew
     for number in range(files):
         await fill(log, 2, first=2 * number)
-        await storage._journal.rotate()
+        await storage.journal.rotate()
     await world.clock.run_for(20 * FLUSH_RETRY_S)
-    assert len(storage._journal.closed_files()) == files
+    assert len(storage.journal.closed_files()) == files
     assert sealed_to(storage, GOOD) == log.durable_end == 2 * files
 
 
@@ -51,7 +51,7 @@ async def test_a_damaged_topic_has_no_pass_made_but_when_it_is_tried_again(world
     storage.start()
     for number in range(10):
         await fill(storage.topic(GOOD, 1), 2, first=2 * number)
-        await storage._journal.rotate()
+        await storage.journal.rotate()
     await world.clock.run_for(20 * FLUSH_RETRY_S)
     passes = storage.stats.flush_passes
     await world.clock.run_for(20 * FLUSH_RETRY_S)
@@ -67,7 +67,7 @@ async def test_a_topic_that_is_late_goes_alone_through_what_it_holds_in_steps_as
     for number in range(3):
         for topic_id, kept in records.items():
             kept += await fill(storage.topic(topic_id, 1), 2, first=2 * number)
-        await storage._journal.rotate()
+        await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*")
     assert [(await storage.flush()).failed for _ in range(3)] == [1, 0, 0]  # once, and then it is left out
     assert (sealed_to(storage, BAD), sealed_to(storage, GOOD)) == (0, 6)
@@ -75,7 +75,7 @@ async def test_a_topic_that_is_late_goes_alone_through_what_it_holds_in_steps_as
     for left in (2, 1, 0):
         assert storage._flusher.is_due
         report = await storage.flush()
-        assert (report.files, report.topics, len(storage._journal.closed_files())) == (0, 1, left)
+        assert (report.files, report.topics, len(storage.journal.closed_files())) == (0, 1, left)
     assert not storage._flusher.is_due
     for topic_id, kept in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == kept
@@ -90,7 +90,7 @@ async def test_a_topic_that_is_late_takes_its_steps_also_when_it_is_in_the_next_
     for number in range(4):
         for topic_id in (BAD, GOOD):
             await fill(storage.topic(topic_id, 1), 2, first=2 * number)
-        await storage._journal.rotate()
+        await storage.journal.rotate()
         if number < 3:
             assert (await storage.flush()).failed == int(number == 0)
     world.clock.advance(FLUSH_RETRY_S)
@@ -99,7 +99,7 @@ async def test_a_topic_that_is_late_takes_its_steps_also_when_it_is_in_the_next_
     for sealed in (4, 6, 8):
         await storage.flush()
         assert sealed_to(storage, BAD) == sealed
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
 
 
 async def test_a_topic_that_stays_late_does_not_keep_another_one_late(
@@ -107,10 +107,10 @@ async def test_a_topic_that_stays_late_does_not_keep_another_one_late(
 ) -> None:
     monkeypatch.setattr("danube.storage.flush.flush_plan.FLUSH_FILES_MAX", 1)
     storage = await with_damage(world)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     for number in range(3):
         await fill(storage.topic(GOOD, 1), 2, first=2 * number)
-        await storage._journal.rotate()
+        await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=f"segments/{GOOD}/*")
     assert [(await storage.flush()).failed for _ in range(4)] == [1, 1, 0, 0]
     assert sealed_to(storage, GOOD) == 0
@@ -126,7 +126,7 @@ async def test_a_topic_that_caught_up_though_the_metadata_failed_first_is_cut_wi
     storage = await world.open()
     for topic_id in (BAD, GOOD):
         await fill(storage.topic(topic_id, 1), 2)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*")
     assert (await storage.flush()).failed == 1
     world.clock.advance(FLUSH_RETRY_S)
@@ -140,9 +140,9 @@ async def test_a_topic_that_caught_up_though_the_metadata_failed_first_is_cut_wi
             await storage.flush()
     for topic_id in (BAD, GOOD):
         await fill(storage.topic(topic_id, 1), 2, first=2)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     assert (await storage.flush()).topics == 3  # BAD is named as it was, and then cut with the next file
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
 
 
 async def test_topics_that_are_late_are_not_looked_at_in_every_file(
@@ -153,7 +153,7 @@ async def test_topics_that_are_late_are_not_looked_at_in_every_file(
     for number in range(files):
         for topic_id in topics:
             await fill(storage.topic(topic_id, 1), 1, first=number, size=10)
-        await storage._journal.rotate()
+        await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name="segments/*", times=1_000)
     assert (await storage.flush()).failed == len(topics)
     world.clock.advance(FLUSH_RETRY_S)
@@ -172,7 +172,7 @@ async def test_topics_that_are_late_are_not_looked_at_in_every_file(
 
 async def test_a_topic_that_is_late_and_gone_is_not_waited_for(world: StorageWorld) -> None:
     storage = await with_damage(world)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     assert (await storage.flush()).failed == 1
     world.clock.advance(FLUSH_RETRY_S)
     assert storage._flusher.is_due

@@ -105,7 +105,7 @@ class Play:
         assert bool(found) == (offset < len(model.records))
 
     async def rotate(self, *_: Any) -> None:
-        await self.storage._journal.rotate()
+        await self.storage.journal.rotate()
 
     async def flush(self, *_: Any) -> None:
         assert not (await self.storage.flush()).failed

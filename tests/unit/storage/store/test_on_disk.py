@@ -68,7 +68,7 @@ async def test_what_is_deleted_on_a_full_disk_makes_room_at_once(world: StorageW
         await fill(log, 1, first=number)
         if number < 4:
             await flush_all(storage)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     assert isinstance(world.disk, FullDisk)
     world.disk.is_full = True
     assert (await storage.flush()).failed == 1  # it was to merge what is there
@@ -99,7 +99,7 @@ async def test_storage_works_again_after_it_was_closed_in_the_middle_of_its_work
     storage.start()
     log = storage.topic(1, 1)
     records = await fill(log, 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     storage._tasks.spawn(storage.flush(), "a cut")
     storage = await world.reopen()
     assert await read_all(storage.topic(1, 2)) == records

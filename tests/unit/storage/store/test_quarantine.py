@@ -54,7 +54,7 @@ async def test_the_journal_keeps_what_a_refused_topic_has_in_it(world: StorageWo
     name = manifest_of(world, BAD)
     world.sim.flip_bit(name, 20)
     storage = await world.open()
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await storage.flush()
     await world.close()
     world.sim.flip_bit(name, 20)
@@ -70,15 +70,15 @@ async def test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut(
     for number in range(20):
         for topic_id, kept in records.items():
             kept += await fill(storage.topic(topic_id, 1), 2, first=2 * number)
-    await storage._journal.rotate()
-    files = len(storage._journal.closed_files())
+    await storage.journal.rotate()
+    files = len(storage.journal.closed_files())
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*", times=100)
     for _ in range(files):
         await storage.flush()
-    good = storage._topics.histories.get(GOOD)
+    good = storage.topics.histories.get(GOOD)
     assert good is not None
     assert good.manifest.end_offset == 40
-    assert len(storage._journal.closed_files()) == files
+    assert len(storage.journal.closed_files()) == files
     world.sim.clear_faults()
     world.clock.advance(FLUSH_RETRY_S)
     await flush_all(storage)
@@ -117,7 +117,7 @@ async def test_files_that_one_topic_cannot_get_rid_of_do_not_keep_those_of_other
         for topic_id in (BAD, GOOD):
             await fill(storage.topic(topic_id, 1), 2, first=2 * number)
         await flush_all(storage)
-    manifest = storage._topics.histories.get(GOOD).manifest  # type: ignore[union-attr]
+    manifest = storage.topics.histories.get(GOOD).manifest  # type: ignore[union-attr]
     assert len(world.files(f"segments/{GOOD}")) == len(manifest.segments) + 1
     assert caplog.text.count("could not be removed") == 5  # once for each cut of it
 
@@ -150,7 +150,7 @@ async def test_a_topic_that_cannot_be_flushed_is_said_once_and_tried_again_later
 ) -> None:
     storage = await world.open()
     records = {topic_id: await fill(storage.topic(topic_id, 1), 30) for topic_id in (BAD, GOOD)}
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*", error=errno.EIO, times=2)
     assert (await storage.flush()).failed == 1
     assert (await storage.flush()).topics == 0  # it is not its time yet
@@ -172,7 +172,7 @@ async def test_a_topic_in_trouble_is_called_by_its_name_where_that_is_known(
     name = manifest_of(world, BAD)
     world.sim.fail(Operation.SYNC, name=f"segments/{GOOD}/*", error=errno.EIO)
     await fill(world.storage.topic(GOOD, 1, name=TopicName("default", "clicks")), 30, first=30)
-    await world.storage._journal.rotate()
+    await world.storage.journal.rotate()
     assert (await world.storage.flush()).failed == 1
     assert f"what is stored of topic /default/clicks (id {GOOD}) stays as it is" in caplog.text
     world.clock.advance(FLUSH_RETRY_S)
@@ -190,7 +190,7 @@ async def test_a_topic_that_somebody_took_over_is_not_cut_any_more(
     records = await flush_topics(world)
     storage = world.storage
     records[BAD] += await fill(storage.topic(BAD, 1), 30, first=30)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     record = await world.records.get(BAD)
     await world.records.seal(record, (EpochRange(2, 77, 60, None),))
     for _ in range(3):
@@ -207,7 +207,7 @@ async def test_a_record_that_was_rewritten_by_nobody_else_is_looked_up_again(wor
     records[BAD] += await fill(storage.topic(BAD, 1), 30, first=30)
     record = await world.records.get(BAD)
     await world.records.seal(record, ())  # as an outcome that was never learned leaves it
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     assert (await storage.flush()).failed == 1
     world.clock.advance(FLUSH_RETRY_S)
     await flush_all(storage)

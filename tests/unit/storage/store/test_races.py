@@ -58,7 +58,7 @@ async def test_a_topic_that_is_forgotten_while_it_is_cut_gets_no_manifest_withou
 ) -> None:
     storage = await world.open()
     await fill(storage.topic(TOPIC, 1), 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     interrupted.meanwhile = lambda: storage.forget(TOPIC)
     await storage.flush()
     assert (await world.records.get(TOPIC)).manifest_version == 0
@@ -80,19 +80,19 @@ async def test_what_a_subscription_needs_that_came_while_a_generation_was_writte
 async def test_journal_files_that_could_not_be_removed_are_removed_without_another_flush(world: StorageWorld) -> None:
     storage = await world.open()
     await fill(storage.topic(TOPIC, 1), 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.RENAME, name="journal/first")
     with pytest.raises(StorageUnavailableError, match="could not be removed"):
         await storage.flush()
     storage.start()
     await world.clock.run_for(2 * FLUSH_RETRY_S)
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
 
 
 async def test_a_cut_that_fails_half_way_leaves_no_segments_on_a_disk_that_is_full(world: StorageWorld) -> None:
     storage = await world.open()
     records = await fill(storage.topic(TOPIC, 1), 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, number=3, name=f"segments/{TOPIC}/*")
     assert (await storage.flush()).failed == 1
     assert world.files(f"segments/{TOPIC}") == []
@@ -106,7 +106,7 @@ async def test_while_the_metadata_store_fails_nothing_is_written_twice(
 ) -> None:
     storage = await world.open()
     records = await fill(storage.topic(TOPIC, 1), 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
 
     async def fail(_: object) -> None:
         raise MetadataError("the store is away")
@@ -128,7 +128,7 @@ async def test_a_generation_that_was_named_though_the_answer_got_lost_is_gone_on
 ) -> None:
     storage = await world.open()
     records = await fill(storage.topic(TOPIC, 1), 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     point = world.records.point
 
     async def point_and_fail(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
@@ -151,14 +151,14 @@ async def test_a_topic_in_trouble_does_not_have_a_new_journal_file_begun_every_m
     storage = await world.open()
     await fill(storage.topic(TOPIC, 1), 5)
     other = storage.topic(TOPIC + 1, 1)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=f"segments/{TOPIC}/*", times=100)
     for number in range(5):
         await fill(other, 1, first=number)
         await storage.flush()
         world.clock.advance(JOURNAL_FILE_AGE_MIN_S + 1)
         await storage.retain(lambda topic_id: Retention(1_000 if topic_id == TOPIC else None, None), lambda _: 0)
-    assert len(storage._journal.closed_files()) == 1
+    assert len(storage.journal.closed_files()) == 1
 
 
 async def test_retention_goes_on_while_no_journal_file_can_be_begun(world: StorageWorld) -> None:
@@ -203,12 +203,12 @@ async def test_with_little_room_left_a_pass_flushes_one_journal_file(world: Stor
     storage = await world.open()
     for topic_id in range(1, 4):
         await fill(storage.topic(topic_id, 1), 30)
-    await storage._journal.rotate()
-    files = len(storage._journal.closed_files())
+    await storage.journal.rotate()
+    files = len(storage.journal.closed_files())
     world.sim.capacity_bytes = 500_000
     await storage.check_space()
     assert (await storage.flush()).files == 1
-    assert len(storage._journal.closed_files()) == files - 1
+    assert len(storage.journal.closed_files()) == files - 1
 
 
 @pytest.mark.parametrize("harm", ["flipped", "missing"])
@@ -235,7 +235,7 @@ async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest
     world = StorageWorld(threads=True)
     storage = await world.open()
     records = await fill(storage.topic(TOPIC, 1), 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     original = ManifestBuilder.flush
 
@@ -267,7 +267,7 @@ async def test_a_topic_that_is_owned_anew_before_a_flush_of_it_is_answered_has_b
     storage.enter(record)
     log = storage.topic(TOPIC, 1)
     records = await fill(log, 30)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     answer = LateAnswer(world.metadata)
     flushing = asyncio.create_task(storage.flush())
     await rest()
@@ -276,7 +276,7 @@ async def test_a_topic_that_is_owned_anew_before_a_flush_of_it_is_answered_has_b
     answer.let_go()
     await flushing
     assert storage.epoch(TOPIC) == 2
-    history = storage._topics.histories.get(TOPIC)
+    history = storage.topics.histories.get(TOPIC)
     assert history is not None
     assert history.manifest.version == owned.manifest_version > 0
     assert await read_all(log) == records

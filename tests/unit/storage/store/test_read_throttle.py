@@ -73,7 +73,7 @@ async def test_a_replay_goes_on_though_the_disk_never_gets_better(
     world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = await fill(log, 16)
-    watch = storage._journal.sync_watch
+    watch = storage.journal.sync_watch
     monkeypatch.setattr(watch, "read_wait_s", lambda _: COLD_READ_WAIT_S_MAX)
     began_s = world.clock.monotonic_s()
     for offset in range(4):

@@ -84,7 +84,7 @@ async def test_a_reader_of_a_journal_file_that_is_cut_goes_on_in_the_segment(
 ) -> None:
     log = storage.topic(TOPIC, 1)
     records = await fill(log, 60)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     found = await while_it_reads(late, log, 3, storage.flush)
     assert found
     assert found == records[3 : 3 + len(found)]
@@ -128,7 +128,7 @@ async def test_a_time_is_found_though_what_it_is_in_is_cut_meanwhile(
     wanted_ms = await log.append_time_ms(4)
     assert wanted_ms is not None
     await fill(log, 30, first=6)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await settle()  # nothing else is to be done in the readers' thread
     late.make_next_wait()
     async with asyncio.timeout(PATIENCE_S):

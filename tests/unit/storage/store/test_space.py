@@ -104,7 +104,7 @@ async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_
     await fill(storage.topic(1, 1), 400)
     await flush_all(storage)
     await fill(storage.topic(2, 1), 5)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
 
     async def delete(builder: TransactionBuilder) -> None:
@@ -119,20 +119,20 @@ async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_
     storage.start()
     await world.clock.run_for(FLUSH_RETRY_S + 3)
     assert world.files("segments/1") == []
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
 
 
 async def test_a_deleted_topic_frees_a_full_disk_also_when_all_of_it_is_in_the_journal(world: StorageWorld) -> None:
     world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
     storage = await world.open()
     await fill(storage.topic(1, 1), 5)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await world.clock.run_for(0)
     world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
     storage.forget(1)
     storage.start()
     await world.clock.run_for(1)
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
     assert (await fill(storage.topic(2, 1), 1)) == await read_all(storage.topic(2, 1))
 
 

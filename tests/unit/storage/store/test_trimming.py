@@ -46,7 +46,7 @@ async def lose_the_answer(world: StorageWorld, error: BaseException) -> None:
 async def flush_more(storage: Storage, world: StorageWorld) -> TieredLog:
     log = storage.topic(TOPIC, 1)
     await fill(log, 10, first=100)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     for _ in range(2):
         await storage.flush()
         world.clock.advance(FLUSH_RETRY_S)
@@ -256,14 +256,14 @@ async def test_a_topic_that_cannot_be_flushed_is_trimmed_all_the_same_and_cut_la
     world: StorageWorld, storage: Storage, log: TieredLog
 ) -> None:
     await fill(log, 10, first=100)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
     assert (await storage.flush()).failed == 1
     assert await storage.retain(always(SMALL), no_subscription) > 0
     assert storage.stats.quarantined_topics == 1
     world.clock.advance(FLUSH_RETRY_S)
     await storage.flush()
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
     assert storage.stats.quarantined_topics == 0
 
 
@@ -271,7 +271,7 @@ async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(
     world: StorageWorld, storage: Storage, log: TieredLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     await fill(log, 10, first=100)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
 
     async def fail(_: Changes) -> list[TopicStorage]:
         raise MetadataError("the store is away")
@@ -281,7 +281,7 @@ async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(
         await storage.flush()
     assert await storage.retain(always(SMALL), no_subscription) > 0
     assert not (await storage.flush()).failed
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()
     assert "somebody else" not in caplog.text
 
 
@@ -289,10 +289,10 @@ async def test_a_trim_does_not_have_it_forgotten_that_a_topic_is_to_be_cut_again
     world: StorageWorld, storage: Storage, log: TieredLog
 ) -> None:
     await fill(log, 10, first=100)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
     assert (await storage.flush()).failed == 1
     world.clock.advance(FLUSH_RETRY_S)
     assert await storage.retain(always(SMALL), no_subscription) > 0
     await storage.flush()
-    assert not storage._journal.closed_files()
+    assert not storage.journal.closed_files()

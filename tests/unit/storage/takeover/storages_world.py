@@ -138,9 +138,9 @@ async def stop_at(log: TieredLog) -> Mapping[int, Cursor]:
 async def flush_whole(storage: SharedStorage) -> None:
     """Have everything cut that this broker owns."""
     await flush_all(storage)
-    if storage._topics.histories.with_older_epochs:
+    if storage.topics.histories.with_older_epochs:
         await storage.flush()
-    assert not storage._topics.histories.with_older_epochs
+    assert not storage.topics.histories.with_older_epochs
 
 
 def fall_behind(storages: StoragesWorld) -> None:

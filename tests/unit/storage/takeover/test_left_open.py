@@ -40,7 +40,7 @@ async def test_a_start_that_fails_once_its_journal_is_open_leaves_nobody_who_wri
     records = await fill(first.topic(A), 5)
     storages.kill(1)
     await storages.journals.enter(1)
-    newest = keys.stored_journal(first._journal.journal_id)
+    newest = keys.stored_journal(first.journal.journal_id)
     await storages.metadata.put(
         newest, encode_journal(JournalEntry(0, 1, 0))
     )  # so it is opened before the other one is struck off

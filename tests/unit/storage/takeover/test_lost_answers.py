@@ -73,7 +73,7 @@ async def acquired_without_answer(storages: StoragesWorld) -> tuple[SharedStorag
 
 async def flush_all_files(storage: SharedStorage) -> None:
     await fill(storage.topic(B), 5)
-    await storage._journal.rotate()
+    await storage.journal.rotate()
     await storage.flush()
 
 
@@ -145,7 +145,7 @@ async def test_a_journal_is_not_kept_for_a_topic_that_another_broker_has_begun_w
     third = await storages.start(3)
     assert await third.acquire([A]) == {A}
     await flush_all_files(second)
-    assert not second._journal.closed_files()
+    assert not second.journal.closed_files()
     assert await read_all(third.topic(A)) == records
 
 
@@ -157,7 +157,7 @@ async def test_a_journal_is_not_kept_for_ever_for_a_topic_that_nobody_begins_wit
     if is_true:
         await late.carry_out()
     await flush_all_files(second)
-    assert bool(second._journal.closed_files()) == is_true
+    assert bool(second.journal.closed_files()) == is_true
     await late.carry_out()
     await check_a(storages, records)
 
@@ -189,10 +189,10 @@ async def test_what_one_transaction_took_is_owned_though_the_next_one_was_not_an
 async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesWorld) -> None:
     second, late, records = await acquired_without_answer(storages)
     await fill(second.topic(B), 5)
-    await second._journal.rotate()
+    await second.journal.rotate()
     with late.hold(), pytest.raises(UnknownOutcomeError):
         await second.flush()
-    assert second._journal.closed_files()
+    assert second.journal.closed_files()
     assert await second.acquire([A]) == {A}
     assert await read_all(second.topic(A)) == records
 
@@ -204,7 +204,7 @@ async def test_a_topic_that_came_back_is_released_again_though_a_flush_from_befo
     await first.acquire([A])
     log = first.topic(A)
     records = await fill(log, 5)
-    await first._journal.rotate()
+    await first.journal.rotate()
     answer = LateAnswer(storages.metadata)
     flushing = asyncio.create_task(first.flush())
     await rest()
@@ -228,14 +228,14 @@ async def test_a_topic_that_came_back_while_its_record_was_looked_up_stays_this_
     await first.acquire([A])
     log = first.topic(A)
     records = await fill(log, 5)
-    first._topics.mark_stale([A])
+    first.topics.mark_stale([A])
 
     async def leave_and_come_back() -> None:
         await first.release(A, lambda: stop_at(log))
         assert await first.acquire([A]) == {A}
 
     reads.happen_after(1, leave_and_come_back)
-    await first._journal.rotate()
+    await first.journal.rotate()
     await first.flush()
     assert first.owned == {A}
     assert first.epoch(A) == (await storages.records.get(A)).epoch

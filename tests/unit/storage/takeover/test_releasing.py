@@ -223,13 +223,13 @@ async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_flushed_el
     second = await storages.start(2)
     await second.acquire([A])
     await flush_whole(second)
-    await first._journal.rotate()
+    await first.journal.rotate()
     await first.flush()
-    assert first._journal.closed_files(), "nobody knows yet that nothing of it is needed"
+    assert first.journal.closed_files(), "nobody knows yet that nothing of it is needed"
     with contextlib.suppress(StorageChangedError):
         await release_again(first)
     await first.flush()
-    assert not first._journal.closed_files()
+    assert not first.journal.closed_files()
     assert await read_all(second.topic(A)) == records
 
 
@@ -264,7 +264,7 @@ async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_i
     with pytest.raises(StorageChangedError):
         await first.release(A, lose)  # type: ignore[arg-type]
     assert A not in first.owned
-    assert first._journal.index(A) is None
+    assert first.journal.index(A) is None
     assert await first.acquire([A]) == {A}
     assert await read_all(first.topic(A)) == records[:4]
 

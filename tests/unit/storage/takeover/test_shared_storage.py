@@ -137,7 +137,7 @@ async def test_what_is_wrong_with_a_topic_is_the_next_owners_business_once_it_is
     await first.acquire([A, B])
     log = first.topic(A)
     await fill(log, 3)
-    await first._journal.rotate()
+    await first.journal.rotate()
     if step == "before":
         storages.disks[1].fail(Operation.SYNC, name=f"segments/{A}/*")  # type: ignore[attr-defined]
         assert (await first.flush()).failed == 1
@@ -162,14 +162,14 @@ async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(
     await first.release(A, lambda: stop_at(log))
     await second.acquire([A])
     await fill(first.topic(B), 5)
-    await first._journal.rotate()
+    await first.journal.rotate()
     await first.flush()
-    assert first._journal.closed_files()
+    assert first.journal.closed_files()
     await flush_whole(second)
     storages.clock.advance(FLUSH_RETRY_S)
     assert first._flusher.is_due
     await first.flush()
-    assert not first._journal.closed_files()
+    assert not first.journal.closed_files()
     assert await read_all(second.topic(A)) == records
 
 
@@ -178,7 +178,7 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
     await first.acquire([A, B])
     records = await fill(first.topic(A), 3)
     await fill(first.topic(B), 3)
-    await first._journal.rotate()
+    await first.journal.rotate()
     storages.disks[1].fail(Operation.SYNC, name=f"segments/{B}/*")  # type: ignore[attr-defined]
     assert (await first.flush()).failed == 1
     for old_owner, taker in ((first, second), (second, first)):
@@ -190,7 +190,7 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
             await flush_whole(second)
     storages.clock.advance(FLUSH_RETRY_S)
     assert not (await first.flush()).failed
-    assert not first._journal.closed_files()
+    assert not first.journal.closed_files()
     assert await read_all(first.topic(A)) == records
 
 
@@ -216,12 +216,12 @@ async def test_a_fenced_broker_begins_a_new_journal_and_its_old_one_is_left_to_t
     first, second = await storages.start(1), await storages.start(2)
     await first.acquire([A])
     records = await fill(first.topic(A), 20)
-    old = first._journal.journal_id
+    old = first.journal.journal_id
     await second.acquire([A])
     await storages.stop(1)
     again = await storages.start(1)
     assert again.owned == frozenset()
-    assert again._journal.journal_id != old
+    assert again.journal.journal_id != old
     await flush_whole(second)
     assert await again.remove_journals() == 1
     assert not storages.disk.exists(journal_folder(old))
@@ -230,7 +230,7 @@ async def test_a_fenced_broker_begins_a_new_journal_and_its_old_one_is_left_to_t
 
 async def test_nothing_begins_in_a_journal_that_was_struck_off(storages: StoragesWorld) -> None:
     first = await storages.start(1)
-    await storages.journals.strike_off(first._journal.journal_id)
+    await storages.journals.strike_off(first.journal.journal_id)
     with pytest.raises(JournalFencedError, match="struck off"):
         await first.acquire([A])
     assert (await storages.records.get(A)).epochs == ()
@@ -354,7 +354,7 @@ async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions
 
     async def flush() -> None:
         with contextlib.suppress(DanubeError):  # its journal may be fenced by now
-            await first._journal.rotate()
+            await first.journal.rotate()
             await first.flush()
 
     reads.happen_after(works, flush)
@@ -430,7 +430,7 @@ async def test_a_topic_that_is_deleted_while_others_are_taken_with_it_keeps_none
     writes.release()
     assert await beginning == {B}
     assert await read_all(second.topic(B)) == records
-    assert second._journal.index(A) is None
+    assert second.journal.index(A) is None
 
 
 async def test_a_topic_that_was_deleted_is_not_brought_back(storages: StoragesWorld) -> None:
