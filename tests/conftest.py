@@ -55,6 +55,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+os.environ["TEXTUAL_ANIMATIONS"] = "none"  # of the terminal UI: nobody watches what moves
+
 # How long an example takes says something of the machine, and nothing of what is tested.
 for _name, _examples in (("fast", 10), ("ci", 50), ("soak", 500)):
     settings.register_profile(

@@ -41,6 +41,7 @@ _WARMED: Final = (
     "storage",
 )
 """Packages of which every module is imported: programs import some only once they know what they are to do."""
+_TEST_PROGRAM: Final = "tests.unit.admin.cli.memory_program"
 _READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC", "GLIBC")
 _ALIKE: Final = {"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 _MESSAGE_BYTES_MAX: Final = 1 << 20
@@ -73,7 +74,9 @@ def run(
                 command, **files, cwd=folder, env=variables, timeout=timeout_s, check=False
             ).returncode
         else:
-            ours = _PARENT.fork(command, variables, folder or Path.cwd(), (given, output, errors))
+            ours = _PARENT.fork(
+                command, variables, folder or Path.cwd(), [each.fileno() for each in (given, output, errors)]
+            )
             try:
                 code = ours.wait(timeout_s)
             finally:
@@ -91,11 +94,16 @@ def run_text(
     return subprocess.CompletedProcess(ended.args, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
 
+def start_on(terminal: int, command: Sequence[str], *, folder: Path, variables: Mapping[str, str]) -> Started:
+    """One of our programs, started in a session of its own with a terminal for its input, output and errors."""
+    return _PARENT.fork(command, variables, folder, [terminal] * _FILES)
+
+
 def _start(command: Sequence[str], output: BinaryIO, variables: dict[str, str]) -> Started:
     if not _is_ours(command, variables):
         return start_anew(command, output, variables)
     with Path(os.devnull).open("rb") as nothing:
-        return _PARENT.fork(command, variables, Path.cwd(), (nothing, output, output))
+        return _PARENT.fork(command, variables, Path.cwd(), [nothing.fileno(), output.fileno(), output.fileno()])
 
 
 def _is_ours(command: Sequence[str], variables: Mapping[str, str]) -> bool:
@@ -107,7 +115,7 @@ def _program(command: Sequence[str]) -> tuple[str, list[str]] | None:
     first = Path(command[0])
     if first.parent == Path(sys.executable).parent and first.name in _MODULES:
         return _MODULES[first.name], list(command[1:])
-    if command[0] == sys.executable and command[1] == "-m" and command[2] in _MODULES.values():
+    if command[0] == sys.executable and command[1] == "-m" and command[2] in {*_MODULES.values(), _TEST_PROGRAM}:
         return command[2], list(command[3:])
     return None
 
@@ -126,10 +134,10 @@ class _Parent:
         self._numbers = itertools.count()
 
     def fork(
-        self, command: Sequence[str], variables: Mapping[str, str], folder: Path, files: Sequence[BinaryIO]
+        self, command: Sequence[str], variables: Mapping[str, str], folder: Path, files: Sequence[int]
     ) -> "_Forked":
         request = {"program": _program(command), "variables": dict(variables), "folder": str(folder)}
-        return _Forked(self, self.call(request, [file.fileno() for file in files]))
+        return _Forked(self, self.call(request, files))
 
     def call(self, request: dict[str, Any], files: Sequence[int] = ()) -> Any:
         with self._one_call:
@@ -199,8 +207,8 @@ class _Forked:
 
 def _main() -> None:
     """The parent itself, and each process that it forks, which becomes the program that was asked for."""
-    for program in _MODULES.values():
-        importlib.import_module(f"{program}.__main__")
+    for module in (*(f"{program}.__main__" for program in _MODULES.values()), _TEST_PROGRAM):
+        importlib.import_module(module)
     for package in _WARMED:
         folder = Path(danube.__file__).parent.joinpath(*package.split("."))
         for found in pkgutil.walk_packages([str(folder)], f"danube.{package}."):
@@ -208,7 +216,7 @@ def _main() -> None:
     gc.collect()
     gc.freeze()
     program = _serve(socket.socket(fileno=int(sys.argv[1])))
-    sys.modules[f"{program}.__main__"].main()
+    (sys.modules.get(f"{program}.__main__") or sys.modules[program]).main()
 
 
 def _serve(calls: socket.socket) -> str:
@@ -240,12 +248,21 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> str:
     for standard, file in enumerate(files):
         os.dup2(file, standard)
         os.close(file)
+    _renew_streams()
     os.environ.clear()
     os.environ.update(request["variables"])
     os.chdir(request["folder"])
     program, arguments = request["program"]
     sys.argv = [program, *arguments]
     return str(program)
+
+
+def _renew_streams() -> None:
+    """As an interpreter makes them at its start, for what is behind the descriptors now."""
+    encoding = sys.stdout.encoding
+    sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115 - open to the end
+    sys.stdout = open(1, "w", buffering=1 if os.isatty(1) else -1, encoding=encoding, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -3,32 +3,32 @@
 import os
 import pty
 import select
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from danube.testing.patience import PATIENCE_S
+from tests.plugins import warm_parent
 
+ROOT = Path(__file__).parents[4]
 WAIT_S = PATIENCE_S
 
 
 class Terminal:
-    """Runs a Python program with a terminal as its input, output and errors; ends it when the block ends."""
+    """Runs a module with a terminal as its input, output and errors; ends it when the block ends."""
 
-    def __init__(self, program: Sequence[str], environment: dict[str, str], cwd: str) -> None:
+    def __init__(self, program: Sequence[str], environment: dict[str, str]) -> None:
         self._master, slave = pty.openpty()
         self.shown = ""
-        self._process = subprocess.Popen(
-            [sys.executable, *program],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={"PATH": os.environ["PATH"], "TERM": "xterm", "COLUMNS": "100", "LINES": "40", **environment},
-            cwd=cwd,
-            start_new_session=True,
+        size = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        self._process = warm_parent.start_on(
+            slave,
+            [sys.executable, "-m", *program],
+            folder=ROOT,
+            variables={"PATH": os.environ["PATH"], **size, **environment},
         )
         os.close(slave)
 

@@ -16,7 +16,7 @@ from tests.unit.admin.cli.terminal import Terminal
 pytestmark = [pytest.mark.cluster]
 
 ROOT = Path(__file__).parents[4]
-PROGRAM = str(Path(__file__).with_name("memory_program.py"))
+PROGRAM = "tests.unit.admin.cli.memory_program"
 DELETE = ("topics", "delete", "/default/orders")
 TYPE_NAME = "Type /default/orders to go on:"
 
@@ -27,8 +27,9 @@ Start = Callable[..., AbstractContextManager[Terminal]]
 def start(tmp_path: Path) -> Start:
     @contextmanager
     def run(*words: str, **environment: str) -> Iterator[Terminal]:
-        variables = {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path), **environment}
-        with Terminal([PROGRAM, str(tmp_path / "left"), *words], variables, str(ROOT)) as terminal:
+        with Terminal(
+            [PROGRAM, str(tmp_path / "left"), *words], {"XDG_CONFIG_HOME": str(tmp_path), **environment}
+        ) as terminal:
             yield terminal
 
     return run
@@ -114,7 +115,7 @@ def test_a_watch_redraws_in_place_until_ctrl_c(start: Start) -> None:
 
 
 def test_a_watch_in_a_pipe_is_one_result_after_the_other(tmp_path: Path) -> None:
-    command = [sys.executable, PROGRAM, str(tmp_path / "left"), "namespaces", "list", "-o", "json", "--watch=1"]
+    command = [sys.executable, "-m", PROGRAM, str(tmp_path / "left"), "namespaces", "list", "-o", "json", "--watch=1"]
     with subprocess.Popen(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         read = [process.stdout.readline() for _ in range(10)]
@@ -124,8 +125,8 @@ def test_a_watch_in_a_pipe_is_one_result_after_the_other(tmp_path: Path) -> None
 
 
 def test_a_watch_outlives_a_broker_that_is_away_and_says_so_once(tmp_path: Path) -> None:
-    nobody = ["-m", "danube.admin", "topics", "list", "--watch=1", "--endpoint", "http://127.0.0.1:1"]
-    with Terminal(nobody, {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)}, str(ROOT)) as terminal:
+    nobody = ["danube.admin", "topics", "list", "--watch=1", "--endpoint", "http://127.0.0.1:1"]
+    with Terminal(nobody, {"XDG_CONFIG_HOME": str(tmp_path)}) as terminal:
         terminal.expect("no broker answers at http://127.0.0.1:1")
         terminal.expect("a context\r\n")
         assert not terminal.shows_more(1.5)
