@@ -42,7 +42,7 @@ cluster: $(INSTALLED) ## Three brokers over one folder of messages, until Ctrl-C
 	@$(BIN)/python -m scripts.cluster --storage $(patsubst object,object_store,$(STORAGE)) $(if $(FOLDER),--folder $(FOLDER))
 
 .PHONY: test
-test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; a quarter of an hour on two processors
+test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; 15 minutes on two processors
 	@echo "[test] every promise (WORKERS=0 runs one test after the other, SEED=new tries seeds that nobody tried, SEED=n those of a run)"
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=40 -m "not nightly" || { [ $$? -eq 1 ] && \
 	  echo "[test] what failed, once more and alone: what passes now is slow or has a race, and wants mending" && \

@@ -26,7 +26,7 @@ pytest_plugins = (
     "tests.plugins.secrets",
     "tests.plugins.disk_room",
     "tests.plugins.seeds",
-    "tests.plugins.warm_parent",
+    "tests.plugins.fork_server",
 )
 
 # Calls that wait for the disk, and that blockbuster leaves out.
@@ -148,7 +148,7 @@ def _blocking_calls() -> BlockBuster:
         detector.functions[name] = BlockBusterFunction(None, name, scanned_modules=danube)
     for function in detector.functions.values():
         function.can_block_predicate = _or_apart(function.can_block_predicate)
-        function.can_block_in("tests/plugins/warm_parent.py", "call")  # which are over in a moment
+        function.can_block_in("tests/plugins/fork_server.py", "call")  # both are over in a moment
         function.can_block_in("danube/testing/processes/child.py", "pause")
     return detector
 

@@ -65,7 +65,7 @@ class Storage:
         self.journal = journal
         """Of all topics; appends and reads go through `log`."""
         self.topics = topics
-        """What is known of each topic; opened and deleted here alone."""
+        """Records, manifests and faults of the topics; they are opened and deleted here alone."""
         self._logs: dict[int, TieredLog] = {}
         self._gate = SpaceGate(environment.settings.watermarks)
         reader = SegmentReader(environment.reading_tier)

@@ -8,7 +8,7 @@ from typing import Self
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ class Danube:
         return self
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return warm_parent.run(
+        return fork_server.run(
             self._command(arguments), stdin=stdin, folder=ROOT, variables=self._environment, timeout_s=PATIENCE_S
         )
 

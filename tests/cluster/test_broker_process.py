@@ -21,7 +21,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.client import Peer
 from danube.testing.processes.broker import BrokerProcess
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -31,7 +31,7 @@ def broker_command(*arguments: str, **environment: str) -> subprocess.CompletedP
         [sys.executable, "-m", "danube.broker", *arguments],
         {"PATH": os.environ["PATH"], **environment},
     )
-    return warm_parent.run_text(command, variables=variables, timeout_s=PATIENCE_S)
+    return fork_server.run_text(command, variables=variables, timeout_s=PATIENCE_S)
 
 
 def refusal(ended: subprocess.CompletedProcess[str], code: int) -> str:

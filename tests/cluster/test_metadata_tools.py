@@ -36,7 +36,7 @@ from lab.failover.administration import Administration
 from lab.metadata.clusters import write_secret
 from lab.metadata.servers import SERVERS, backend_at, new_root
 from tests.cluster.raft_group import RaftGroup
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -61,7 +61,7 @@ async def metadata(*words: object, flags: tuple[str, ...] = (), variables: Mappi
     """`danube-broker metadata`, as a process of its own that answers JSON."""
     command = [sys.executable, "-m", "danube.broker", *flags, "metadata", *map(str, words), "-o", "json"]
     environment = {"PATH": os.environ["PATH"], **(variables or {})}
-    ended = await asyncio.to_thread(warm_parent.run_text, command, variables=environment, timeout_s=PATIENCE_S)
+    ended = await asyncio.to_thread(fork_server.run_text, command, variables=environment, timeout_s=PATIENCE_S)
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 

@@ -20,7 +20,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.prometheus import PrometheusServer
 from tests.cluster.seeing import until
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -45,7 +45,9 @@ def prometheus(broker: BrokerProcess, tmp_path: Path) -> Iterator[PrometheusServ
 
 def shown(broker: BrokerProcess, *words: str) -> Any:
     command = [sys.executable, "-m", "danube.admin", "--endpoint", broker.endpoints.admin_url, "-o", "json", *words]
-    return json.loads(warm_parent.run(command, variables=os.environ, timeout_s=PATIENCE_S).stdout)
+    ended = fork_server.run(command, variables=os.environ, timeout_s=PATIENCE_S)
+    ended.check_returncode()
+    return json.loads(ended.stdout)
 
 
 async def test_a_broker_tells_its_metrics_and_its_log(broker: BrokerProcess) -> None:

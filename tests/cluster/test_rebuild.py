@@ -28,7 +28,7 @@ from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, S
 from tests.cluster.seeing import wait_until
 from tests.cluster.test_metadata_tools import publish, stored
 from tests.cluster.test_object_store import _secret, until_published
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -63,7 +63,7 @@ def rebuilt(folder: Path, settings: Mapping[str, str], *words: str) -> subproces
     """`danube-broker storage rebuild`, as a process of its own."""
     command = [sys.executable, "-m", "danube.broker", "storage", "rebuild", "--from", URL, "--data-dir", str(folder)]
     variables = {f"DANUBE_{name.upper()}": value for name, value in settings.items() if name != "meta_store_seed_nodes"}
-    return warm_parent.run_text([*command, *words], variables=variables, timeout_s=PATIENCE_S)
+    return fork_server.run_text([*command, *words], variables=variables, timeout_s=PATIENCE_S)
 
 
 async def consume(broker: BrokerProcess, topic: str, subscription: str, count: int, *, acknowledged: int) -> list[int]:
@@ -157,7 +157,7 @@ def test_a_broker_that_stood_alone_gets_its_moved_segments_back_from_the_bucket(
     assert "storage repair --accept-loss --data-dir" in done.stdout
     uploaded = offsets_in(folder)
     repair = [sys.executable, "-m", "danube.broker", "storage", "repair", "--accept-loss", "--data-dir", str(folder)]
-    mended = warm_parent.run_text(repair, variables=os.environ, timeout_s=PATIENCE_S)
+    mended = fork_server.run_text(repair, variables=os.environ, timeout_s=PATIENCE_S)
     assert mended.returncode == 0, mended.stderr
     with BrokerProcess(folder, settings=settings) as broker:
         assert len(uploaded) >= 100

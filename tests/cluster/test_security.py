@@ -36,7 +36,7 @@ from danube.testing.processes.broker import BrokerProcess
 from danube.wire import client_messages
 from danube.wire.security import messages
 from tests.cluster.client_models import MODELS, ClientModel, ModelChannel
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -69,7 +69,7 @@ class Secured:
             "DANUBE_ADMIN_TOKEN": token,
         }
         command = [str(BIN / "danube-admin"), *words]
-        return warm_parent.run_text(command, variables=environment, timeout_s=PATIENCE_S)
+        return fork_server.run_text(command, variables=environment, timeout_s=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("secured")
     certs, secret = folder / "certs", secrets.token_hex(32)
     command = [str(BIN / "danube-broker"), "certs", "init", str(certs), "--client", "app", "--client", "nobody"]
-    warm_parent.run(command, variables=os.environ, timeout_s=PATIENCE_S).check_returncode()
+    fork_server.run(command, variables=os.environ, timeout_s=PATIENCE_S).check_returncode()
     secret_file = folder / "tokens.secret"
     secret_file.write_text(secret)
     secret_file.chmod(0o600)
@@ -100,7 +100,7 @@ def test_the_published_client_proves_itself(secured: Secured, wheel_python: Path
         command += ["--token", secured.token("root")]
     else:
         command += ["--certificate", str(secured.certs / "app.pem"), "--key", str(secured.certs / "app.key")]
-    ended = warm_parent.run_text(command, variables=os.environ, timeout_s=PATIENCE_S)
+    ended = fork_server.run_text(command, variables=os.environ, timeout_s=PATIENCE_S)
     assert (ended.returncode, ended.stdout) == (0, "over TLS\n"), ended.stderr[-2_000:]
 
 
@@ -144,7 +144,7 @@ async def test_our_client_proves_itself_and_is_refused_without(secured: Secured)
 @pytest.fixture
 def foreign_ca(tmp_path: Path) -> str:
     command = [str(BIN / "danube-broker"), "certs", "init", str(tmp_path / "other")]
-    warm_parent.run(command, variables=os.environ, timeout_s=PATIENCE_S).check_returncode()
+    fork_server.run(command, variables=os.environ, timeout_s=PATIENCE_S).check_returncode()
     return str(tmp_path / "other" / "ca.pem")
 
 

@@ -18,7 +18,7 @@ from danube.testing.processes.service import ServiceProcess
 from lab.failover.administration import Administration
 from lab.metadata.servers import new_root
 from tests.cluster.test_metadata_tools import TOPIC, publish, server, service_variables, settings_of, stored
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 from tests.unit.offline.folder_world import flip
 
 __all__ = ["server"]
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 def storage(data: Path, *words: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "danube.broker", "storage", *words, "--data-dir", str(data)]
-    return warm_parent.run_text(command, variables={"PATH": os.environ["PATH"], **variables}, timeout_s=PATIENCE_S)
+    return fork_server.run_text(command, variables={"PATH": os.environ["PATH"], **variables}, timeout_s=PATIENCE_S)
 
 
 def damage(data: Path) -> None:

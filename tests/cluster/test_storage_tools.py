@@ -13,7 +13,7 @@ from danube.model.exit_codes import ExitCode
 from danube.storage.batches.placeholder import PLACEHOLDER_ATTRIBUTE
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 from tests.unit.offline.folder_world import flip
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -23,7 +23,7 @@ TOPIC = "/default/orders"
 
 def storage(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "danube.broker", "storage", *words, "--data-dir", str(data_dir)]
-    return warm_parent.run_text(command, variables={"PATH": os.environ["PATH"]}, timeout_s=PATIENCE_S)
+    return fork_server.run_text(command, variables={"PATH": os.environ["PATH"]}, timeout_s=PATIENCE_S)
 
 
 async def publish(broker: BrokerProcess, messages: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = pytest.mark.cluster
 
@@ -43,6 +43,6 @@ def run(command: str, root: Path, broker: BrokerProcess) -> str:
         "DANUBE_SERVICE_ADDR": broker.endpoints.service_url,
     }
     full = [sys.executable, "-m", module, *arguments]
-    done = warm_parent.run_text(full, folder=root, variables=environment, timeout_s=PATIENCE_S)
+    done = fork_server.run_text(full, folder=root, variables=environment, timeout_s=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

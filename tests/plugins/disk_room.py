@@ -1,6 +1,7 @@
-"""What tests that passed have left on the disk is removed but for logs, which are searched for secrets in the end.
+"""Files of tests that passed are removed but for logs, which are searched for secrets in the end.
 
-Each broker takes room for its journal beforehand: of all tests together that is some twenty gigabytes.
+Each broker takes room for its journal beforehand: of all tests together that is some twenty gigabytes. The retention of
+pytest itself would remove the logs, too.
 """
 
 import os

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from danube.testing.patience import PATIENCE_S
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 ROOT = Path(__file__).parents[4]
 WAIT_S = PATIENCE_S
@@ -24,9 +24,9 @@ class Terminal:
         self._master, slave = pty.openpty()
         self.shown = ""
         size = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-        self._process = warm_parent.start_on(
-            slave,
+        self._process = fork_server.start(
             [sys.executable, "-m", *program],
+            files=[slave] * 3,
             folder=ROOT,
             variables={"PATH": os.environ["PATH"], **size, **environment},
         )

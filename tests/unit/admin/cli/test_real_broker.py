@@ -10,7 +10,7 @@ import pytest
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
 def danube_admin(endpoint: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(folder), "DANUBE_ADMIN_ENDPOINT": endpoint}
     command = [sys.executable, "-m", "danube.admin", *words]
-    return warm_parent.run_text(command, folder=ROOT, variables=environment, timeout_s=PATIENCE_S)
+    return fork_server.run_text(command, folder=ROOT, variables=environment, timeout_s=PATIENCE_S)
 
 
 def test_a_topic_lives_and_dies_and_the_log_tells_of_it(tmp_path: Path) -> None:

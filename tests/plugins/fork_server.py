@@ -1,7 +1,8 @@
-"""Our programs, forked from a parent that has imported them already: a second of a processor less for each process.
+"""Fork server of our programs: it has imported them already, which is a second of a processor less for each process.
 
 One that is forked is otherwise the same: command line, environment, output, signals and exit code are those of the
-program. It is started anew where its interpreter would start in another way (a launcher, other `PYTHON...` variables).
+program, and so is its end. (The fork server of `multiprocessing` ends its children without theirs.) A program is
+started anew where its interpreter would start in another way: a launcher, other `PYTHON...` variables.
 """
 
 import gc
@@ -25,10 +26,15 @@ from typing import Any, BinaryIO, Final
 import pytest
 
 import danube
-from danube.testing.processes.child import ChildProcess, Started, start_anew
+from danube.testing.processes.child import ChildProcess, Started
 
-_MODULES: Final = {"danube-broker": "danube.broker", "danube-admin": "danube.admin", "danube": "danube.cli"}
-_WARMED: Final = (
+_COMMANDS: Final = {"danube-broker": "danube.broker", "danube-admin": "danube.admin", "danube": "danube.cli"}
+_MAINS: Final = {
+    **{package: f"{package}.__main__" for package in _COMMANDS.values()},
+    "tests.unit.admin.cli.memory_program": "tests.unit.admin.cli.memory_program",
+}
+"""For each module of `python -m`, the one with its function `main`."""
+_PRELOADED: Final = (
     "admin.cli",
     "admin.grpc_gateway",
     "broker",
@@ -40,8 +46,7 @@ _WARMED: Final = (
     "rpc",
     "storage",
 )
-"""Packages of which every module is imported: programs import some only once they know what they are to do."""
-_TEST_PROGRAM: Final = "tests.unit.admin.cli.memory_program"
+"""Every module of these packages is imported: programs import some only once they know what they are to do."""
 _READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC", "GLIBC")
 _ALIKE: Final = {"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 _MESSAGE_BYTES_MAX: Final = 1 << 20
@@ -53,7 +58,7 @@ def _brokers_are_forked() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ChildProcess, "starter", staticmethod(_start))
         yield
-    _PARENT.close()
+    _SERVER.close()
 
 
 def run(
@@ -64,23 +69,16 @@ def run(
     variables: Mapping[str, str],
     timeout_s: float,
 ) -> subprocess.CompletedProcess[bytes]:
-    """One of our programs, to its end; as `subprocess.run`, which is what runs any other command."""
+    """Run a program to its end, as `subprocess.run` does. Raises TimeoutExpired."""
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        if not _is_ours(command, variables):
-            files: dict[str, Any] = {"stdin": given, "stdout": output, "stderr": errors}
-            code = subprocess.run(
-                command, **files, cwd=folder, env=variables, timeout=timeout_s, check=False
-            ).returncode
-        else:
-            ours = _PARENT.fork(
-                command, variables, folder or Path.cwd(), [each.fileno() for each in (given, output, errors)]
-            )
-            try:
-                code = ours.wait(timeout_s)
-            finally:
-                ours.kill()
+        files = [file.fileno() for file in (given, output, errors)]
+        program = start(command, files=files, folder=folder or Path.cwd(), variables=variables)
+        try:
+            code = program.wait(timeout_s)
+        finally:
+            program.kill()
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(list(command), code, output.read(), errors.read())
@@ -94,28 +92,29 @@ def run_text(
     return subprocess.CompletedProcess(ended.args, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
 
-def start_on(terminal: int, command: Sequence[str], *, folder: Path, variables: Mapping[str, str]) -> Started:
-    """One of our programs, started in a session of its own with a terminal for its input, output and errors."""
-    return _PARENT.fork(command, variables, folder, [terminal] * _FILES)
+def start(command: Sequence[str], *, files: Sequence[int], folder: Path, variables: Mapping[str, str]) -> Started:
+    """A program in a session of its own; `files` are its standard input, output and error."""
+    program = _program(command)
+    if program is not None and _at_start(variables) == _at_start(os.environ):
+        return _SERVER.fork(program, files, folder, variables)
+    given, output, errors = files
+    return subprocess.Popen(
+        command, stdin=given, stdout=output, stderr=errors, cwd=folder, env=variables, start_new_session=True
+    )
 
 
 def _start(command: Sequence[str], output: BinaryIO, variables: dict[str, str]) -> Started:
-    if not _is_ours(command, variables):
-        return start_anew(command, output, variables)
     with Path(os.devnull).open("rb") as nothing:
-        return _PARENT.fork(command, variables, Path.cwd(), [nothing.fileno(), output.fileno(), output.fileno()])
-
-
-def _is_ours(command: Sequence[str], variables: Mapping[str, str]) -> bool:
-    return _program(command) is not None and _at_start(variables) == _at_start(os.environ)
+        files = [nothing.fileno(), output.fileno(), output.fileno()]
+        return start(command, files=files, folder=Path.cwd(), variables=variables)
 
 
 def _program(command: Sequence[str]) -> tuple[str, list[str]] | None:
     """Module and arguments of a command that is one of our programs."""
     first = Path(command[0])
-    if first.parent == Path(sys.executable).parent and first.name in _MODULES:
-        return _MODULES[first.name], list(command[1:])
-    if command[0] == sys.executable and command[1] == "-m" and command[2] in {*_MODULES.values(), _TEST_PROGRAM}:
+    if first.parent == Path(sys.executable).parent and first.name in _COMMANDS:
+        return _COMMANDS[first.name], list(command[1:])
+    if command[0] == sys.executable and command[1] == "-m" and command[2] in _MAINS:
         return command[2], list(command[3:])
     return None
 
@@ -124,8 +123,8 @@ def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name.startswith(_READ_AT_START) and name not in _ALIKE}
 
 
-class _Parent:
-    """The parent, seen from a test; it starts with the first process that it is to fork."""
+class _ForkServer:
+    """The server, seen from a test; it starts with the first process that it is to fork."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -134,9 +133,9 @@ class _Parent:
         self._numbers = itertools.count()
 
     def fork(
-        self, command: Sequence[str], variables: Mapping[str, str], folder: Path, files: Sequence[int]
+        self, program: tuple[str, list[str]], files: Sequence[int], folder: Path, variables: Mapping[str, str]
     ) -> "_Forked":
-        request = {"program": _program(command), "variables": dict(variables), "folder": str(folder)}
+        request = {"program": program, "variables": dict(variables), "folder": str(folder)}
         return _Forked(self, self.call(request, files))
 
     def call(self, request: dict[str, Any], files: Sequence[int] = ()) -> Any:
@@ -151,7 +150,7 @@ class _Parent:
             return answer["answer"]
 
     def close(self) -> None:
-        """The parent ends; what it has forked goes on."""
+        """The server ends; its processes go on."""
         if self._socket is not None and self._process is not None:
             self._socket.close()
             self._process.wait()
@@ -168,27 +167,28 @@ class _Parent:
         return ours
 
 
-_PARENT: Final = _Parent()
+_SERVER: Final = _ForkServer()
 
 
 class _Forked:
-    """What `subprocess.Popen` says of a child, of one that the parent has forked."""
+    """Process of the server, which knows of its end, with the methods of `subprocess.Popen`."""
 
-    def __init__(self, parent: _Parent, pid: int) -> None:
+    def __init__(self, server: _ForkServer, pid: int) -> None:
         self.pid = pid
-        self._parent = parent
+        self._server = server
         self._code: int | None = None
 
     def poll(self) -> int | None:
         if self._code is None:
-            self._code = self._parent.call({"ended": self.pid})
+            self._code = self._server.call({"ended": self.pid})
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
         if self.poll() is None:
-            ended = os.pidfd_open(self.pid)
+            ended, watch = os.pidfd_open(self.pid), select.poll()
             try:
-                select.select([ended], [], [], timeout)
+                watch.register(ended, select.POLLIN)
+                watch.poll(None if timeout is None else timeout * 1_000)
             finally:
                 os.close(ended)
         code = self.poll()
@@ -206,17 +206,17 @@ class _Forked:
 
 
 def _main() -> None:
-    """The parent itself, and each process that it forks, which becomes the program that was asked for."""
-    for module in (*(f"{program}.__main__" for program in _MODULES.values()), _TEST_PROGRAM):
+    """Run the server, and each process that it forks, which becomes the program that was asked for."""
+    for module in _MAINS.values():
         importlib.import_module(module)
-    for package in _WARMED:
+    for package in _PRELOADED:
         folder = Path(danube.__file__).parent.joinpath(*package.split("."))
         for found in pkgutil.walk_packages([str(folder)], f"danube.{package}."):
             importlib.import_module(found.name)
     gc.collect()
     gc.freeze()
     program = _serve(socket.socket(fileno=int(sys.argv[1])))
-    (sys.modules.get(f"{program}.__main__") or sys.modules[program]).main()
+    sys.modules[_MAINS[program]].main()
 
 
 def _serve(calls: socket.socket) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from tests.plugins import warm_parent
+from tests.plugins import fork_server
 from tests.plugins.disk_room import clear
 
 pytestmark = pytest.mark.cluster
@@ -27,7 +27,7 @@ BROKER = (sys.executable, "-m", "danube.broker")
 def test_it_says_and_answers_what_one_does_that_is_started_anew(command: tuple[str, ...], tmp_path: Path) -> None:
     variables = {"PATH": os.environ["PATH"], "DANUBE_DATA_DIR": "/of/the/environment"}
     anew = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, timeout=PATIENCE_S, check=False)
-    forked = warm_parent.run(command, folder=tmp_path, variables=variables, timeout_s=PATIENCE_S)
+    forked = fork_server.run(command, folder=tmp_path, variables=variables, timeout_s=PATIENCE_S)
     assert (forked.returncode, forked.stdout, forked.stderr) == (anew.returncode, anew.stdout, anew.stderr)
 
 
