@@ -99,7 +99,16 @@ class ClusterTopics:
 
     def partitions_of(self, base: TopicName) -> list[TopicName]:
         """The partitions of a base name, in no order."""
-        return [self._records[name].name for name in self._partitions.get(str(base), ())]
+        return [record.name for record in self.records_of(base)]
+
+    def records_of(self, base: TopicName) -> list[TopicRecord]:
+        """As `partitions_of`, their records."""
+        return [self._records[name] for name in self._partitions.get(str(base), ())]
+
+    def first_of_own(self, partitions: Iterable[TopicRecord]) -> TopicRecord | None:
+        """The partition with the smallest index of those that are assigned to this broker."""
+        own = (record for record in partitions if record.broker == self.own_id)
+        return min(own, key=lambda record: record.name.partition_index or 0, default=None)
 
     def ownership(self, record: TopicRecord) -> TopicOwnership:
         """Ownership of a topic."""

@@ -85,6 +85,7 @@ class Topics(TopicDirectory):
         self._tasks = tasks
         self.dispatch = dispatch
         self._changing = asyncio.Lock()
+        self._owning = asyncio.Lock()
         self.namespace_topics_max: Callable[[str], int] = lambda _: 0
         """Topics of one namespace, system topics excepted; 0 is no limit."""
 
@@ -149,14 +150,24 @@ class Topics(TopicDirectory):
     async def own_topic(self, name: TopicName) -> AnyTopic:
         """The topic of this name that this broker writes itself, created if it does not exist.
 
-        In a cluster each broker has its own partition of it. Raises as `create`.
+        In a cluster each broker has one partition of it for good, the first that is assigned to it, and owns it again
+        when others have fenced its journal. Raises as `create` and `own`.
         """
         if not self._cluster.is_cluster:
             return self.find(str(name)) or await self.find_or_create(name, DispatchStrategy.RELIABLE)
-        own = [topic for topic in self if topic.record.name.is_of(name)]
-        if own:
-            return min(own, key=lambda topic: topic.record.name)
-        taken = {partition.partition_index for partition in self.matching(name)}
+        async with self._owning:
+            first = self._cluster.first_of_own(self._cluster.records_of(name))
+            topic = self.find(str(first.name)) if first is not None else None
+            return topic or await self._open_own(name)
+
+    async def _open_own(self, name: TopicName) -> AnyTopic:
+        """The own partition of this name, which is not served yet, or not seen here."""
+        records = await self.of_cluster(name)
+        if (own := self._cluster.first_of_own(records)) is not None:
+            with suppress(TopicExistsError):  # the placement was faster
+                await self.open_owned(await self.own(own.name))
+            return self.get(own.name)
+        taken = {record.name.partition_index for record in records}
         for index in range(PARTITIONS_MAX):
             if index not in taken:
                 partition = name.partition(index)
