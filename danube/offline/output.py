@@ -19,7 +19,7 @@ from rich.text import Text
 from danube.model.limits.faces import CLI_DRAWN_ROWS_MAX
 from danube.model.text import time_of
 from danube.offline.cli_options import OutputFormat
-from danube.runtime.console import is_terminal, write
+from danube.runtime.console import is_terminal, write, yaml_text
 
 T = TypeVar("T")
 
@@ -38,9 +38,7 @@ def show(facts: Facts, output: OutputFormat, text: str | Callable[[Facts], str])
         case OutputFormat.TABLE:
             write(text if isinstance(text, str) else text(facts))
         case OutputFormat.YAML:
-            import yaml  # noqa: PLC0415 - for those who ask for it
-
-            write(yaml.safe_dump(json.loads(json.dumps(facts)), sort_keys=False))  # plain, without enums
+            write(yaml_text(json.loads(json.dumps(facts))))  # plain, without enums
         case OutputFormat.JSON:
             write(json.dumps(facts, indent=2) + "\n")
 

@@ -9,6 +9,7 @@ import errno
 import getpass
 import io
 import os
+import re
 import socket
 import sys
 import traceback
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 DEBUG = "--debug"
 _ESCAPES = "danube.escapes"
+_QUOTED_IN_YAML = re.compile(r"[-+.0-9].*|y|n", re.DOTALL | re.IGNORECASE)
+"""Texts that some reader takes for a number, a date or a truth value, and PyYAML writes without quotes."""
 
 
 def main(command: Callable[[], None], program: str, *, debug: bool = False) -> NoReturn:
@@ -88,6 +91,21 @@ def write(text: str) -> None:
     """Write to standard output and flush. Raises BrokenPipeError when whoever read it has left."""
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def yaml_text(data: Any) -> str:  # noqa: ANN401 - JSON
+    """JSON values as YAML in ASCII; a text stays one for readers of YAML 1.1 and of 1.2, so `1e3` is quoted."""
+    import yaml  # noqa: PLC0415 - for those who ask for it
+
+    def quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = "'" if _QUOTED_IN_YAML.fullmatch(text) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    dumper = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    dumper.add_representer(str, quoted)
+    # without allow_unicode whatever is not ASCII is written as an escape
+    written: str = yaml.dump(data, Dumper=dumper, sort_keys=False, default_flow_style=False, allow_unicode=False)
+    return written
 
 
 def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) -> ExitCode:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from danube.admin.cli.output.options import OutputFormat
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
+from danube.runtime.console import yaml_text
 
 
 def data_of(operation: AnyOperation, result: Result, only: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - JSON
@@ -30,7 +31,7 @@ def serialized(data: Any, output: OutputFormat) -> str:  # noqa: ANN401 - JSON
     """The text of JSON values in a format for programs, with a line end."""
     match output:
         case OutputFormat.YAML:
-            return _yaml(data)
+            return yaml_text(data)
         case OutputFormat.JSONL:
             rows = data if isinstance(data, list) else [data]
             return "".join(f"{_json(row, None)}\n" for row in rows)
@@ -56,12 +57,3 @@ def _escape(character: str) -> str:
     """As in JSON: UTF-16 code units."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-
-
-def _yaml(data: Any) -> str:  # noqa: ANN401 - JSON
-    import yaml  # noqa: PLC0415 - `--help` needs none
-
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    # without allow_unicode whatever is not ASCII is written as an escape
-    text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, default_flow_style=False, allow_unicode=False)
-    return text
