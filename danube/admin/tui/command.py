@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -24,6 +25,7 @@ from danube.model.text import install_text
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import awaited, ended, is_terminal, whoever_calls
 from danube.runtime.paths import expanded
+from danube.runtime.process import on_end
 
 if TYPE_CHECKING:
     from danube.admin.tui.app import AdminApp
@@ -102,6 +104,7 @@ async def _run(
         if shot is not None:
             return await take(app, shot.width, shot.height)
         logging.disable()  # a line on standard error would be drawn across the screen
+        on_end(app.exit, (signal.SIGTERM, signal.SIGHUP))  # Textual restores the terminal; the default would not
         try:
             await app.run_async()
         finally:

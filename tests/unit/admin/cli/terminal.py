@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -52,6 +53,9 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     def shows_more(self, within_s: float) -> bool:
         """Whether anything is shown within so many seconds."""

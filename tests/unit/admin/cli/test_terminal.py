@@ -1,6 +1,7 @@
 """Questions, as a person at a terminal meets them."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -139,3 +140,17 @@ def test_colours_are_for_terminals_that_want_them(start: Start) -> None:
     with start("topics", "list", NO_COLOR="1") as plain:
         assert plain.ended() == 0
     assert "\x1b[" not in plain.shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_terminal_ui_as_its_keys_do_and_restores_the_terminal(
+    start: Start, number: signal.Signals
+) -> None:
+    with start("tui") as terminal:
+        terminal.expect("/default/orders")
+        assert "\x1b[?1049h" in terminal.shown
+        terminal.signal(number)
+        assert terminal.ended() == 0
+    for mode in ("1049", "1000", "1003", "2004"):  # the other screen, reports of the mouse, pasting in brackets
+        assert f"\x1b[?{mode}l" in terminal.shown.rpartition(f"\x1b[?{mode}h")[2]
+    assert "\x1b[?25h" in terminal.shown.rpartition("\x1b[?25l")[2]  # the cursor
