@@ -12,6 +12,7 @@ import stat
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -81,15 +82,29 @@ def state_folder(endpoint: str, environ: Mapping[str, str]) -> Path:
 
 
 class LocalState:
-    """The plans and the audit log of one endpoint. Every method raises StorageError when the folder fails it."""
+    """The plans and the audit log of one endpoint. Every method raises StorageError when the folder fails it.
 
-    def __init__(self, folder: Path, endpoint: str, *, clock: Clock, rng: Rng, runner: BlockingRunner) -> None:
-        self.folder = folder
-        self._files = _Files(folder, endpoint)
+    `find_folder` is asked at the first use: a user without a home folder does without what needs one.
+    """
+
+    def __init__(
+        self, find_folder: Callable[[], Path], endpoint: str, *, clock: Clock, rng: Rng, runner: BlockingRunner
+    ) -> None:
+        self._find_folder = find_folder
+        self._endpoint = endpoint
         self._clock = clock
         self._rng = rng
         self._runner = runner
         self._changing = asyncio.Lock()
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder. Raises SettingsError where the user has none."""
+        return self._find_folder()
+
+    @cached_property
+    def _files(self) -> "_Files":
+        return _Files(self.folder, self._endpoint)
 
     async def plans(self) -> list[Plan]:
         found = await self._run(self._files.read_plans)

@@ -103,7 +103,7 @@ def contexts_file(config_file: Path | None, environ: Mapping[str, str]) -> Path:
     named = config_file or environ.get("DANUBE_ADMIN_CONFIG")
     if named:
         return expanded(Path(named))
-    folder = user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    folder = user_folder(environ, "XDG_CONFIG_HOME", ".config", instead="give --endpoint or --config-file, or ")
     return folder / "danube" / "contexts.yaml"
 
 

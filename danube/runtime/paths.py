@@ -20,15 +20,15 @@ def expanded(value: T) -> T:
     return type(value)(os.path.expanduser(value))  # noqa: PTH111 - Path.expanduser raises for an unknown user
 
 
-def user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+def user_folder(environ: Mapping[str, str], variable: str, below_home: str, *, instead: str = "") -> Path:
     """The folder that an XDG variable names, or else the usual one below the home folder.
 
-    Raises SettingsError where there is no home folder.
+    Raises SettingsError where there is no home folder; `instead` is what else helps then.
     """
     if named := environ.get(variable):
         return Path(named)
     try:
         home = environ.get("HOME") or Path.home()
     except RuntimeError:
-        raise SettingsError(f"this user has no home folder: set HOME or {variable}") from None
+        raise SettingsError(f"this user has no home folder: {instead}set HOME or {variable}") from None
     return Path(home) / below_home

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
 from danube.admin.grpc_gateway.balance import BalanceCalls
@@ -103,8 +104,8 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         parts.push_async_callback(runner.aclose)
         pool = ConnectionPool(target, await carrier_for(target, clock, runner))
         parts.push_async_callback(pool.close)
-        folder = state_folder(target.endpoint, os.environ)
-        state = LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner)
+        find_folder = partial(state_folder, target.endpoint, os.environ)
+        state = LocalState(find_folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner)
         yield GrpcGateway(pool, state, Prometheus(target.prometheus, target.timeout_s) if target.prometheus else None)
 
 

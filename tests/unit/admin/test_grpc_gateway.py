@@ -114,6 +114,21 @@ async def test_opening_reaches_nobody(closed_port: int) -> None:
         pass
 
 
+async def test_without_a_home_folder_only_what_is_kept_there_says_so(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_home() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    for variable in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    async with open_gateway(Target(endpoint=f"http://{address}")) as gateway:
+        assert list(await gateway.namespaces()) == []
+        with pytest.raises(errors.SettingsError, match="no home folder: set HOME or XDG_STATE_HOME"):
+            await gateway.plans()  # of a broker that keeps none itself
+
+
 async def test_a_name_that_does_not_resolve_is_said_with_its_reason() -> None:
     async with asyncio.timeout(PATIENCE_S), open_gateway(Target(endpoint="http://nowhere.invalid:1")) as gateway:
         with pytest.raises((errors.BrokerUnreachableError, errors.DeadlineExceededError), match=r"nowhere\.invalid"):

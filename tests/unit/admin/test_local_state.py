@@ -79,7 +79,7 @@ def state(folder: Path, clock: SimClock, runner: BlockingThread) -> LocalState:
 
 
 def new_state(folder: Path, clock: Clock, runner: BlockingThread) -> LocalState:
-    return LocalState(folder, ENDPOINT, clock=clock, rng=SystemRng(1), runner=runner)
+    return LocalState(lambda: folder, ENDPOINT, clock=clock, rng=SystemRng(1), runner=runner)
 
 
 def application_of(plan: Plan) -> PlanApplication:

@@ -53,6 +53,18 @@ def test_the_file_is_found_by_flag_variable_and_the_users_folders(tmp_path: Path
     assert contexts_file(None, environ) == Path("/people/ada/.config/danube/contexts.yaml")
 
 
+def test_a_user_without_a_home_folder_is_told_to_name_an_endpoint_and_needs_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_home() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    with pytest.raises(SettingsError, match="no home folder: give --endpoint or --config-file, or set HOME or"):
+        resolve_target(TargetFlags(), {})
+    assert resolve_target(TargetFlags(endpoint=PROD), {}).endpoint == PROD
+
+
 # Keeping contexts
 
 

@@ -45,7 +45,7 @@ async def mcp_server(secure: SecureCell, folder: Path, authority: Path) -> Async
     endpoint = f"https://{secure.cell.broker.addresses.admin}"
     runner = BlockingThread("admin-files")
     pool = ConnectionPool(Target(endpoint=endpoint, tls=True, timeout_s=PATIENCE_S), secure.cell.carrier)
-    state = LocalState(folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
+    state = LocalState(lambda: folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
     server: Server[object] = build_server(
         GrpcGateway(pool, state), SystemClock(), ToolCatalogue(guard=Guard()), who="whoever started it"
     )

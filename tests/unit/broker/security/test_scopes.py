@@ -44,7 +44,9 @@ async def gateway(secure: SecureCell, scope: TokenScope, folder: Path) -> AsyncI
     target = Target(endpoint=endpoint, token=secure.token(ROOT, scope), tls=True, timeout_s=PATIENCE_S)
     runner, pool = BlockingThread("admin-files"), ConnectionPool(target, secure.cell.carrier)
     try:
-        yield GrpcGateway(pool, LocalState(folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner))
+        yield GrpcGateway(
+            pool, LocalState(lambda: folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
+        )
     finally:
         await pool.close()
         await runner.aclose()

@@ -47,7 +47,7 @@ async def served(cell: Cell, authority: Path) -> AsyncIterator[httpx2.AsyncClien
         pool, runner = ConnectionPool(target, cell.carrier), BlockingThread("admin-files")
         folder = cell.settings.data_dir / "admin"
         yield GrpcGateway(
-            pool, LocalState(folder, target.endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
+            pool, LocalState(lambda: folder, target.endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
         )
         await pool.close()
         await runner.aclose()
