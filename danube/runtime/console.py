@@ -101,7 +101,7 @@ def yaml_text(data: Any) -> str:  # noqa: ANN401 - JSON
         style = "'" if _QUOTED_IN_YAML.fullmatch(text) else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
-    dumper = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    dumper: Any = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
     dumper.add_representer(str, quoted)
     # without allow_unicode whatever is not ASCII is written as an escape
     written: str = yaml.dump(data, Dumper=dumper, sort_keys=False, default_flow_style=False, allow_unicode=False)
