@@ -1,6 +1,7 @@
 """The data folder of a broker that does not run: locked while a command looks into it or changes it."""
 
 import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ _TRACES = (IDENTITY, JOURNAL, METADATA, RAFT)
 def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
     """The folder, while no broker can have it; `to_fill` makes one that is missing.
 
+    One that cannot be written, such as a snapshot that is mounted read-only, can be read all the same.
+
     Raises DataFolderInUseError, DataFolderError when it is none or cannot be used, and for what the disk does within.
     """
     disk = LocalDisk(path)
@@ -33,7 +36,7 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
         elif not any((path / name).exists() for name in _TRACES):
             what = "is not the data folder of a broker" if path.exists() else "is not there"
             raise DataFolderError(f"{path} {what}: name the broker's data folder with --data-dir")
-        lock = disk.lock(LOCK)
+        lock = disk.lock(LOCK) if to_fill or os.access(path, os.W_OK) else disk.lock_to_read(LOCK)
     except BlockingIOError:
         raise DataFolderInUseError(
             f"the data folder {path} is in use by a broker that runs: stop that broker first (or let another command"
@@ -49,7 +52,8 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
     except OSError as error:
         raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; {next_step_of(error)}") from error
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()
 
 
 def identity_in(path: Path) -> Identity | None:

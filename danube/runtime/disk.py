@@ -231,6 +231,15 @@ class LocalDiskLock:
         os.close(self._descriptor)
 
 
+def _flocked(descriptor: int, kind: int) -> LocalDiskLock:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return LocalDiskLock(descriptor)
+
+
 class LocalDisk:
     """A folder of the machine."""
 
@@ -305,13 +314,18 @@ class LocalDisk:
         _sync_path(self.root / name)
 
     def lock(self, name: str) -> DiskLock:
-        descriptor = os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return _flocked(os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
+
+    def lock_to_read(self, name: str) -> DiskLock | None:
+        """The same lock, shared by readers, on a disk that cannot be written; None where nobody has made the file.
+
+        Raises BlockingIOError when another process holds it.
+        """
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise
-        return LocalDiskLock(descriptor)
+            descriptor = os.open(self.root / name, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        return _flocked(descriptor, fcntl.LOCK_SH)
 
     def has_links(self) -> bool:
         first = self.root / f"links.{secrets.token_hex(8)}{PARTIAL_SUFFIX}"

@@ -56,6 +56,28 @@ async def consume(broker: BrokerProcess, messages: int) -> list[bytes]:
         return found
 
 
+READ_ONLY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+"""Has permissions count for the superuser, too."""
+
+
+@pytest.mark.parametrize("words", [("storage", "inspect"), ("storage", "verify"), ("metadata", "inspect")])
+def test_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        asyncio.run(publish(broker, 1))
+        broker.terminate()
+    written = [broker.data_dir, *broker.data_dir.rglob("*")]
+    before = {path: path.stat().st_mode for path in written}
+    for path in written:
+        path.chmod(before[path] & ~0o222)
+    command = [*READ_ONLY, sys.executable, "-m", "danube.broker", *words, "--data-dir", str(broker.data_dir)]
+    try:
+        ended = fork_server.run_text(command, variables={"PATH": os.environ["PATH"]}, timeout_s=PATIENCE_S)
+    finally:
+        for path, mode in before.items():
+            path.chmod(mode)
+    assert (ended.returncode, ended.stderr) == (ExitCode.OK, "")
+
+
 def test_a_broker_opens_what_a_repair_left_and_misses_only_what_it_said(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         asyncio.run(publish(broker, 0))  # makes the topic
