@@ -25,7 +25,7 @@ from danube.report.document import write_report
 from danube.runtime import console
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, say, write
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 from spark_analytics.flags import (
     AsOf,
     CaCert,
@@ -231,7 +231,7 @@ def backtest_command(
 
 @app.command("ingest", epilog=_INGEST_EPILOG)
 def ingest_command(  # noqa: PLR0917 - one parameter for each flag
-    table: Annotated[Path, typer.Option("--table", callback=expanded, help="Folder of the table, made when needed.")],
+    table: Annotated[Path, typer.Option("--table", **PATH_FLAG, help="Folder of the table, made when needed.")],
     form: Annotated[TableFormat, typer.Option("--format", help="Of a new table.")] = TableFormat.PARQUET,
     continuous: Annotated[
         bool, typer.Option("--continuous/--once", help="Go on, or end when all that is there is stored.")

@@ -7,7 +7,7 @@ import typer
 
 from danube.model.limits.faces import ANALYTICS_RUN_S_MAX
 from danube.runtime.console import DEBUG
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 from spark_analytics.render import ResultFormat
 
 ServiceUrl = Annotated[
@@ -28,7 +28,7 @@ Percentile = Annotated[
 ]
 TableFolder = Annotated[
     Path | None,
-    typer.Option("--table", callback=expanded, help="Read this table that ingest wrote, and not the topic."),
+    typer.Option("--table", **PATH_FLAG, help="Read this table that ingest wrote, and not the topic."),
 ]
 Topic = Annotated[str | None, typer.Option("-t", "--topic", help="Only this topic, with all its partitions.")]
 Subscription = Annotated[str | None, typer.Option("-s", "--subscription", help="Only this subscription.")]
@@ -36,7 +36,7 @@ Namespace = Annotated[str | None, typer.Option("-n", "--namespace", help="Only t
 Publish = Annotated[bool, typer.Option("--publish/--no-publish", help="Store the result in /system/analytics.")]
 ReportFile = Annotated[
     Path | None,
-    typer.Option("--report", callback=expanded, help="Write a report there, too: a file .html or .md."),
+    typer.Option("--report", **PATH_FLAG, help="Write a report there, too: a file .html or .md."),
 ]
 Output = Annotated[ResultFormat, typer.Option("-o", "--output", help="How to write.")]
 RunId = Annotated[
@@ -47,9 +47,7 @@ TimeLimit = Annotated[
 ]
 CaCert = Annotated[
     Path | None,
-    typer.Option(
-        "--ca-cert", envvar="DANUBE_CA_CERT", callback=expanded, help="Connect over TLS and trust this authority."
-    ),
+    typer.Option("--ca-cert", envvar="DANUBE_CA_CERT", **PATH_FLAG, help="Connect over TLS and trust this authority."),
 ]
 Token = Annotated[str | None, typer.Option("--token", envvar="DANUBE_TOKEN", help="Token of the caller; needs TLS.")]
 Progress = Annotated[

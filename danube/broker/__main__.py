@@ -20,7 +20,7 @@ from danube.offline.metadata import metadata_cli
 from danube.offline.storage import storage_cli
 from danube.runtime import console
 from danube.runtime.log import configure_logging
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 from danube.runtime.process import on_end, run_loop, settle_memory
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
@@ -78,7 +78,11 @@ class SettingsFormat(StrEnum):
 
 
 def _option(text: str, *, hidden: bool = False) -> Any:  # noqa: ANN401 - what typer takes for an option
-    return typer.Option(help=text, show_default=False, hidden=hidden, callback=expanded)
+    return typer.Option(help=text, show_default=False, hidden=hidden)
+
+
+def _path_option(text: str) -> Any:  # noqa: ANN401 - as above
+    return typer.Option(help=text, show_default=False, **PATH_FLAG)
 
 
 def _show_version(value: bool) -> None:
@@ -93,9 +97,9 @@ _LATER = "of the original; its feature is not in this version"
 @app.callback(invoke_without_command=True, epilog=_EPILOG)
 def broker(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
-    config_file: Annotated[Path | None, _option("Settings file (YAML), ours or the original's.")] = None,
+    config_file: Annotated[Path | None, _path_option("Settings file (YAML), ours or the original's.")] = None,
     mode: Annotated[str | None, _option("standalone, or cluster: one of several.  [as the metadata is kept]")] = None,
-    data_dir: Annotated[Path | None, _option("Folder that holds everything.  [./danube-data]")] = None,
+    data_dir: Annotated[Path | None, _path_option("Folder that holds everything.  [./danube-data]")] = None,
     broker_addr: Annotated[str | None, _option("host:port for clients.  [127.0.0.1:6650]")] = None,
     admin_addr: Annotated[str | None, _option("host:port for administration.  [127.0.0.1:50051]")] = None,
     prom_exporter: Annotated[str | None, _option("host:port for /metrics and /health.  [off]")] = None,
@@ -105,7 +109,7 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     rpc_engine: Annotated[str | None, _option("http2 or grpc: carrier of calls.  [http2]")] = None,
     log_level: Annotated[str | None, _option("debug, info, warning or error.  [info]")] = None,
     log_format: Annotated[str | None, _option("text or json.  [text]")] = None,
-    ready_file: Annotated[Path | None, _option("Write addresses and pid here, as JSON, while it serves.")] = None,
+    ready_file: Annotated[Path | None, _path_option("Write addresses and pid here, as JSON, while it serves.")] = None,
     meta_store_type: Annotated[
         str | None, _option("What keeps the metadata: sqlite, raft, etcd, zookeeper or memory.  [sqlite]")
     ] = None,
@@ -115,7 +119,7 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     ] = None,
     join: Annotated[bool, typer.Option("--join", help="Raft: wait to be added to a cluster that is there.")] = False,
     storage_mode: Annotated[str | None, _option("local, shared_fs or object_store.  [local]")] = None,
-    storage_folder: Annotated[Path | None, _option("The shared folder of shared_fs.")] = None,
+    storage_folder: Annotated[Path | None, _path_option("The shared folder of shared_fs.")] = None,
     object_store_url: Annotated[str | None, _option("The bucket of object_store: s3://bucket/prefix.")] = None,
     object_store_endpoint: Annotated[str | None, _option("URL of a store that speaks S3; AWS when not set.")] = None,
     edge_config: Annotated[str | None, _option(_LATER, hidden=True)] = None,

@@ -19,7 +19,7 @@ from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy
 from danube.runtime import console
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 app = typer.Typer(
     add_completion=True,
@@ -128,7 +128,7 @@ def produce_command(
         Path | None,
         typer.Argument(
             metavar="[FILE|-]",
-            callback=expanded,
+            **PATH_FLAG,
             help="One message a line, its bytes kept; standard input without FILE.",
             show_default=False,
         ),
@@ -140,7 +140,7 @@ def produce_command(
     message: Annotated[str | None, typer.Option("-m", "--message", help="Send this instead of lines.")] = None,
     whole_file: Annotated[
         Path | None,
-        typer.Option("-f", "--file", callback=expanded, help="Send this file as one message."),
+        typer.Option("-f", "--file", **PATH_FLAG, help="Send this file as one message."),
     ] = None,
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="Send the message this often.")] = 1,
     interval: Annotated[int, typer.Option("-i", "--interval", min=0, help="Pause between messages, ms.")] = 0,
@@ -178,7 +178,7 @@ def produce_command(
     ] = False,
     schema_file: Annotated[
         Path | None,
-        typer.Option("--schema-file", callback=expanded, help="Register this definition, and write with it."),
+        typer.Option("--schema-file", **PATH_FLAG, help="Register this definition, and write with it."),
     ] = None,
     schema_type: Annotated[
         str | None,

@@ -15,7 +15,7 @@ from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.exit_codes import ExitCode, exit_code_of
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S
 from danube.model.schema import CompatibilityMode, SchemaType
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 if TYPE_CHECKING:
     from danube.client.schemas import SchemaRegistryClient
@@ -37,9 +37,7 @@ Address = Annotated[
 Kind = Annotated[
     str, typer.Option("--schema-type", metavar="avro|json_schema|protobuf|string|number|bytes", help="Its language.")
 ]
-Definition = Annotated[
-    Path, typer.Option("-f", "--file", callback=expanded, help="The definition.", show_default=False)
-]
+Definition = Annotated[Path, typer.Option("-f", "--file", **PATH_FLAG, help="The definition.", show_default=False)]
 Format = Annotated[Output, typer.Option("-o", "--output", help="How to write.")]
 DEFAULT_ADDR = "http://127.0.0.1:6650"
 

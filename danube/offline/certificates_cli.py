@@ -8,7 +8,7 @@ import typer
 
 from danube.model.exit_codes import ExitCode
 from danube.offline.cli_options import end
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 _EPILOG = """Examples:
 
@@ -34,7 +34,7 @@ def certs() -> None:
 
 @app.command("init")
 def init(
-    folder: Annotated[Path, typer.Argument(callback=expanded, help="Where the files are written.")],
+    folder: Annotated[Path, typer.Argument(**PATH_FLAG, help="Where the files are written.")],
     broker: Annotated[str, typer.Option("--broker", help="Common name of the broker's certificate.")] = "broker",
     host: Annotated[
         list[str] | None, typer.Option("--host", help="Host that the broker is dialled by; repeat for more.")

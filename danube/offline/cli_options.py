@@ -11,7 +11,7 @@ from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import ended
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 from danube.runtime.settings import Loaded
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class OutputFormat(StrEnum):
 
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", callback=expanded, help="The broker's data folder.  [as the broker's settings say]"),
+    typer.Option("--data-dir", **PATH_FLAG, help="The broker's data folder.  [as the broker's settings say]"),
 ]
 Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to answer.")]
 

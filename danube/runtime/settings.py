@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from danube.model.errors import SettingsError
-from danube.runtime.paths import expanded
+from danube.runtime.paths import named_path
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -91,7 +91,9 @@ def load_settings(
         if value is not None:
             values[key], origins[key] = value, f"--{key.replace('_', '-').replace('.', '-')}"
     paths = {key: value for key, value in values.items() if Path in _types_of(fields[key].annotation)}
-    values |= {key: expanded(Path(value)) for key, value in paths.items() if isinstance(value, str | Path)}
+    for key, value in paths.items():
+        if isinstance(value, str):
+            values[key] = named_path(value, f"{key} ({origins[key]})")
     try:
         return Loaded(model.model_validate(_nested(values)), origins)
     except ValidationError as error:

@@ -13,7 +13,7 @@ from danube.admin.cli.output.options import OUTPUT_WORDS, OutputFormat
 from danube.admin.cli.typer_classes import remember
 from danube.admin.target import PROGRAM
 from danube.runtime import console
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 _EXAMPLES = examples_text(
     [
@@ -63,9 +63,7 @@ def danube_admin(
     ] = None,
     config_file: Annotated[
         Path | None,
-        typer.Option(
-            "--config-file", callback=expanded, metavar="FILE", help="File of contexts, in place of the usual one."
-        ),
+        typer.Option("--config-file", **PATH_FLAG, metavar="FILE", help="File of contexts, in place of the usual one."),
     ] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Apply plans without a question.")] = False,
     output: Annotated[

@@ -15,7 +15,7 @@ from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.text import install_text
 from danube.runtime.console import awaited, ended
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 if TYPE_CHECKING:
     from danube.admin.mcp.transport.serve import McpOptions
@@ -31,9 +31,9 @@ Standard output carries the protocol alone; what there is to say goes to standar
 _HTTP = "HTTP server (with --http)"
 _Certificate = Annotated[
     Path | None,
-    typer.Option(callback=expanded, help="Certificate of this server in PEM, with its chain.", rich_help_panel=_HTTP),
+    typer.Option(**PATH_FLAG, help="Certificate of this server in PEM, with its chain.", rich_help_panel=_HTTP),
 ]
-_Key = Annotated[Path | None, typer.Option(callback=expanded, help="Its private key in PEM.", rich_help_panel=_HTTP)]
+_Key = Annotated[Path | None, typer.Option(**PATH_FLAG, help="Its private key in PEM.", rich_help_panel=_HTTP)]
 _PassTokens = Annotated[
     bool,
     typer.Option(
@@ -76,7 +76,7 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
         token_file: Annotated[
             Path | None,
             typer.Option(
-                callback=expanded,
+                **PATH_FLAG,
                 help="File with the bearer token; written if it is not there. DANUBE_MCP_TOKEN is asked otherwise.",
                 rich_help_panel=_HTTP,
             ),

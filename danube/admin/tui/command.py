@@ -24,7 +24,7 @@ from danube.model.plans.plan import Caller, Face
 from danube.model.text import install_text
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import awaited, ended, is_terminal, whoever_calls
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 from danube.runtime.process import on_end
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
         ] = TUI_REFRESH_S,
         screenshot: Annotated[
             Path | None,
-            typer.Option(
-                callback=expanded, metavar="FILE.svg", help="Draw the first screen into a file once, and end."
-            ),
+            typer.Option(**PATH_FLAG, metavar="FILE.svg", help="Draw the first screen into a file once, and end."),
         ] = None,
         size: Annotated[str, typer.Option(metavar="COLUMNSxLINES", help="How large that picture is.")] = "120x36",
     ) -> None:

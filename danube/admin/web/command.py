@@ -27,7 +27,7 @@ from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
 from danube.model.text import install_text
 from danube.runtime.console import awaited, ended, say
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 from danube.runtime.ready_file import ReadyFile
 
 _HELP = f"""Serve the web pages and the HTTP API, or an assistant, or both.
@@ -97,7 +97,7 @@ class _Serve:
         ] = None,
         token_file: Annotated[
             Path | None,
-            typer.Option(callback=expanded, help="File with tokens: a line each, `label token` or the token alone."),
+            typer.Option(**PATH_FLAG, help="File with tokens: a line each, `label token` or the token alone."),
         ] = None,
         public_url: Annotated[
             str | None, typer.Option(metavar="URL", help="How browsers know it, where a proxy stands in front.")
@@ -110,21 +110,21 @@ class _Serve:
             ),
         ] = False,
         tls_cert: Annotated[
-            Path | None, typer.Option(callback=expanded, help="Certificate of this server in PEM, with its chain.")
+            Path | None, typer.Option(**PATH_FLAG, help="Certificate of this server in PEM, with its chain.")
         ] = None,
-        tls_key: Annotated[Path | None, typer.Option(callback=expanded, help="Its private key in PEM.")] = None,
+        tls_key: Annotated[Path | None, typer.Option(**PATH_FLAG, help="Its private key in PEM.")] = None,
         without_tls: Annotated[
             bool, typer.Option("--without-tls", help="Let other machines reach it without TLS.")
         ] = False,
         ready_file: Annotated[
             Path | None,
-            typer.Option(callback=expanded, help="Write address, URL and pid here, as JSON, while it serves."),
+            typer.Option(**PATH_FLAG, help="Write address, URL and pid here, as JSON, while it serves."),
         ] = None,
         config: Annotated[
             Path | None,
             typer.Option(
                 envvar="DANUBE_MCP_CONFIG",
-                callback=expanded,
+                **PATH_FLAG,
                 help="The original's mcp-config.yml.",
                 rich_help_panel=_ORIGINAL,
             ),

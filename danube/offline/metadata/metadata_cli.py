@@ -9,7 +9,7 @@ import typer
 
 from danube.model.exit_codes import ExitCode
 from danube.offline.cli_options import DataDir, Output, OutputFormat, end, wanted_of
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 _EPILOG = """Examples:
 
@@ -64,7 +64,7 @@ _Accept = Annotated[bool, typer.Option("--accept-loss", help="Have the broker st
 @app.command("backup")
 def backup(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(callback=expanded, help="The backup to write.")],
+    file: Annotated[Path, typer.Argument(**PATH_FLAG, help="The backup to write.")],
     data_dir: DataDir = None,
     store: _Store = None,
     overwrite: _Overwrite = False,  # noqa: FBT002 - a flag of a command
@@ -84,7 +84,7 @@ def backup(  # noqa: PLR0917 - one parameter for each flag
 @app.command("restore")
 def restore(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(callback=expanded, help="The backup to restore.")],
+    file: Annotated[Path, typer.Argument(**PATH_FLAG, help="The backup to restore.")],
     data_dir: DataDir = None,
     store: _Store = None,
     force: _Force = False,  # noqa: FBT002 - as above
@@ -107,7 +107,7 @@ def inspect(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
     data_dir: DataDir = None,
     store: _Store = None,
-    file: Annotated[Path | None, typer.Option("--file", callback=expanded, help="Look into this backup.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", **PATH_FLAG, help="Look into this backup.")] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Show the keys below this one.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="Show this key alone, in full.")] = None,
     output: Output = OutputFormat.TABLE,

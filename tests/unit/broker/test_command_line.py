@@ -41,6 +41,11 @@ def test_a_tilde_that_no_shell_expands_is_the_home_folder(tmp_path: Path) -> Non
     assert 'log_level = "error"' in ended.output
 
 
+def test_an_empty_path_is_not_the_working_folder() -> None:
+    result = CliRunner().invoke(app, ["--data-dir", "", "settings"])
+    assert str(result.exception) == "--data-dir is empty: give a path, or leave it out"
+
+
 def test_the_help_has_an_example_of_each_kind_of_cluster() -> None:
     examples = " ".join(_examples())
     assert "--seed-nodes" in examples

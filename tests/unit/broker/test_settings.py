@@ -52,6 +52,14 @@ def test_a_tilde_is_the_home_folder_wherever_a_path_is_set(tmp_path: Path, monke
     assert (str(loaded.data_dir), str(loaded.meta_store.secret_file)) == ("/abode/data", "/abode/secret")
 
 
+def test_an_empty_path_is_refused_wherever_it_is_set(tmp_path: Path) -> None:
+    """As a path it would be the working folder."""
+    with pytest.raises(SettingsError, match=r"data_dir \(DANUBE_DATA_DIR\) is empty: give a path, or leave it out"):
+        load(environment={"DANUBE_DATA_DIR": ""})
+    with pytest.raises(SettingsError, match=r"storage\.folder .* is empty"):
+        load_broker_settings(written(tmp_path, "storage: {folder: ''}"), {}, {})
+
+
 def test_lists_in_variables_have_commas() -> None:
     assert load(environment={"DANUBE_BOOTSTRAP_NAMESPACES": "a,b"}).bootstrap_namespaces == ("a", "b")
 

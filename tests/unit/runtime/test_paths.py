@@ -9,7 +9,7 @@ import danube
 from danube.runtime.paths import expanded
 
 ROOT = Path(danube.__file__).parents[1]
-HELPER = "_option("
+HELPER = "_path_option("
 """Makes the flags of the broker alike; one of them is tried in `tests/unit/broker/test_command_line.py`."""
 
 
@@ -37,7 +37,7 @@ def test_every_flag_that_takes_a_path_expands_it() -> None:
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Annotated" and _is_of_path(node)
     ]
     assert len(found) > 15
-    expands = ("callback=expanded", "BeforeValidator(_parse_folder)", "BeforeValidator(_parse_checkpoint)")
+    expands = ("**PATH_FLAG", "BeforeValidator(_parse_folder)", "BeforeValidator(_parse_checkpoint)")
     assert [f"{file}:{node.lineno}" for file, node in found if not any(one in _made(node) for one in expands)] == []
 
 
@@ -49,4 +49,4 @@ def _is_of_path(node: ast.Subscript) -> bool:
 def _made(node: ast.Subscript) -> str:
     """The flag, as the module makes it."""
     made = ast.unparse(node.slice).partition(",")[2].strip()
-    return f"{made} callback=expanded" if made.startswith(HELPER) else made
+    return f"{made} **PATH_FLAG" if made.startswith(HELPER) else made

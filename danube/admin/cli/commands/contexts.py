@@ -19,7 +19,7 @@ from danube.admin.target import PROGRAM, Colour
 from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.exit_codes import ExitCode
 from danube.runtime import console
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 _EXAMPLES = examples_text(
     [
@@ -117,14 +117,14 @@ def set_command(
         ApprovalMode | None, typer.Option("--approval", help="Which plans of assistants wait for a person.")
     ] = None,
     tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Use TLS; an https:// endpoint does too.")] = None,
-    ca: Annotated[Path | None, typer.Option("--ca", callback=expanded, help="PEM file of who is trusted.")] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", **PATH_FLAG, help="PEM file of who is trusted.")] = None,
     cert: Annotated[
-        Path | None, typer.Option("--cert", callback=expanded, help="PEM file of the client's certificate.")
+        Path | None, typer.Option("--cert", **PATH_FLAG, help="PEM file of the client's certificate.")
     ] = None,
-    key: Annotated[Path | None, typer.Option("--key", callback=expanded, help="PEM file of its key.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", **PATH_FLAG, help="PEM file of its key.")] = None,
     domain: Annotated[str | None, typer.Option("--domain", help="The name in the broker's certificate.")] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", callback=expanded, help="File that holds the token.")
+        Path | None, typer.Option("--token-file", **PATH_FLAG, help="File that holds the token.")
     ] = None,
     token_env: Annotated[str | None, typer.Option("--token-env", help="Variable that holds the token.")] = None,
     always_yes: Annotated[

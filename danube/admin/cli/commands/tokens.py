@@ -18,7 +18,7 @@ from danube.model.errors import InvalidRequestError, SettingsError, Unauthentica
 from danube.model.limits.security import SECRET_FILE_BYTES_MAX, TOKEN_BYTES_MAX
 from danube.model.security.principal import PrincipalKind, PrincipalName, TokenScope
 from danube.runtime import console
-from danube.runtime.paths import expanded
+from danube.runtime.paths import PATH_FLAG
 
 NOUN = ("security", "tokens")
 SECRET_VARIABLE = "DANUBE_JWT_SECRET_KEY"  # noqa: S105 - the name of a variable
@@ -31,7 +31,7 @@ SecretFile = Annotated[
     typer.Option(
         "--secret-file",
         metavar="FILE",
-        callback=expanded,
+        **PATH_FLAG,
         help=f"File with the secret, or as auth.jwt_secret_file has it; else {SECRET_VARIABLE}, else it is asked for.",
     ),
 ]
@@ -81,7 +81,7 @@ def validate_command(
     *,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", callback=expanded, help="File with the token; else it is read."),
+        typer.Option("--token-file", metavar="FILE", **PATH_FLAG, help="File with the token; else it is read."),
     ] = None,
     secret_file: SecretFile = None,
     issuer: Issuer = "danube-auth",
