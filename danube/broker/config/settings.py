@@ -15,7 +15,7 @@ from danube.broker.config.object_store import ObjectStoreSettings
 from danube.broker.config.original import translate_original
 from danube.broker.config.quotas import QuotaSettings
 from danube.broker.config.secret_files import check_private
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, SettingsError
 from danube.model.limits import broker as limits
 from danube.model.limits.balance import (
     AUTOMATIC_CHECK_INTERVAL_S,
@@ -38,7 +38,7 @@ from danube.model.topic import check_name_part
 from danube.rpc.engines import DEFAULT_ENGINE, RpcEngine
 from danube.runtime.log import LogFormat
 from danube.runtime.process import EventLoop
-from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
+from danube.runtime.settings import Loaded, fields_of, leaves, load_settings, read_settings_file
 
 
 class Mode(StrEnum):
@@ -364,12 +364,23 @@ def load_broker_settings(
     values, warnings = translate_original(content, str(path))
     loaded = load_settings(BrokerSettings, file=values, file_name=str(path), environment=environment, flags=flags)
     if path is not None:
-        _check_secrets(values, path)
+        warnings += _check_secrets(values, path, leaves(content, list(fields_of(BrokerSettings))))
     return replace(loaded, warnings=tuple(warnings))
 
 
-def _check_secrets(values: Mapping[str, Any], path: Path) -> None:
-    """Refuse a settings file that holds a secret and that others can read."""
+def _check_secrets(values: Mapping[str, Any], path: Path, own: Mapping[str, Any]) -> list[str]:
+    """Refuse a settings file that holds a secret and that others can read; a warning for one of the original's keys.
+
+    The original reads its file whatever its mode is, and its files are to be taken as they are.
+    """
+    warnings: list[str] = []
     for key, field in fields_of(BrokerSettings).items():
-        if SecretStr in get_args(field.annotation) and values.get(key):
+        if SecretStr not in get_args(field.annotation) or not values.get(key):
+            continue
+        try:
             check_private(path, key, otherwise=f", or keep it in a file of its own, {key}_file")
+        except SettingsError as error:
+            if key in own:
+                raise
+            warnings.append(str(error))
+    return warnings

@@ -290,6 +290,16 @@ def test_a_file_with_a_secret_in_it_that_others_may_read_is_refused(tmp_path: Pa
     assert "s3cr3t" not in repr(load(path))
 
 
+def test_a_file_of_the_original_with_a_secret_that_others_may_read_is_taken_with_a_warning(tmp_path: Path) -> None:
+    tls = "tls: {cert_file: cert.pem, key_file: key.pem, ca_file: ca.pem}"
+    secret = "jwt: {secret_key: s3cr3t-s3cr3t-s3cr3t-s3cr3t-s3cr3t}"
+    path = written(tmp_path, f"auth:\n  mode: tls\n  {tls}\n  {secret}\n")
+    path.chmod(0o644)
+    loaded = load_broker_settings(path, {}, {})
+    assert any("chmod 600" in one and "jwt_secret_file" in one for one in loaded.warnings)
+    assert "s3cr3t" not in repr(loaded)
+
+
 def test_a_file_without_a_secret_in_it_is_for_everybody(tmp_path: Path) -> None:
     path = written(tmp_path, "meta_store:\n  type: raft\n  secret:\n  secret_file: /etc/danube/secret\n")
     path.chmod(0o644)

@@ -22,6 +22,10 @@ from danube.runtime.paths import PATH_FLAG
 
 NOUN = ("security", "tokens")
 SECRET_VARIABLE = "DANUBE_JWT_SECRET_KEY"  # noqa: S105 - the name of a variable
+_VISIBLE = (
+    "warning: processes of this machine and the shell's history show what --secret-key has: use --secret-file, or"
+    f" {SECRET_VARIABLE}"
+)
 _TTL = re.compile(r"(\d{1,10})([hd]?)")
 _UNIT_S = {"h": 3_600, "d": 86_400, "": 1}
 _TTL_S_MAX = 100 * 366 * 86_400
@@ -34,6 +38,10 @@ SecretFile = Annotated[
         **PATH_FLAG,
         help=f"File with the secret, or as auth.jwt_secret_file has it; else {SECRET_VARIABLE}, else it is asked for.",
     ),
+]
+SecretKey = Annotated[
+    str | None,
+    typer.Option("--secret-key", metavar="SECRET", help="The secret itself, as in the original: others may see it."),
 ]
 Issuer = Annotated[str, typer.Option("--issuer", metavar="NAME", help="Issuer, as auth.jwt_issuer.")]
 
@@ -49,6 +57,7 @@ def create_command(
     *,
     subject: Annotated[str, typer.Option("--subject", metavar="NAME", help="The principal that its bearer is.")],
     secret_file: SecretFile = None,
+    secret_key: SecretKey = None,
     ttl: Annotated[str, typer.Option("--ttl", help="How long it counts: 12h, 30d, or seconds.")] = "8760h",
     kind: Annotated[
         str, typer.Option("--type", metavar="user|service_account", help="The kind of principal.")
@@ -73,30 +82,35 @@ def create_command(
         scope=scope,
         audience=audience,
     )
-    key_id, secret = secret_of(secret_file, os.environ)
+    key_id, secret = secret_of(secret_file, secret_key, os.environ)
     console.write(issue(claims, secret, key_id=key_id) + "\n")
 
 
 def validate_command(
     *,
+    token: Annotated[
+        str | None, typer.Option("--token", metavar="TOKEN", help="The token itself, as in the original.")
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", metavar="FILE", **PATH_FLAG, help="File with the token; else it is read."),
     ] = None,
     secret_file: SecretFile = None,
+    secret_key: SecretKey = None,
     issuer: Issuer = "danube-auth",
 ) -> None:
     """Show what a token says.
 
-    The token comes from --token-file, DANUBE_ADMIN_TOKEN or standard input; it has to count, with this secret, now.
+    The token comes from --token, --token-file, DANUBE_ADMIN_TOKEN or standard input. It has to count now, with this
+    secret.
     """
-    from danube.security.tokens import TokenRules, secret_key  # noqa: PLC0415 - as above
+    from danube.security import tokens  # noqa: PLC0415 - as above
 
     now_s = datetime.now(UTC).timestamp()
-    key_id, secret = secret_of(secret_file, os.environ)
-    rules = TokenRules(keys=(secret_key(secret, key_id),), issuer=issuer)
+    key_id, secret = secret_of(secret_file, secret_key, os.environ)
+    rules = tokens.TokenRules(keys=(tokens.secret_key(secret, key_id),), issuer=issuer)
     try:
-        principal = rules.verify(_token(token_file), now_s)
+        principal = rules.verify(token or _token(token_file), now_s)
     except UnauthenticatedError as error:
         raise InvalidRequestError(f"the token does not count: {error}") from None
     left_s = max(0, int((principal.expires_s or now_s) - now_s))
@@ -121,14 +135,17 @@ def seconds_of(ttl: str) -> int:
     return seconds
 
 
-def secret_of(file: Path | None, environ: Mapping[str, str]) -> tuple[str, bytes]:
-    """Key id, empty for none, and secret: the first line of a file, a variable, or what a person types unseen."""
+def secret_of(file: Path | None, given: str | None, environ: Mapping[str, str]) -> tuple[str, bytes]:
+    """Key id, empty for none, and secret: of a file's first line, a flag, a variable, or what a person types unseen."""
+    if given is not None:
+        console.say(_VISIBLE, "danube-admin")
+        return "", given.encode()
     if file is not None:
         first = next(iter(_read(file).split()), b"")
         key_id, _, secret = first.rpartition(b":")
         return key_id.decode(errors="replace"), secret
-    if given := environ.get(SECRET_VARIABLE):
-        return "", given.encode()
+    if named := environ.get(SECRET_VARIABLE):
+        return "", named.encode()
     if not sys.stdin.isatty():
         raise SettingsError(f"no secret: name its file with --secret-file, or set {SECRET_VARIABLE}")
     return "", str(typer.prompt("Secret of tokens", hide_input=True, err=True)).encode()

@@ -45,6 +45,14 @@ def test_a_token_of_another_secret_is_refused(admin: Admin, secret_file: str) ->
     assert "not signed by a key" in ended.error
 
 
+def test_a_secret_and_a_token_on_the_command_line_are_taken_as_in_the_original_with_a_warning(admin: Admin) -> None:
+    made = admin(*CREATE, "--subject", "shop", "--secret-key", SECRET)
+    assert (made.code, made.out.count("\n")) == (0, 1)
+    assert "use --secret-file" in made.error
+    shown = admin(*VALIDATE, "--secret-key", SECRET, "--token", made.out.strip())
+    assert (shown.code, SECRET in made.error + shown.error) == (0, False)
+
+
 def test_without_a_secret_the_way_to_give_one_is_told(admin: Admin) -> None:
     ended = admin(*CREATE, "--subject", "shop")
     assert ended.code == 2
