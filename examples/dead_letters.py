@@ -14,7 +14,7 @@ How often a message is tried, and where it goes then, is a matter of the subscri
 import asyncio
 import sys
 
-from danube import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, SubType
+from danube import Consumer, DanubeClient, DanubeClientBuilder, DanubeError, DispatchStrategy, SubType
 
 TOPIC = "/default/invoices"
 FAILED = "/default/invoices-failed"
@@ -61,7 +61,10 @@ async def main(service_url: str) -> None:
     publishing = client.new_producer().with_topic(TOPIC).with_name("suppliers")
     producer = publishing.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
     await producer.create()
-    invoices, failed = await subscribe(client, TOPIC, "bookkeeping"), await subscribe(client, FAILED, "complaints")
+    try:
+        invoices, failed = await subscribe(client, TOPIC, "bookkeeping"), await subscribe(client, FAILED, "complaints")
+    except DanubeError as error:
+        sys.exit(f"{error}. The first lines of this program say what an administrator does first.")
 
     for invoice in INVOICES:
         await producer.send(invoice)

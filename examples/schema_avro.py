@@ -5,6 +5,7 @@ import sys
 
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.client.typed.typed_schema import AvroSchema
+from danube.model.errors import MissingLibraryError
 
 TOPIC = "/default/parcels"
 FIRST = {"type": "record", "name": "Parcel", "fields": [{"name": "id", "type": "long"}]}
@@ -36,4 +37,7 @@ async def main(service_url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:6650"))
+    try:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:6650"))
+    except MissingLibraryError as missing:
+        sys.exit(str(missing))  # here or at the broker; it says what to install

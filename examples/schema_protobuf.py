@@ -7,16 +7,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grpc_tools import protoc  # type: ignore[import-untyped]  # it comes without types
-
 from danube.client import DanubeClientBuilder, DispatchStrategy
+from danube.model.errors import MissingLibraryError
+from danube.schema.extra import library
 
 TOPIC = "/default/shipments"
 
 
 def shipment_class() -> Any:  # noqa: ANN401 - a generated class
     """The class of `shipment.proto`, which a build would generate beforehand."""
-    folder = Path(__file__).parent
+    folder, protoc = Path(__file__).parent, library("grpc_tools.protoc", "Protobuf text")
     with tempfile.TemporaryDirectory() as generated:
         protoc.main(["protoc", f"-I{folder}", f"--python_out={generated}", "shipment.proto"])
         sys.path.insert(0, generated)
@@ -50,4 +50,7 @@ async def main(service_url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:6650"))
+    try:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:6650"))
+    except MissingLibraryError as missing:
+        sys.exit(str(missing))  # here or at the broker; it says what to install

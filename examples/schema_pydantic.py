@@ -6,7 +6,7 @@ import sys
 from pydantic import BaseModel
 
 from danube.client import DanubeClientBuilder
-from danube.model.errors import SchemaRefusedError
+from danube.model.errors import MissingLibraryError, SchemaRefusedError
 
 TOPIC = "/default/payments"
 
@@ -45,4 +45,7 @@ async def main(service_url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:6650"))
+    try:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:6650"))
+    except MissingLibraryError as missing:
+        sys.exit(str(missing))  # here or at the broker; it says what to install

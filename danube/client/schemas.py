@@ -7,7 +7,7 @@ from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
 from danube.model.calls.client import SchemaReference
 from danube.model.calls.schemas import FindVersion, RegisteredSchema, RegisterVersion, VersionDescription
-from danube.model.errors import PreconditionFailedError, UnsupportedError
+from danube.model.errors import MissingLibraryError, PreconditionFailedError, UnsupportedError
 from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
 from danube.wire import schema_messages as messages
 from danube.wire.codec import Codec
@@ -150,6 +150,8 @@ class SchemaRegistryClient:
         try:
             address = BrokerAddress.direct(url)
             return answer.decode(await self._connection.call(address, path, request.encode(value)))
+        except MissingLibraryError as error:
+            raise MissingLibraryError(f"the broker at {url}: {error}") from error
         except UnsupportedError as error:
             raise UnsupportedError(
                 f"the broker at {url} has no schema registry: work without schemas, or use a broker that has one"

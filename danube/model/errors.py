@@ -46,6 +46,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |-- DeadlineExceededError
     |-- CancelledError
     |-- UnsupportedError              a feature that is not there (yet)
+    |   `-- MissingLibraryError       it takes an extra that is not installed
     |-- InternalError
     |   `-- AcknowledgeError          an acknowledgement that names nothing this broker has
     |-- SettingsError                 wrong flags, variables or settings file
@@ -369,6 +370,12 @@ class UnsupportedError(DanubeError):
     """A feature that this broker does not have (yet)."""
 
     code = "UNSUPPORTED"
+
+
+class MissingLibraryError(UnsupportedError):
+    """A feature that takes a library which is not installed: of an extra."""
+
+    code = "MISSING_LIBRARY"
 
 
 class InternalError(DanubeError):

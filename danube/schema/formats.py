@@ -23,7 +23,7 @@ def parse(
 
     `compile_proto` is asked for Protobuf text alone; `danube/runtime/protoc/compiler.py` has it, and it blocks.
     Names are what the definition says: a full name of Avro, an import of Protobuf, an address of JSON Schema.
-    Raises SchemaInvalidError with place and reason, UnsupportedError if a library is not installed.
+    Raises SchemaInvalidError with place and reason, MissingLibraryError if a library is not installed.
     """
     text = _text(definition, "")
     given = {name: _text(other, name) for name, other in (references or {}).items()}

@@ -5,9 +5,14 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
@@ -26,6 +31,69 @@ SCHEMAS = {
     "schema_avro": ["version 1 {'id': 1, 'grams': 0}", "version 2 {'id': 2, 'grams': 500}"],
     "schema_protobuf": ["class read parcels ['a', 'b']", "registry read parcels ['a', 'b']"],
 }
+
+WITHOUT_EXTRAS = {
+    "hello": ("hello, world {'language': 'en'}\n", ""),
+    "schema_pydantic": ("", "the broker at {url}: JSON Schema needs the library jsonschema_rs: install it with "),
+    "schema_avro": ("", "Avro needs the library fastavro: install it with "),
+    "schema_protobuf": ("", "Protobuf text needs the library grpc_tools.protoc: install it with "),
+    "dead_letters": ("", "topic /default/invoices-failed does not exist: "),
+}
+"""Standard output, and the one sentence of the error, after `pip install .` and nothing else."""
+_BLOCKER = """
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self._finder = finder
+
+    def find_spec(self, name, *more):
+        return None if name.partition(".")[0] in {blocked!r} else self._finder.find_spec(name, *more)
+
+sys.meta_path[:] = [Without(each) for each in sys.meta_path]
+"""
+
+
+@pytest.fixture(scope="module")
+def bare_site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH, with which Python finds no package that only extras or development bring."""
+    wanted = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    known = set[str]()
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        name = canonicalize_name(requirement.name)
+        if name not in known and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            known.add(name)
+            wanted += requires(name) or []
+    ours = {"danube", "spark_analytics"}
+    installed = packages_distributions()
+    blocked = {top for top, of in installed.items() if not known & {*map(canonicalize_name, of)}} - ours
+    site = tmp_path_factory.mktemp("site")
+    (site / "sitecustomize.py").write_text(_BLOCKER.replace("{blocked!r}", repr(blocked)))
+    return site
+
+
+@pytest.fixture(scope="module")
+def bare_broker(bare_site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker without extras."""
+    launcher = ("env", f"PYTHONPATH={bare_site}")
+    with BrokerProcess(tmp_path_factory.mktemp("bare") / "data", launcher=launcher) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", WITHOUT_EXTRAS)
+def test_an_example_that_needs_an_extra_says_so_in_one_sentence(
+    root: Path, bare_site: Path, bare_broker: BrokerProcess, name: str
+) -> None:
+    out, told = WITHOUT_EXTRAS[name]
+    url = bare_broker.endpoints.service_url
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{bare_site}{os.pathsep}{root}"}
+    command = [sys.executable, root / f"examples/{name}.py", url]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.stdout, done.returncode) == (out, 1 if told else 0), done.stderr
+    assert done.stderr.startswith(told.format(url=url))
+    assert done.stderr.count("\n") == (1 if told else 0)
+    assert ("pip install '.[schema]'" in done.stderr) == name.startswith("schema_")
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -20,7 +20,7 @@ class AvroSchema:
     needs_writer = True
 
     def __init__(self, definition: str | dict[str, Any]) -> None:
-        """Raises SchemaInvalidError, and UnsupportedError without the library fastavro."""
+        """Raises SchemaInvalidError, and MissingLibraryError without the library fastavro."""
         self.definition = definition if isinstance(definition, str) else json.dumps(definition)
         self._parsed = _parsed(self.definition)
 
@@ -35,9 +35,9 @@ class AvroSchema:
 
     def encode(self, value: Any) -> bytes:  # noqa: ANN401 - as the protocol
         """As the protocol."""
-        fastavro = _fastavro()
+        fastavro, validation = _fastavro(), library("fastavro.validation", "Avro")
         try:
-            library("fastavro.validation", "Avro").validate(value, self._parsed)
+            validation.validate(value, self._parsed)
             buffer = io.BytesIO()
             fastavro.schemaless_writer(buffer, self._parsed, value)
         except Exception as error:
@@ -48,9 +48,9 @@ class AvroSchema:
     def decode(self, payload: bytes, writer: str | None) -> Any:  # noqa: ANN401 - as the protocol
         """As the protocol."""
         written = self._parsed if writer is None else _parsed(writer)
-        buffer = io.BytesIO(payload)
+        fastavro, buffer = _fastavro(), io.BytesIO(payload)
         try:
-            value = _fastavro().schemaless_reader(buffer, written, self._parsed)
+            value = fastavro.schemaless_reader(buffer, written, self._parsed)
         except Exception as error:
             raise PayloadInvalidError(f"the payload does not follow its schema: {error!r:.200}") from error
         if buffer.tell() != len(payload):
@@ -65,9 +65,9 @@ def _parsed(definition: str) -> Any:  # noqa: ANN401 - of fastavro
 @lru_cache(SCHEMA_VALIDATORS_MAX)
 def _with_names(definition: str) -> tuple[Any, dict[str, Any]]:
     """The parsed definition, and its named types."""
-    named: dict[str, Any] = {}
+    fastavro, named = _fastavro(), dict[str, Any]()
     try:
-        return _fastavro().parse_schema(decode_json(definition), named_schemas=named), named
+        return fastavro.parse_schema(decode_json(definition), named_schemas=named), named
     except Exception as error:
         raise SchemaInvalidError(f"this is no Avro schema: {error}") from error
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from danube.model.errors import SchemaInvalidError, UnsupportedError
+from danube.model.errors import MissingLibraryError, SchemaInvalidError
 from danube.model.limits.schema import (
     SCHEMA_COMPILE_CPU_S,
     SCHEMA_COMPILE_FILE_BYTES,
@@ -34,10 +34,10 @@ _ERRORS_SHOWN: Final = 5
 def compile_protos(root: str, files: Mapping[str, str]) -> bytes:
     """Serialized FileDescriptorSet of the file `root` and all that it imports, imports first.
 
-    Raises SchemaInvalidError with protoc's place and reason, UnsupportedError if protoc is not installed.
+    Raises SchemaInvalidError with protoc's place and reason, MissingLibraryError if protoc is not installed.
     """
     if importlib.util.find_spec("grpc_tools") is None:
-        raise UnsupportedError(
+        raise MissingLibraryError(
             f"Protobuf text needs the library grpcio-tools: install it with {install_text('schema')}, "
             "then start this program again"
         )
