@@ -88,7 +88,7 @@ def test_an_example_that_needs_an_extra_says_so_in_one_sentence(
     out, told = WITHOUT_EXTRAS[name]
     url = bare_broker.endpoints.service_url
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{bare_site}{os.pathsep}{root}"}
-    command = [sys.executable, root / f"examples/{name}.py", url]
+    command: list[str | Path] = [sys.executable, root / f"examples/{name}.py", url]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.stdout, done.returncode) == (out, 1 if told else 0), done.stderr
     assert done.stderr.startswith(told.format(url=url))
