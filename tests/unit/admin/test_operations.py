@@ -1,6 +1,7 @@
 """Every operation there is: declared whole, and its examples work on the seeded cluster."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from danube.admin.operations.operation import AnyOperation, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import view_of
 from danube.model.calls.admin import UNREACHABLE, BrokerState
-from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
+from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError, NotPermittedError
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
+from danube.model.records.audit import GENESIS, AuditPage, AuditRecord, next_record
 from tests.faces.memory_gateway import MemoryGateway
 from tests.faces.seeded import seeded_gateway
 
@@ -149,7 +151,40 @@ async def test_the_logs_of_all_brokers_are_checked_and_those_with_trouble_come_f
     }
     told = "/system/audit-part-3: record 1 should stand in its place"
     assert (trail["is_intact"], trail["broken_at"], trail["reason"], trail["unreachable"]) == (False, 2, told, 1)
-    assert (trail["checked"], trail["total"], trail["keeper"]) == (9, 4, "1")
+    assert (trail["checked"], trail["total"]) == (9, 12)
+
+
+async def test_records_of_all_logs_are_shown_by_their_time_and_a_log_that_is_not_read_is_named() -> None:
+    gateway = seeded_gateway()
+    for _ in range(4):
+        await execute(session_of(gateway), *_call("list_namespaces", {}))
+    newest_ms = max(record.at_ms for record in gateway.audit_records)
+    other: list[AuditRecord] = []
+    for number, at_ms in enumerate((1, newest_ms + 1, newest_ms)):  # its clock was set back
+        previous = other[-1].hash if other else GENESIS
+        entry = gateway.audit_records[0].entry
+        other.append(next_record(entry, sequence=number, at_ms=at_ms, keeper="2", previous=previous))
+    gateway.other_audit_logs = {"2": other, "3": None}
+    trail = await execute(session_of(gateway), *_call("audit", {}))
+    found = [(row["keeper"], row["sequence"]) for row in trail.model_dump()["records"]]
+    assert found == [("2", 0), *(("1", number) for number in range(4)), ("2", 1), ("2", 2)]
+    assert next((row["broker_id"], row["verdict"]) for row in trail.model_dump()["logs"]) == ("3", "unreachable")
+    (remark,) = trail.remarks()
+    assert remark.startswith("Records of /system/audit-part-2 are missing here: no broker that runs serves")
+    before = await execute(session_of(gateway), *_call("audit", {"before": newest_ms + 1, "limit": 6}))
+    assert [row["sequence"] for row in before.model_dump()["records"]] == [0, 0, 1, 2, 3, 4]
+
+
+async def test_a_cluster_none_of_whose_audit_logs_can_be_read_is_an_error() -> None:
+    gateway = seeded_gateway()
+    gateway.other_audit_logs = {"2": None}
+    gateway.audit = partial(refused, gateway)  # type: ignore[method-assign]
+    with pytest.raises(NotPermittedError):
+        await execute(session_of(gateway), *_call("audit", {}))
+
+
+async def refused(*_: object) -> AuditPage:
+    raise NotPermittedError("alice may not read the audit log")
 
 
 async def test_a_log_that_is_shown_is_broken_where_records_of_it_are_lost() -> None:

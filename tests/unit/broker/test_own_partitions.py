@@ -1,17 +1,29 @@
 """Each broker of a cluster has one partition of the topics that brokers write, whatever happens to it."""
 
 import asyncio
+from collections.abc import Iterable
 
-from danube.metadata.records.catalog import Records
+import pytest
+
+import danube.admin.grpc_gateway.gateway  # noqa: F401 - `open_gateway` would load it in the loop
+from danube.admin.access import Guard
+from danube.admin.execution import Session, execute
+from danube.admin.grpc_gateway import open_gateway
+from danube.admin.operations.cluster.plans_and_audit import AUDIT, AuditParams
+from danube.admin.target import Target
+from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.metadata.records.catalog import Records, TopicRecord
 from danube.model.plans.plan import Caller, Effect, Face
 from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.testing.in_process_broker import Cell
 from danube.testing.patience import PATIENCE_S
 from tests.unit.broker.network import Network, is_served, until
 
 ORDERS = TopicName("default", "orders")
+CALLER = Caller(who="ada@desk", face=Face.CLI)
 
 
 async def shared(network: Network, name: str) -> Cell:
@@ -22,9 +34,8 @@ async def shared(network: Network, name: str) -> Cell:
 
 
 async def record(cell: Cell, operation: str) -> None:
-    caller = Caller(who="ada@desk", face=Face.CLI)
     await cell.admin.record(
-        AuditEntry(caller=caller, operation=operation, arguments={}, effect=Effect.READ, outcome=Outcome.DONE)
+        AuditEntry(caller=CALLER, operation=operation, arguments={}, effect=Effect.READ, outcome=Outcome.DONE)
     )
 
 
@@ -76,3 +87,33 @@ async def test_a_broker_with_several_partitions_from_before_writes_the_first_of_
     assert [name for name, _ in await partitions(network)][:3] == [
         f"/system/audit-part-{index}" for index in (0, 2, 10)
     ]
+
+
+async def test_what_an_older_version_recorded_in_another_partition_is_shown_whichever_broker_is_asked(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network.carrier = GrpcCarrier(network.clock)
+    on_loopback = {"broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+    first, second = [await network.start(name, **on_loopback) for name in "ab"]
+    own, records = await network.id_of(first), Records(network.meta_store.store)
+    await network.stop("a")
+    await records.create_topic(AUDIT_TOPIC.partition(2), DispatchStrategy.RELIABLE, 0, broker=own)
+    with monkeypatch.context() as before:
+        before.setattr(ClusterTopics, "first_of_own", last_of_own)
+        first = await network.start("a", **on_loopback)
+        await record(first, "before")
+        await network.stop("a")
+    first = await network.start("a", **on_loopback)
+    await record(first, "at a")
+    await record(second, "at b")
+    for cell in (first, second):
+        async with open_gateway(Target(endpoint=f"http://{cell.broker.addresses.admin}")) as gateway:
+            session = Session(gateway=gateway, caller=CALLER, clock=network.clock, guard=Guard())
+            trail = (await execute(session, AUDIT, AuditParams(who=CALLER.who, face=Face.CLI))).model_dump()
+        found = [row["operation"] for row in trail["records"] if row["operation"] != "audit"]
+        assert (found, trail["is_intact"], len(trail["logs"])) == (["before", "at a", "at b"], True, 3)
+
+
+def last_of_own(topics: ClusterTopics, partitions: Iterable[TopicRecord]) -> TopicRecord | None:
+    own = (each for each in partitions if each.broker == topics.own_id)
+    return max(own, key=lambda each: each.name, default=None)

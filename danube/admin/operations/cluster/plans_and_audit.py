@@ -1,7 +1,5 @@
 """plans.* and audit: what people see and decide. None of it is a tool: an assistant is what they oversee."""
 
-from collections import deque
-from collections.abc import AsyncIterator
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
@@ -9,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from danube.admin.access import AccessLevel
-from danube.admin.gateway import AuditLogPlace
+from danube.admin.operations.cluster.audit_logs import ReadLog, WantedRecords, newest_of, read_audit_logs
 from danube.admin.operations.fields import (
     VOLATILE,
     WIDE,
@@ -24,11 +22,9 @@ from danube.admin.operations.fields import (
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlanView, plan_view
-from danube.model.errors import DanubeError, InvalidRequestError
-from danube.model.limits.broker import AUDIT_PAGE_MAX, PARTITIONS_MAX
-from danube.model.limits.inspection import AUDIT_SEARCH_MAX
+from danube.model.limits.broker import AUDIT_PAGE_MAX
 from danube.model.plans.plan import Decision, Effect, Face, PlanStatus
-from danube.model.records.audit import AUDIT_TOPIC, AuditPage, AuditRecord, ChainCheck, ChainVerdict, Outcome
+from danube.model.records.audit import AuditRecord, Outcome
 
 
 class ListPlansParams(PageParams):
@@ -54,7 +50,7 @@ class AuditParams(Params):
 
     limit: int = Field(default=50, ge=1, le=AUDIT_PAGE_MAX, description="The most records to show.")
     before: int | None = Field(
-        default=None, ge=0, description="Only records before this sequence; the newest without it."
+        default=None, ge=0, description="Only records from before this time, as `at_ms` has it; the newest without it."
     )
     who: str | None = Field(default=None, max_length=300, description="Only calls of who has this in the name.")
     face: Face | None = Field(default=None, description="Only calls through this face.")
@@ -72,7 +68,8 @@ class AuditParams(Params):
 class AuditRow(Result):
     """One call."""
 
-    sequence: Annotated[int, VOLATILE] = Field(description="Its place in the log.")
+    sequence: Annotated[int, VOLATILE] = Field(description="Its place in the log of its broker.")
+    keeper: Annotated[str, VOLATILE, WIDE] = Field(description="The broker that recorded it: each has its own log.")
     at_ms: Millis
     who: Annotated[str, VOLATILE] = Field(description="Who called.")
     face: Annotated[Face, VOLATILE] = Field(description="Through which face.")
@@ -109,19 +106,25 @@ class AuditLogRow(Result):
 
 
 class AuditTrail(Result):
-    """The audit log of the broker that was asked, newest record last, and the verdict on what was checked."""
+    """The audit logs of all brokers as one, newest record last, and the verdict on what was checked."""
 
     is_intact: bool = Field(description="Whether the records that were checked are what was written.")
     checked: Annotated[int, VOLATILE] = Field(description="Records that were checked, in all logs.")
     broken_at: int | None = Field(description="The sequence of the first record that does not fit.")
     reason: str = Field(description="Why it does not fit; empty when all do.")
-    unreachable: int = Field(description="Logs that could not be read, so nobody knows whether they are intact.")
-    total: Annotated[int, VOLATILE] = Field(description="Records there are in the log that is shown.")
-    keeper: Annotated[str, VOLATILE] = Field(description="The broker whose log is shown: each has its own.")
-    logs: list[AuditLogRow] = Field(
-        description="With `verify_all` the logs of all brokers, those with trouble first; otherwise none."
+    unreachable: int = Field(
+        description="With `verify_all` the logs that could not be read, so nobody knows whether they are intact."
     )
-    records: Annotated[list[AuditRow], VOLATILE] = Field(description="The records asked for, in their order.")
+    total: Annotated[int, VOLATILE] = Field(description="Records there are in all logs that could be read.")
+    logs: list[AuditLogRow] = Field(
+        description="The logs that were read, those with trouble first; a single one only with `verify_all`."
+    )
+    records: Annotated[list[AuditRow], VOLATILE] = Field(description="The records asked for, by their time.")
+
+    def remarks(self) -> tuple[str, ...]:
+        """The logs whose records are missing."""
+        missing = [row for row in self.logs if row.verdict is LogVerdict.UNREACHABLE]
+        return tuple(f"Records of {row.log} are missing here: {row.reason}" for row in missing)
 
 
 async def _plans(call: Call, params: ListPlansParams) -> PlanList:
@@ -138,30 +141,27 @@ async def _decide(call: Call, params: PlanParams, *, approve: bool) -> PlanView:
 
 
 async def _audit(call: Call, params: AuditParams) -> AuditTrail:
-    newest = await call.gateway.audit(0, 1)
-    end = newest.end if params.before is None else min(newest.end, params.before)
-    is_filtered = any(getattr(params, name) is not None for name in _FILTERS)
-    first = max(newest.start, end - (AUDIT_SEARCH_MAX if is_filtered else params.limit))
     since_ms = call.clock.now_ms() - params.last * 1_000 if params.last is not None else 0
-    check, shown = ChainCheck(start=first), deque[AuditRecord](maxlen=params.limit)
-    async for records in _pages(call, first, end, None):
-        check.add(records)
-        shown += (record for record in records if _is_wanted(record, params, since_ms))
-    check.end(end)
-    logs = await _all_logs(call) if params.verify_all else []
+    is_search = any(getattr(params, name) is not None for name in _FILTERS)
+    wanted = WantedRecords(
+        limit=params.limit + 1,
+        before_ms=params.before,
+        takes=(lambda record: _is_wanted(record, params, since_ms)) if is_search else None,
+        is_whole=params.verify_all,
+    )
+    found = await read_audit_logs(call, wanted)
+    logs = sorted(map(_log_row, found), key=lambda row: ([*LogVerdict].index(row.verdict), row.log))
     broken = next((row for row in logs if row.verdict is LogVerdict.BROKEN), None)
     where = f"{broken.log}: " if broken is not None and len(logs) > 1 else ""
-    told = broken or check.verdict
     return AuditTrail(
-        is_intact=check.verdict.is_intact and broken is None,
-        checked=sum(row.checked for row in logs) if logs else check.verdict.checked,
-        broken_at=told.broken_at,
-        reason=f"{where}{told.reason}",
-        unreachable=sum(row.verdict is LogVerdict.UNREACHABLE for row in logs),
-        total=newest.end - newest.start,
-        keeper=shown[-1].keeper if shown else "",
-        logs=logs,
-        records=[_row(record) for record in shown],
+        is_intact=broken is None,
+        checked=sum(row.checked for row in logs),
+        broken_at=broken.broken_at if broken else None,
+        reason=f"{where}{broken.reason}" if broken else "",
+        unreachable=sum(row.verdict is LogVerdict.UNREACHABLE for row in logs) if params.verify_all else 0,
+        total=sum(row.total or 0 for row in logs),
+        logs=logs if params.verify_all or len(logs) > 1 else [],
+        records=[_row(record) for record in newest_of(found, params.limit)],
     )
 
 
@@ -179,52 +179,13 @@ def _is_wanted(record: AuditRecord, params: AuditParams, since_ms: int) -> bool:
     )
 
 
-async def _all_logs(call: Call) -> list[AuditLogRow]:
-    """The checks of the logs of all brokers, those with trouble first."""
-    places = (await call.gateway.audit_logs())[:PARTITIONS_MAX]
-    rows = [await _checked(call, place, place) for place in places]
-    if not rows:
-        rows = [await _checked(call, AuditLogPlace(topic=AUDIT_TOPIC, broker_id=None, admin_url=None), None)]
-    return sorted(rows, key=lambda row: ([*LogVerdict].index(row.verdict), row.log))
-
-
-async def _checked(call: Call, place: AuditLogPlace, log: AuditLogPlace | None) -> AuditLogRow:
-    """The check of a whole log, page by page: it may be longer than fits in memory."""
-    check = ChainCheck(start=0)
-    page: AuditPage | None = None
-    try:
-        page = await call.gateway.audit(0, 1, log)
-        async for records in _pages(call, 0, page.end, log):
-            check.add(records)
-        check.end(page.end)
-    except InvalidRequestError as error:
-        check.fail(None, str(error))  # a record that is none
-    except DanubeError as error:
-        row = _log_row(place, check.verdict, page)
-        is_known = row.verdict is LogVerdict.BROKEN
-        return row if is_known else row.model_copy(update={"verdict": LogVerdict.UNREACHABLE, "reason": str(error)})
-    return _log_row(place, check.verdict, page)
-
-
-def _log_row(place: AuditLogPlace, verdict: ChainVerdict, page: AuditPage | None) -> AuditLogRow:
+def _log_row(log: ReadLog) -> AuditLogRow:
+    verdict, reason = LogVerdict.INTACT if log.verdict.is_intact else LogVerdict.BROKEN, log.verdict.reason
+    if log.fault is not None and log.verdict.is_intact:
+        verdict, reason = LogVerdict.UNREACHABLE, str(log.fault)
     return AuditLogRow.of(
-        place,
-        verdict,
-        log=str(place.topic),
-        verdict=LogVerdict.INTACT if verdict.is_intact else LogVerdict.BROKEN,
-        total=page.end - page.start if page is not None else None,
+        log.place, log.verdict, log=str(log.place.topic), verdict=verdict, reason=reason, total=log.total
     )
-
-
-async def _pages(call: Call, start: int, end: int, log: AuditLogPlace | None) -> AsyncIterator[list[AuditRecord]]:
-    """The records of a log from one sequence up to another."""
-    while start < end:
-        page = await call.gateway.audit(start, min(AUDIT_PAGE_MAX, end - start), log)
-        if not page.records:
-            break
-        yield [record for record in page.records if record.sequence < end]
-        start = page.records[-1].sequence + 1
-        await call.report(min(start, end), end, "reading the audit log")
 
 
 def _row(record: AuditRecord) -> AuditRow:
