@@ -75,7 +75,7 @@ class Rules:
 
     roles: Mapping[str, Role]
     bindings: Mapping[PrincipalName, tuple[Binding, ...]]
-    super_admins: frozenset[str] = frozenset()
+    super_admins: frozenset[PrincipalName] = frozenset()
 
     @classmethod
     def of(cls, roles: Iterable[Role], bindings: Iterable[Binding], super_admins: Iterable[str] = ()) -> "Rules":
@@ -83,7 +83,8 @@ class Rules:
         by_principal: dict[PrincipalName, tuple[Binding, ...]] = {}
         for binding in bindings:
             by_principal[binding.principal] = (*by_principal.get(binding.principal, ()), binding)
-        return cls({**{role.name: role for role in roles}, **_BUILT_IN}, by_principal, frozenset(super_admins))
+        named = frozenset(PrincipalName.of(each) for each in super_admins)
+        return cls({**{role.name: role for role in roles}, **_BUILT_IN}, by_principal, named)
 
     def decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> Decision:
         """Decide about a call of this permission and effect to the target."""
@@ -91,7 +92,7 @@ class Rules:
             return Decision(allowed=False, reason=beyond)
         if principal.id.kind is PrincipalKind.BROKER:
             return Decision(allowed=True, reason="a broker of the cluster")
-        if principal.id.name in self.super_admins:
+        if self._is_super_admin(principal):
             return Decision(allowed=True, reason="named in auth.super_admins")
         wanted = _enough(permission, effect, target)
         held = self.bindings.get(principal.id, ())
@@ -105,7 +106,7 @@ class Rules:
 
     def sees(self, principal: Principal, target: Target) -> bool:
         """Tell whether any binding reaches the target or something within it: names without a grant stay unseen."""
-        if principal.id.kind is PrincipalKind.BROKER or principal.id.name in self.super_admins:
+        if principal.id.kind is PrincipalKind.BROKER or self._is_super_admin(principal):
             return True
         for binding in self.bindings.get(principal.id, ()):
             if target.is_within(binding) and self.granted(binding):
@@ -127,6 +128,10 @@ class Rules:
             for binding in bindings
             if binding.scope is BindingScope.CLUSTER and Permission.MANAGE_CLUSTER in self.granted(binding)
         }
+
+    def _is_super_admin(self, principal: Principal) -> bool:
+        of_no_kind = () if principal.names_kind else (PrincipalName(PrincipalKind.USER, principal.id.name),)
+        return any(name in self.super_admins for name in (principal.id, *of_no_kind))
 
     def _nearest(self, held: tuple[Binding, ...], wanted: frozenset[Permission], target: Target) -> Binding | None:
         elsewhere = [binding for binding in held if self.granted(binding) & wanted]

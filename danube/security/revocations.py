@@ -25,13 +25,15 @@ class Revocations:
         """
         if principal.token_id and (found := self._tokens.get(principal.token_id)):
             return found
-        found = self._subjects.get(principal.id.name)
-        if found and (not found.issued_before_ms or principal.issued_s * 1_000 < found.issued_before_ms):
-            return found
-        return None
+        named = (self._subjects.get(name) for name in (principal.id.name, principal.subject))
+        return next((one for one in named if one and _is_before(principal, one)), None)
 
     def _is_wider(self, revocation: Revocation) -> bool:
         known = self._subjects.get(revocation.subject)
         if known is None or not revocation.issued_before_ms:
             return True
         return 0 < known.issued_before_ms < revocation.issued_before_ms
+
+
+def _is_before(principal: Principal, revocation: Revocation) -> bool:
+    return not revocation.issued_before_ms or principal.issued_s * 1_000 < revocation.issued_before_ms

@@ -132,6 +132,8 @@ def _checked(claims: Mapping[str, Any], rules: TokenRules, now_s: float) -> Prin
         id=_principal(claims),
         scope=_scope(claims),
         token_id=_text(claims, "jti"),
+        names_kind="principal_type" in claims,
+        subject=_text(claims, "sub"),
         issued_s=_seconds(claims, "iat") or 0.0,
         expires_s=expires_s + TOKEN_LEEWAY_S,
     )
@@ -149,11 +151,15 @@ def _principal(claims: Mapping[str, Any]) -> PrincipalName:
 
 
 def _scope(claims: Mapping[str, Any]) -> TokenScope:
-    scope = claims.get("scope", TokenScope.ADMIN)
-    try:
-        return TokenScope(scope)
-    except ValueError:
-        raise UnauthenticatedError("the token's scope is none of observer, operator, admin") from None
+    """The largest of our scopes among the words of `scope` (RFC 8693, 4.2).
+
+    Identity providers put words of other services there (`openid profile`): those neither grant nor limit anything.
+    """
+    given = claims.get("scope", "")
+    if not isinstance(given, str):
+        raise UnauthenticatedError("the token's claim scope is no text of words with spaces between")
+    words = set(given.split())
+    return next((scope for scope in reversed(TokenScope) if scope in words), TokenScope.ADMIN)
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str:

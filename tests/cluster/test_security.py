@@ -87,7 +87,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "auth_tls_key": str(certs / "broker.key"),
         "auth_tls_ca": str(certs / "ca.pem"),
         "auth_jwt_secret_file": str(secret_file),
-        "auth_super_admins": "root,app",
+        "auth_super_admins": "root,service_account:app",
     }
     with BrokerProcess(folder / "data", settings=settings) as process:
         yield Secured(process, certs, secret)

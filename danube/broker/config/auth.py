@@ -68,7 +68,11 @@ class AuthSettings(BaseModel):
     )
     jwt_issuer: str = Field("danube-auth", min_length=1, description="Issuer that a token must name (iss).")
     jwt_audience: str = Field("", description="Audience that a token must name (aud); empty: none is asked for.")
-    super_admins: tuple[str, ...] = Field((), description="Principals that pass every check: the first administrators.")
+    super_admins: tuple[str, ...] = Field(
+        (),
+        description="Principals that pass every check, the first administrators: user:NAME or service_account:NAME."
+        " A name alone is a user's, or that of a token that names no kind.",
+    )
     broker_names: tuple[str, ...] = Field(
         (), description="Common names of the certificates of this cluster's brokers; they act as the cluster itself."
     )

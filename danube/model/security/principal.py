@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 
 class PrincipalKind(StrEnum):
@@ -31,6 +32,15 @@ class PrincipalName:
     kind: PrincipalKind
     name: str
 
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The identity that `kind:name` names; a name alone is a user's."""
+        kind, _, name = text.rpartition(":")
+        known = kind == PrincipalKind.SERVICE_ACCOUNT
+        return (
+            cls(PrincipalKind.SERVICE_ACCOUNT, name) if known else cls(PrincipalKind.USER, text.removeprefix("user:"))
+        )
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
 
@@ -42,6 +52,10 @@ class Principal:
     id: PrincipalName
     scope: TokenScope = TokenScope.ADMIN
     token_id: str = ""
+    names_kind: bool = True
+    """False for a token without `principal_type`, as identity providers issue it."""
+    subject: str = ""
+    """Claim `sub` of the token, where it is another name than the principal's."""
     issued_s: float = 0.0
     """Unix seconds; 0 where the proof does not say."""
     expires_s: float | None = None

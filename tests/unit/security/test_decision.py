@@ -106,6 +106,22 @@ def test_brokers_and_super_admins_pass_without_a_binding() -> None:
         assert decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.DESTROY, who=Principal(id=principal))
 
 
+def test_a_super_admin_is_named_with_its_kind_so_another_of_that_name_is_none() -> None:
+    user, account = (PrincipalName(kind, "root") for kind in (PrincipalKind.USER, PrincipalKind.SERVICE_ACCOUNT))
+    for named, admin, other in (("root", user, account), ("user:root", user, account), (str(account), account, user)):
+        rules = Rules.of([], [], super_admins=[named])
+        assert decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.DESTROY, who=Principal(id=admin))
+        assert not decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.DESTROY, who=Principal(id=other))
+
+
+def test_a_super_admin_by_name_alone_may_have_a_token_that_names_no_kind() -> None:
+    rules = Rules.of([], [], super_admins=["root"])
+    account = PrincipalName(PrincipalKind.SERVICE_ACCOUNT, "root")
+    for names_kind in (True, False):
+        who = Principal(id=account, names_kind=names_kind)
+        assert decide(rules, Permission.MANAGE_CLUSTER, CLUSTER, Effect.DESTROY, who=who) is not names_kind
+
+
 def test_names_without_a_grant_are_not_seen() -> None:
     rules = Rules.of([], [binding("consumer", BindingScope.TOPIC, "/payments/orders")])
     seen = [Target("payments"), Target("payroll"), ORDERS, topic_target("/payments/refunds"), CLUSTER]

@@ -73,7 +73,7 @@ REFUSED = {
     "without an issuer": token(drop="iss"),
     "of a broker": token(principal_type="broker_internal"),
     "of no name": token(sub="", principal_name=""),
-    "of an unknown scope": token(scope="root"),
+    "of a scope that is no text": token(scope=["observer"]),
     "of a key that is not known": token(headers={"kid": "other"}),
     "with critical extensions": token(headers={"crit": ["b64"]}),
     "deep": ".".join([urlsafe_b64encode(b"[" * 5_000).decode()] * 3),
@@ -86,6 +86,20 @@ def test_what_is_no_token_of_this_cluster_is_refused_without_being_repeated(give
     with pytest.raises(UnauthenticatedError) as caught:
         rules.verify(given, NOW_S)
     assert not given or given not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "scope"),
+    [
+        ("openid profile email", TokenScope.ADMIN),
+        ("openid observer", TokenScope.OBSERVER),
+        ("observer operator", TokenScope.OPERATOR),
+        ("root", TokenScope.ADMIN),
+        ("", TokenScope.ADMIN),
+    ],
+)
+def test_a_scope_is_one_of_several_words_and_those_of_other_services_say_nothing(words: str, scope: TokenScope) -> None:
+    assert RULES.verify(token(scope=words), NOW_S).scope is scope
 
 
 def test_a_token_counts_for_a_leeway_after_its_end() -> None:

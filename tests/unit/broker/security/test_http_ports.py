@@ -125,7 +125,9 @@ async def test_a_client_certificate_of_the_cluster_is_proof_and_one_of_another_i
     subjects = [Subject("client", "app")]
     await asyncio.to_thread(lambda: make_authority(foreign, subjects, now=datetime.now(UTC), days=2))
     more = {"prom_exporter": "127.0.0.1:0", "schema_http_addr": "127.0.0.1:0"}
-    async with secure_broker(tmp_path, authority, more, tls_ca=authority / "ca.pem", super_admins=["app"]) as secure:
+    async with secure_broker(
+        tmp_path, authority, more, tls_ca=authority / "ca.pem", super_admins=["service_account:app"]
+    ) as secure:
         ports, app = Ports(secure, authority / "ca.pem"), authority / "client"
         status, body = await ports.ask(ports.metrics, "/metrics", certificate=app)
         assert (status, "danube_security_calls_total" in body) == (200, True)
