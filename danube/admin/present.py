@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from danube.admin.bars import drawn_bar
 from danube.admin.operations.cluster.balance_portraits import portrait_of
-from danube.admin.operations.fields import Completes, Detail, IfKnown, Params, Result, ToolName, Wide, marks
+from danube.admin.operations.fields import Completes, Detail, IfKnown, Params, Result, ToolName, Wide, marks, row_type
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.operations.portrait import Portrait, PortraitCell
@@ -67,8 +67,10 @@ def view_of(
     for name, value in _shown_fields(result, wide=wide):
         if name in {"total", "next_cursor"} and listed:
             continue
-        if name == listed or (value and isinstance(value, list) and _row_type(result, name) is not None):
-            tables.append(_table(heading(type(result), name), value, _row_type(result, name), wide=wide, tools=tools))
+        if name == listed or (value and isinstance(value, list) and row_type(type(result), name) is not None):
+            tables.append(
+                _table(heading(type(result), name), value, row_type(type(result), name), wide=wide, tools=tools)
+            )
         else:
             facts.append((heading(type(result), name), _told(result, name)))
     notes = _page_notes(result) if listed else _done_notes(operation, result)
@@ -207,23 +209,14 @@ def _shown_fields(result: BaseModel, *, wide: bool) -> list[tuple[str, Any]]:
     return [(name, getattr(result, name)) for name in type(result).model_fields if name not in hidden]
 
 
-def _row_type(result: BaseModel, name: str) -> type[BaseModel] | None:
-    """The row type of a field `list[Row]`: an empty table has columns too."""
-    arguments = getattr(type(result).model_fields[name].annotation, "__args__", ())
-    found = arguments[0] if arguments else None
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
-
-
-def _table(
-    title: str, rows: Sequence[BaseModel], row_type: type[BaseModel] | None, *, wide: bool, tools: bool
-) -> Table:
-    if row_type is None:
+def _table(title: str, rows: Sequence[BaseModel], of: type[BaseModel] | None, *, wide: bool, tools: bool) -> Table:
+    if of is None:
         return Table(title, (title,), tuple((cell(row),) for row in rows))
-    details = marks(row_type, Detail)
-    hidden = frozenset() if wide else marks(row_type, Wide) | details
-    names = [name for name in row_type.model_fields if name not in hidden]
-    headings = tuple(heading(row_type, name) for name in names)
-    raw = marks(row_type, ToolName) if tools else frozenset[str]()
+    details = marks(of, Detail)
+    hidden = frozenset() if wide else marks(of, Wide) | details
+    names = [name for name in of.model_fields if name not in hidden]
+    headings = tuple(heading(of, name) for name in names)
+    raw = marks(of, ToolName) if tools else frozenset[str]()
     cells = tuple(
         tuple(cell(getattr(row, name)) if name in raw else _told(row, name) for name in names) for row in rows
     )

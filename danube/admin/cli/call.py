@@ -10,7 +10,7 @@ from typing import Any
 
 from danube.admin.cli.output.draw import Cell, Changed, Screen, cells_of, drawn
 from danube.admin.cli.output.options import OutputFormat, OutputOptions
-from danube.admin.cli.output.selection import in_order, names_text, program_text
+from danube.admin.cli.output.selection import in_order, names_text, program_text, result_csv
 from danube.admin.cli.output.serial import data_of
 from danube.admin.execution import Session, execute
 from danube.admin.operations.cluster.health import CheckStatus, Health
@@ -162,6 +162,8 @@ async def _whole(session: Session, operation: AnyOperation, params: Params, resu
 def _text(shell: Shell, operation: AnyOperation, result: Result, changed: Changed = frozenset()) -> str:
     if shell.output.output is OutputFormat.NAME:
         return names_text(operation, result)
+    if shell.output.output is OutputFormat.CSV:
+        return result_csv(operation, result, shell.only)
     if not shell.output.output.is_for_people:
         return program_text(data_of(operation, result, shell.only), shell.output)
     return drawn(_view(shell, operation, result), stdout_screen(shell.output), changed)

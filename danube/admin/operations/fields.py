@@ -193,6 +193,13 @@ def marks(model: type[BaseModel], mark: type[Any]) -> frozenset[str]:
     )
 
 
+def row_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The row type of a field `list[Row]`: an empty table has columns too."""
+    arguments = getattr(model.model_fields[name].annotation, "__args__", ()) if name in model.model_fields else ()
+    found = arguments[0] if arguments else None
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
 class FieldKind(StrEnum):
     """The way that a form asks for a parameter."""
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from danube.admin.access import LEVEL_OF, AccessLevel
 from danube.admin.gateway import AdminGateway
-from danube.admin.operations.fields import Params, Result
+from danube.admin.operations.fields import Params, Result, row_type
 from danube.model.plans.plan import Caller, Effect, Plan
 from danube.runtime.clock import Clock
 
@@ -86,6 +86,8 @@ class Operation(Generic[P, R]):
     positional: tuple[str, ...] = ()
     """Parameters that are arguments on the command line, not options."""
     listing: Listing | None = None
+    rows: str = ""
+    """Field of the result that holds its rows, where that is no listing: what `-o csv` shows."""
     toolset: str = DEFAULT_TOOLSET
     """The group of tools that it is in; an assistant has the default one, and others when its server is told."""
     is_tool: bool = True
@@ -132,6 +134,8 @@ def _problems(operation: AnyOperation) -> list[str]:
         found.append("an operation either moves or destroys by a plan, or has a `run`")
     if operation.needs_person and operation.is_tool:
         found.append("a person's consent is no tool")
+    if operation.rows and row_type(operation.result, operation.rows) is None:
+        found.append(f"{operation.rows} holds no rows")
     found += [f"{name} is no parameter" for name in operation.positional if name not in operation.params.model_fields]
     found += _undescribed(operation.params) + _undescribed(operation.result)
     for example in operation.examples:

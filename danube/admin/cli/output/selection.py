@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from danube.admin.cli.output.options import OutputFormat, OutputOptions
-from danube.admin.cli.output.serial import serialized
-from danube.admin.operations.fields import Result
+from danube.admin.cli.output.serial import data_of, serialized
+from danube.admin.operations.fields import Result, row_type
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.paging import sortable
 from danube.model.errors import InvalidRequestError
@@ -19,11 +19,15 @@ JSONPATH_CHARS_MAX = 500
 
 
 def rows_field(operation: AnyOperation, result: Result) -> str | None:
-    """The field that holds the rows of a result: a listing's, or the only list of rows there is."""
-    if operation.listing is not None:
-        return operation.listing.rows
+    """The field that holds the rows of a result: as declared, or the only list of rows there is."""
+    if declared := _declared_rows(operation):
+        return declared
     lists = [name for name in type(result).model_fields if _is_rows(getattr(result, name))]
     return lists[0] if len(lists) == 1 else None
+
+
+def _declared_rows(operation: AnyOperation) -> str:
+    return operation.listing.rows if operation.listing is not None else operation.rows
 
 
 def _is_rows(value: object) -> bool:
@@ -53,7 +57,7 @@ def names_text(operation: AnyOperation, result: Result) -> str:
     """The keys of the rows, one a line; of a result without rows its first field."""
     own = getattr(result, next(iter(type(result).model_fields)))
     field = rows_field(operation, result)
-    if field is None or (operation.listing is None and isinstance(own, str)):
+    if field is None or (not _declared_rows(operation) and isinstance(own, str)):
         return f"{_plain(own)}\n"
     key = operation.listing.key if operation.listing is not None else ""
     rows: list[Result] = getattr(result, field)
@@ -76,11 +80,21 @@ def program_text(data: Any, options: OutputOptions) -> str:  # noqa: ANN401 - JS
             return serialized(data, options.output)
 
 
-def csv_text(data: Any) -> str:  # noqa: ANN401 - JSON
+def result_csv(operation: AnyOperation, result: Result, only: tuple[str, ...]) -> str:
+    """The rows of a result with every column of its table, or `only` some; of one without rows its own fields."""
+    field = _declared_rows(operation)
+    kind = row_type(type(result), field) if field else None
+    if kind is None or (only and operation.listing is None):
+        return csv_text(data_of(operation, result, only))
+    names = only or tuple(kind.model_fields)
+    return csv_text([row.model_dump(mode="json") for row in getattr(result, field)], names)
+
+
+def csv_text(data: Any, columns: Sequence[str] = ()) -> str:  # noqa: ANN401 - JSON
     """JSON rows as CSV with a header (RFC 4180, line ends as here); what is nested is JSON within its cell."""
     rows = data if isinstance(data, list) else [data]
     shaped = [row if isinstance(row, dict) else {"value": row} for row in rows]
-    names = list(dict.fromkeys(name for row in shaped for name in row))
+    names = columns or list(dict.fromkeys(name for row in shaped for name in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if names:

@@ -324,6 +324,7 @@ ANALYZE_CONSUMER_LAG = Operation(
     effect=Effect.READ,
     params=AnalyzeLagParams,
     result=LagReport,
+    rows="groups",
     run=_analyze,
     examples=(
         Example("Who is behind?"),

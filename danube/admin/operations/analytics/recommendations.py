@@ -169,6 +169,7 @@ GET_RECOMMENDATIONS = Operation(
     effect=Effect.READ,
     params=Params,
     result=Recommendations,
+    rows="recommendations",
     run=_recommend,
     examples=(Example("What should be done?"),),
 )

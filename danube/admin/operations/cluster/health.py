@@ -205,6 +205,7 @@ HEALTH_CHECK = Operation(
     effect=Effect.READ,
     params=Params,
     result=Health,
+    rows="checks",
     run=_health,
     examples=(Example("Is all well?"),),
 )

@@ -77,6 +77,7 @@ GET_BROKER_LOGS = Operation(
     effect=Effect.READ,
     params=LogsParams,
     result=BrokerLogs,
+    rows="records",
     run=_logs,
     examples=(Example("Errors about a topic", {"level": "error", "topic": "/default/orders"}),),
 )

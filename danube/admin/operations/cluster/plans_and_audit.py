@@ -241,6 +241,7 @@ AUDIT = Operation(
     effect=Effect.READ,
     params=AuditParams,
     result=AuditTrail,
+    rows="records",
     run=_audit,
     is_tool=False,
     examples=(Example("The newest calls"), Example("Check the whole log", {"limit": 1, "verify_all": True})),

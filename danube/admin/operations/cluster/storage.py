@@ -104,6 +104,7 @@ STORAGE_COST = Operation(
     effect=Effect.READ,
     params=Params,
     result=StorageCost,
+    rows="rows",
     run=_cost,
     toolset="storage",
     examples=(Example("The bill"),),

@@ -99,6 +99,7 @@ LIST_CONNECTIONS = Operation(
     effect=Effect.READ,
     params=TopicParams,
     result=ConnectionList,
+    rows="connections",
     run=_list,
     positional=("topic",),
     toolset=TOOLSET,

@@ -390,6 +390,7 @@ PEEK_MESSAGES = Operation(
     effect=Effect.READ,
     params=PeekParams,
     result=Peeked,
+    rows="messages",
     run=_peek,
     positional=("topic",),
     toolset=TOOLSET,

@@ -32,6 +32,35 @@ def test_csv_has_a_header_and_every_column(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("topics", "connections", "/default/orders"), "connections"),
+        (("topics", "peek", "/default/orders"), "messages"),
+        (("analytics", "lag"), "groups"),
+        (("cluster", "health"), "checks"),
+        (("brokers", "balance"), "brokers"),
+        (("audit",), "records"),
+    ],
+)
+def test_csv_of_a_result_with_facts_and_a_table_is_the_rows_of_the_table(
+    words: tuple[str, ...], field: str, admin: Admin
+) -> None:
+    admin("topics", "describe", "/default/none")  # for the audit log
+    rows = list(csv.DictReader(io.StringIO(admin(*words, "-o", "csv").out)))
+    known = json.loads(admin(*words, "-o", "json").out)[field]
+    assert rows
+    assert len(rows) + (words == ("audit",)) == len(known)  # each look is a record
+    assert [list(row) for row in rows] == [list(row) for row in known][: len(rows)]
+    text = next(name for name, value in known[0].items() if isinstance(value, str))
+    assert [row[text] for row in rows] == [str(row[text]) for row in known][: len(rows)]
+
+
+def test_csv_of_no_rows_is_its_header(admin: Admin) -> None:
+    assert admin("topics", "list", "--namespace", "staging", "-o", "csv").out.startswith("name,broker_id,")
+    assert admin("namespaces", "list", "-o", "csv").out == "name\ndefault\nstaging\nsystem\n"
+
+
+@pytest.mark.parametrize(
     ("path", "found"),
     [
         ("{[*].name}", "a\nb\n"),
