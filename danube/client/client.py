@@ -164,7 +164,9 @@ class DanubeClientBuilder:
         for url in urls:
             host_and_port(url)
         carrier = self._carrier or self._default_carrier()
-        return DanubeClient(Connection(urls, carrier, self._clock, self._rng, self._token))
+        connection = Connection(urls, carrier, self._clock, self._rng, self._token)
+        connection.check_loop()
+        return DanubeClient(connection)
 
     def _default_carrier(self) -> Carrier:
         secure = self._tls is not None or self._token is not None or self._url.startswith("https://")

@@ -121,6 +121,20 @@ class Message(tuple[ReceivedMessage, int, bytes]):
             raise ValueError(f"a message has no optional field {field_name!r}")
         return getattr(self[0], field_name) is not None
 
+    def __reduce__(self) -> tuple[type[Self], tuple[ReceivedMessage]]:
+        """Pickled, for another process: without the decoder, so `value` is not there."""
+        return type(self), (self._detached()._replace(decoder=None),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(self._detached())
+
+    def _detached(self) -> ReceivedMessage:
+        """Nothing of it is shared with another message."""
+        return self.received._replace(attributes=dict(self.attributes))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and self.received == other.received
 

@@ -1,5 +1,6 @@
 """The connection of a client to its cluster: channels, lookups, and the calls that producers and consumers share."""
 
+import asyncio
 import contextlib
 import itertools
 import logging
@@ -67,7 +68,20 @@ class Connection:
         self._request_ids = itertools.count(1)
         self._without_streams: set[str] = set()
         """URLs of brokers that take no batches, such as the original's. At most CLIENT_CHANNELS_MAX."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that it is used in."""
         self._closed = False
+
+    def check_loop(self) -> None:
+        """Raise UnrecoverableError in another event loop than that of the first call: nothing would ever answer."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise UnrecoverableError(
+                "the client belongs to the event loop that it was built in, and this call runs in another one: build a"
+                " client in each event loop (each asyncio.run is one), or use danube.sync"
+            )
 
     async def call(
         self, address: BrokerAddress, path: str, request: bytes, *, timeout_s: float = CALL_TIMEOUT_S
@@ -152,6 +166,7 @@ class Connection:
 
     async def close(self) -> None:
         """Disconnect from every broker. Idempotent."""
+        self.check_loop()
         self._closed = True
         while self._channels:
             _, channel = self._channels.popitem()
@@ -189,6 +204,7 @@ class Connection:
         return metadata
 
     async def _channel(self, address: BrokerAddress) -> Channel:
+        self.check_loop()
         key = (address.broker_url, address.connect_url)
         if key in self._channels:
             self._channels.move_to_end(key)

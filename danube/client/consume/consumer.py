@@ -186,6 +186,7 @@ class Consumer:
 
     async def end(self, *, in_order: bool) -> None:
         """As `close`, whatever exception is being handled."""
+        self._connection.check_loop()
         self._closed = True
         with suppress(DanubeError, TimeoutError):
             async with asyncio.timeout(CLIENT_CLOSE_TIMEOUT_S):
@@ -235,6 +236,7 @@ class Consumer:
 
     def _begin(self) -> None:
         """Begin to read, the first time."""
+        self._connection.check_loop()
         if self._is_reading:
             return
         if not self._consumers:
@@ -320,6 +322,7 @@ class Consumer:
         return self._consumer_at(message.topic)
 
     def _consumer_at(self, topic: str) -> TopicConsumer:
+        self._connection.check_loop()
         if self._closed:
             raise UnrecoverableError("the consumer is closed: the message will come again")
         consumer = self._consumers.get(topic)

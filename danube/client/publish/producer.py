@@ -176,6 +176,7 @@ class Producer:
 
     async def end(self, *, in_order: bool) -> None:  # noqa: ARG002 - of consumers; a client ends both alike
         """As `close`."""
+        self._connection.check_loop()
         self._closed = True
         await asyncio.gather(*(producer.close() for producer in self._producers))
         await self._scope.close()
@@ -230,6 +231,7 @@ class Producer:
         return self._router.choose(None)
 
     def _refuse_closed(self) -> None:
+        self._connection.check_loop()
         if self._closed:
             raise UnrecoverableError("the producer is closed: build another one")
 
