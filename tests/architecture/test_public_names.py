@@ -23,6 +23,20 @@ def test_a_public_name_is_the_one_of_the_client_library(name: str) -> None:
     assert getattr(danube, name) is getattr(client, name)
 
 
+def test_every_exception_of_the_client_is_on_the_page_with_its_base(root: Path) -> None:
+    client = importlib.import_module("danube.client")
+    exported = [getattr(client, name) for name in client.__all__ if name.endswith("Error")]
+    rows = [
+        line.split("|")[1:3]
+        for line in (root / "docs/exceptions.md").read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    told = {name.strip(): base.strip() for name, base in rows}
+    base = {each: f"`{each.__base__.__name__}`" for each in exported}
+    assert told == {f"`{each.__name__}`": base[each] if each is not client.DanubeError else "" for each in exported}
+    assert {name for name in client.__all__ if name.endswith("Error")} <= set(danube.__all__)
+
+
 def test_dir_lists_the_public_names_and_the_version() -> None:
     assert {*danube.__all__, "__version__"} <= set(dir(danube))
 
