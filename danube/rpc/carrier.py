@@ -94,6 +94,10 @@ class ServerStream(Protocol):
         message passes.
         """
 
+    @property
+    def is_left(self) -> bool:
+        """True in `on_cancel` if the peer cancelled the stream, and its connection stays. False if that is unknown."""
+
     def open(self) -> None:
         """Send the response headers now, before any message. Without it they leave with the first message."""
 

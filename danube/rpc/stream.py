@@ -17,6 +17,7 @@ class AnsweringStream(ABC):
     ) -> None:
         self._path = path
         self.caller = caller
+        self.is_left = False
         self._outbox = Outbox(options, memory, self, both_ways=both_ways)
         self._open_wanted = False
         self._paused = False

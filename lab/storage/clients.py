@@ -21,6 +21,8 @@ _WINDOW = 10
 class SimConsumer:
     """A consumer and its stream. It reads at once what it is sent, unless it stalls, and acknowledges when told to."""
 
+    is_left = False
+
     def __init__(self, note: Callable[[Event], None], topic: str, subscription: str, consumer_id: int) -> None:
         self.consumer_id = consumer_id
         self.stalled = False

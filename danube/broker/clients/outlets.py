@@ -80,6 +80,10 @@ class MessageOutlet(Outlet):
 class CountedStream(ServerStream, Protocol):
     """A stream that counts messages for the subscription's rate."""
 
+    @property
+    def unpaced_room(self) -> int:
+        """Bytes that may be written now of answers without messages."""
+
     def write_batch(self, answer: bytes, messages: int) -> None:
         """As `write`, for an answer with so many messages."""
 
@@ -105,6 +109,10 @@ class BatchStream:
         self.resume_reading = stream.resume_reading
 
     @property
+    def is_left(self) -> bool:
+        return self._stream.is_left
+
+    @property
     def room(self) -> int:
         return self.room_beside(0)
 
@@ -125,13 +133,13 @@ class BatchStream:
 
     def assign(self) -> None:
         """The consumer gets messages from now on; it is told once."""
-        if not self._is_assigned and self._stream.room > 0:
+        if not self._is_assigned and self._stream.unpaced_room > 0:
             self._is_assigned = True
             self._stream.write_batch(consume.event(ConsumeAssigned()), 0)
 
     def confirm(self, sequence: int) -> bool:
         """Confirm updates; answers whether there was room."""
-        if self._stream.room <= 0:
+        if self._stream.unpaced_room <= 0:
             return False
         self._stream.write_batch(consume.confirmed(ConsumeConfirmed(sequence)), 0)
         return True
@@ -146,7 +154,7 @@ class BatchStream:
             case _:
                 self._stream.fail(error)
                 return
-        if self._stream.room <= 0:
+        if self._stream.unpaced_room <= 0:
             self._stream.fail(error)
             return
         self._stream.write_batch(consume.event(told), 0)

@@ -59,8 +59,7 @@ _Governing = (
     PolicyChanged | WindowChanged | SkipBlocked | RetryBlocked | DeadLettered | DeadLetterFailed | Seek | SkipRange
 )
 
-_SPREAD = 0x9E3779B97F4A7C15
-"""2**64 over the golden ratio: multiples of it fall evenly on 64 bits."""
+_SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it fall evenly on 64 bits
 
 
 class DispatchEngine:
@@ -96,6 +95,7 @@ class DispatchEngine:
         self._policy = policy
         self._seed = seed
         self._progress = Progress(cursor, durable_end)
+        self._goes_in_order = subscription_type in {SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER}
         self._flow = _flow_for(subscription_type, self._progress, grace_s, batch_end)
         self._deliveries = self._flow.deliveries
         self._exhausted = ExhaustedDeliveries()
@@ -332,7 +332,7 @@ class DispatchEngine:
     def _blame_oldest(self, lost: ConsumerDetached, now_s: float) -> None:
         """Count a failure of the message that a lost consumer had longest: it may have crashed the consumer.
 
-        The first time it is sent again at once and in order, since connections break for other reasons.
+        It is sent again in order, where all go to one consumer; else at once the first time, since connections break.
         """
         for unsent in [part for send in lost.unsent for part in self.still_wanted(send)]:
             self._deliveries.take_back(unsent.start, unsent.end)
@@ -344,7 +344,7 @@ class DispatchEngine:
         decision = verdict(failed.failures, self._policy)
         if decision is not Verdict.RETRY:
             self._exhaust(offset, offset + 1, decision, DISCONNECT_REASON)
-        elif failed.failures > 1:
+        elif failed.failures > 1 and not self._goes_in_order:
             self._back_off(offset, offset + 1, failed.failures - 1, now_s)
 
     def _fail(self, start: int, end: int, now_s: float, nack: Nacked | None = None) -> None:

@@ -74,6 +74,10 @@ class _CountedStream:
         return self._stream.caller
 
     @property
+    def is_left(self) -> bool:
+        return self._stream.is_left
+
+    @property
     def room(self) -> int:
         now_s = self._clock.monotonic_s()
         wait_s = max((account.wait_out_s(now_s) for account in self._accounts), default=0.0)

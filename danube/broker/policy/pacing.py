@@ -86,6 +86,15 @@ class PacedStream:
                 return 0
         return self._stream.room
 
+    @property
+    def is_left(self) -> bool:
+        return self._stream.is_left
+
+    @property
+    def unpaced_room(self) -> int:
+        """Room for answers without messages: a rate of messages delays none of these."""
+        return self._stream.room
+
     def write_batch(self, answer: bytes, messages: int) -> None:
         """Write an answer that has so many messages, and count them; the next one waits the longer."""
         if messages and self._topic.dispatch_rate:

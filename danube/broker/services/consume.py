@@ -120,11 +120,12 @@ class ReceiveStream:
             self._member.subscription.ready(self._member.consumer)
 
     def on_cancel(self) -> None:
+        """Official clients leave by cancelling their stream: one that dies takes its connection with it."""
         if self._timer is not None:
             self._timer.cancel()
         if self._member is not None and self._paced is not None:
             self._paced.cancel()
-            self._member.subscription.detach(self._member.consumer, self._paced, is_lost=True)
+            self._member.subscription.detach(self._member.consumer, self._paced, is_lost=not self._stream.is_left)
 
     def _schedule(self, seconds: float, callback: Callable[[], None]) -> None:
         clock = self._context.clock

@@ -177,6 +177,7 @@ class MemoryClientStream:
 
     def cancel(self) -> None:
         error = errors.CancelledError("the stream was cancelled at this end")
+        self._stream.is_left = True
         self._stream.lose(error)
         self._stream.inbox.drop(error)
 

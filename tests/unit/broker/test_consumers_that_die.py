@@ -12,6 +12,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
+from danube.testing.peers.client import Peer
 
 DEAD_LETTERS = TopicName("default", "failed")
 POLICY = FailurePolicy(
@@ -86,12 +87,15 @@ async def test_a_message_that_ends_every_consumer_becomes_a_dead_letter_and_the_
     dead_letters = await cell.client.receive(await cell.client.subscribe(DEAD_LETTERS))
     read: list[bytes] = []
     for life in range(POLICY.max_redelivery_count + 1):
-        inbox = await cell.client.receive(await cell.client.subscribe(topic, name=f"consumer {life}", kind=kind))
+        channel = cell.carrier.connect(cell.broker.addresses.broker)
+        peer = Peer(channel)
+        inbox = await peer.receive(await peer.subscribe(topic, name=f"consumer {life}", kind=kind))
         async with asyncio.timeout(PATIENCE_S):
             while (message := await inbox.next()).offset:
-                await cell.client.acknowledge(topic, message.offset)
+                await peer.acknowledge(topic, message.offset)
                 read.append(message.payload)
-        inbox.close()
+        await channel.close()
+        await all_gone(cell, topic)
     inbox = await cell.client.receive(await cell.client.subscribe(topic, name="consumer 9", kind=kind))
     async with asyncio.timeout(PATIENCE_S):
         while len(read) < 4:
@@ -101,6 +105,20 @@ async def test_a_message_that_ends_every_consumer_becomes_a_dead_letter_and_the_
         dead_letter = await dead_letters.next()
     assert sorted(read) == [b"message 1", b"message 2", b"message 3", b"message 4"]
     assert (dead_letter.payload, dead_letter.attributes["x-failure-reason"]) == (b"message 0", "consumer disconnected")
+
+
+@TYPES
+async def test_an_official_client_that_ends_its_stream_fails_nothing_and_changes_no_order(
+    cell: Cell, topic: TopicName, kind: SubscriptionType
+) -> None:
+    await prepare(cell, topic, kind)
+    for _ in range(POLICY.max_redelivery_count + 2):
+        inbox = await cell.client.receive(await cell.client.subscribe(topic, kind=kind))
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await inbox.next()).payload == b"message 0"
+        inbox.close()
+        await all_gone(cell, topic)
+    assert await failed(cell, topic) == {}
 
 
 @TYPES

@@ -26,6 +26,7 @@ class Stream:
     """A consumer's stream of which only the end counts."""
 
     caller = Caller(address="memory")
+    is_left = False
     room = 1
 
     def __init__(self) -> None:

@@ -223,6 +223,7 @@ class Stream:
     """Takes everything that is written to it."""
 
     caller = Caller(address="memory")
+    is_left = False
     room = 1_000_000
 
     def nothing(self, *_: object) -> None:

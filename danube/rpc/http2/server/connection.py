@@ -255,6 +255,8 @@ class ServerConnection(ConnectionDriver):
     def _on_reset(self, event: StreamReset) -> None:
         call = self._calls.get(event.stream_id)
         if call is not None:
+            if isinstance(call, Http2ServerStream):
+                call.is_left = event.by_peer
             call.lose(None)
             self._forget(call)
 

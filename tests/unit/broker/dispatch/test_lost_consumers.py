@@ -44,11 +44,22 @@ def test_a_message_that_ends_its_consumers_is_poison_in_the_end_and_what_was_beh
     assert made.now(ConsumerAttached(4, 10)) == [(4, 1, 4), (4, 2, 4), (4, 3, 4)]
 
 
-def test_a_connection_that_breaks_once_changes_no_order_and_from_then_on_the_message_is_held_back() -> None:
-    made = Driven(SubscriptionType.EXCLUSIVE, POLICY, durable_end=3)
-    made.now(ConsumerAttached(1, 2), lost(1))
-    assert made.now(ConsumerAttached(1, 2)) == [(1, 0, 2), (1, 1, 2)]
+@pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER])
+def test_broken_connections_change_no_order_until_the_policy_decides(kind: SubscriptionType) -> None:
+    made = Driven(kind, POLICY, durable_end=3)
+    made.now(ConsumerAttached(1, 2))
+    for attempt in (2, 3):
+        made.now(lost(1))
+        assert made.now(ConsumerAttached(1, 2)) == [(1, 0, attempt), (1, 1, attempt)]
     made.now(lost(1))
+    made.now(ConsumerAttached(1, 2))
+    assert made.engine.blocked == [OffsetRange(0, 1)]
+
+
+def test_shared_consumers_are_spared_the_message_of_a_second_broken_connection_for_a_moment() -> None:
+    made = Driven(SubscriptionType.SHARED, POLICY, durable_end=3)
+    made.now(ConsumerAttached(1, 2), lost(1))
+    made.now(ConsumerAttached(1, 2), lost(1))
     assert made.now(ConsumerAttached(1, 2)) == [(1, 1, 3), (1, 2, 1)]
     made.now(Acknowledged(1, 3))
     assert made.at(1.0, TimerFired()) == [(1, 0, 3)]
