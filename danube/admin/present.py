@@ -19,7 +19,7 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.operations.portrait import Portrait, PortraitCell
 from danube.model.plans.plan import canonical
-from danube.model.text import size_text, span_text
+from danube.model.text import number_text, size_text, span_text
 
 BAR_CELLS = 8
 """Of a bar in a table."""
@@ -192,10 +192,14 @@ def _number(value: float, name: str) -> str:
         return span_text(value)
     if name in _SIZES or name.endswith("_bytes"):
         return size_text(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return number_text(value) if 0 < abs(value) < _TENTH else f"{value:,.1f}"
 
 
 _SIZES = frozenset({"bytes", "bytes_in", "payload_size"})
+_TENTH = 0.1
+"""Numbers below it would look like none with one digit."""
 _MOMENT_MS = 10**11
 """Milliseconds since the epoch are larger, durations smaller."""
 _YEAR_9999_MS = 253_370_764_800_000

@@ -84,6 +84,13 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def number_text(value: float) -> str:
+    """A number for people, to four digits: `0.005116`, `12.35`, `1,235`; whole ones stay whole."""
+    if abs(value) >= 1_000 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
 def time_of(time_ms: int) -> str:
     """A time as people read it."""
     try:

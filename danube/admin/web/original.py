@@ -129,7 +129,8 @@ class OriginalRoutes:
 
     async def _topics_of(self, request: Request, row: BrokerRow, errors: list[str]) -> TopicList:
         try:
-            return await self._call(request, LIST_TOPICS, {"broker": row.broker_id, "brief": True, **_ALL}, TopicList)
+            arguments = {"broker": row.broker_id, "system": True, "brief": True, **_ALL}
+            return await self._call(request, LIST_TOPICS, arguments, TopicList)
         except DanubeError as error:
             errors.append(f"{row.broker_id}: {error}")
             return TopicList(total=0, topics=[])

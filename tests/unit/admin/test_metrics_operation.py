@@ -11,6 +11,8 @@ from danube.admin.analytics.metric_ranges import NAMES
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.gateway import PromQuery, PromSeries
 from danube.admin.operations import operation_of
+from danube.admin.operations.cluster.metrics import MetricRow
+from danube.admin.present import cell
 from danube.model.calls.inspection import LogLevel, LogRecord, MetricSample
 from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError, UnsupportedError
 from danube.model.plans.plan import Caller, Face
@@ -50,6 +52,13 @@ async def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told() 
     assert answer["not_answered"] == ["broker 2: no broker answers at http://b2"]
     assert answer["metrics"]
     assert (await asked(gateway, "get_broker_logs"))["not_answered"] == answer["not_answered"]
+
+
+async def test_people_read_numbers_to_four_digits_and_programs_all_of_them() -> None:
+    row = MetricRow(series="x", value=0.005116483134, minimum=12_345.678, maximum=40.0, per_second=1.23456)
+    assert row.words() == {"value": "0.005116", "minimum": "12,346", "maximum": "40", "per_second": "1.235"}
+    assert row.model_dump(mode="json")["value"] == 0.005116483134
+    assert (cell(0.00512), cell(0.0), cell(12.34)) == ("0.00512", "0.0", "12.3")
 
 
 async def test_infinity_and_no_number_are_null() -> None:

@@ -128,11 +128,17 @@ def _rich_facts(view: View, changed: Changed) -> object:
 
 def _rich_rows(table: Table, screen: Screen, changed: Changed) -> list[object]:
     """The table; or, where its columns would be too narrow to read, a block of labels and values for each row."""
-    if not table.rows:
-        return [_rich_table(table, changed)]
-    least = [max(cell_len(column), min(_COLUMN_LEAST, max(map(cell_len, cells)))) for column, cells in _columns(table)]
-    if sum(least) + _COLUMN_GAP * (len(least) - 1) <= screen.width:
-        return [_rich_table(table, changed)]
+    columns = _columns(table)
+    least = [max([cell_len(column), *map(_least, cells)]) for column, cells in columns]
+    spare = screen.width - sum(least) - _COLUMN_GAP * (len(least) - 1)
+    if spare >= 0 or not table.rows:
+        widths = []
+        for width, (_, cells) in zip(least, columns, strict=True):
+            wanted = max([width, *map(cell_len, cells)])
+            more = min(max(spare, 0), wanted - width)
+            widths.append(width + more)
+            spare -= more
+        return [_rich_table(table, changed, widths)]
     blocks: list[object] = []
     for row in table.rows:
         places = {column for column in table.columns if (table.title, row[0], column) in changed}
@@ -141,11 +147,16 @@ def _rich_rows(table: Table, screen: Screen, changed: Changed) -> list[object]:
     return blocks[:-1]
 
 
+def _least(text: str) -> int:
+    """Cells that a text needs at least: a word, such as a name, is not broken."""
+    return max(min(_COLUMN_LEAST, cell_len(text)), *map(cell_len, text.split(" ")))
+
+
 def _columns(table: Table) -> list[tuple[str, list[str]]]:
     return [(column, [row[index] for row in table.rows]) for index, column in enumerate(table.columns)]
 
 
-def _rich_table(table: Table, changed: Changed) -> object:
+def _rich_table(table: Table, changed: Changed, widths: Sequence[int]) -> object:
     from rich.table import Table as RichTable  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
@@ -153,7 +164,7 @@ def _rich_table(table: Table, changed: Changed) -> object:
     for index, column in enumerate(table.columns):
         numbers = not column.endswith(" ID") and all(_is_number(row[index]) for row in table.rows)
         drawn_table.add_column(
-            Text(column), overflow="fold", min_width=cell_len(column), justify="right" if numbers else "left"
+            Text(column), overflow="fold", width=widths[index], justify="right" if numbers else "left"
         )
     for row in table.rows:
         drawn_table.add_row(
@@ -180,5 +191,5 @@ _STYLES = {
 }
 """Words that say how things stand; the colour tells nothing that the word does not."""
 _COLUMN_LEAST = 12
-"""Cells a column needs, if it has as many to show; longer text is folded."""
+"""Cells a column needs, if it has as many to show; longer text is folded between words."""
 _COLUMN_GAP = 2

@@ -21,6 +21,7 @@ from danube.model.limits.inspection import (
     PROMQL_CHARS_MAX,
 )
 from danube.model.plans.plan import Effect
+from danube.model.text import number_text
 from danube.model.topic import TopicName
 
 MetricText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_:][A-Za-z0-9_:]*$", max_length=200)]
@@ -73,7 +74,7 @@ class MetricRow(Result):
 
     def words(self) -> Mapping[str, str]:
         values = {name: getattr(self, name) for name in ("value", "minimum", "maximum", "per_second")}
-        return {name: f"{value:,.10g}" for name, value in values.items() if value is not None}
+        return {name: number_text(value) for name, value in values.items() if value is not None}
 
 
 class MetricList(PageResult):

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import (
     VOLATILE,
+    WIDE,
     BrokerText,
     NamespaceText,
     PageParams,
@@ -24,6 +25,7 @@ from danube.model.errors import DanubeError, InvalidNameError, UnsupportedError
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
 from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import Effect
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import DispatchStrategy, TopicName
 
 DELIVERY = {DispatchStrategy.RELIABLE: "Reliable", DispatchStrategy.NON_RELIABLE: "NonReliable"}
@@ -34,6 +36,7 @@ class ListTopicsParams(PageParams):
 
     namespace: NamespaceText | None = Field(default=None, description="Only topics of this namespace.")
     broker: BrokerText | None = Field(default=None, description="Only topics of the broker with this id.")
+    system: bool = Field(default=False, description="Also topics of the namespace `system`, which brokers keep.")
     brief: bool = Field(default=False, description="Leave out lag and size, which brokers have to be asked for.")
 
     @model_validator(mode="after")
@@ -48,7 +51,7 @@ class TopicRow(Result):
 
     name: str = Field(description="Its name.")
     broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
-    delivery: str = Field(description="`Reliable` or `NonReliable`.")
+    delivery: Annotated[str, WIDE] = Field(description="`Reliable` or `NonReliable`.")
     state: OwnershipState | None = Field(description="As describe_topic tells it; null is not known.")
     lag_messages: Annotated[int | None, VOLATILE] = Field(
         default=None, title="Lag", description="Unread messages of the subscription furthest behind; null is not known."
@@ -56,7 +59,7 @@ class TopicRow(Result):
     stored_bytes: Annotated[int | None, VOLATILE] = Field(
         default=None, title="Size", description="Bytes of the messages that can be read; null is not known."
     )
-    partitions: int | None = Field(
+    partitions: Annotated[int | None, WIDE] = Field(
         default=None, description="How many partitions its topic has; null for a topic without."
     )
 
@@ -68,7 +71,9 @@ class TopicList(PageResult):
 
 
 async def _list(call: Call, params: ListTopicsParams) -> TopicList:
-    infos = sorted(await _infos(call, params), key=lambda info: str(info.topic))
+    is_wanted = params.system or params.namespace == SYSTEM_NAMESPACE
+    found = [info for info in await _infos(call, params) if is_wanted or info.topic.namespace != SYSTEM_NAMESPACE]
+    infos = sorted(found, key=lambda info: str(info.topic))
     page, cursor = page_of(infos, lambda info: str(info.topic), params)
     names = [] if params.brief else [str(info.topic) for info in page]
     states, described = await asyncio.gather(
@@ -139,7 +144,8 @@ LIST_TOPICS = Operation(
     name="list_topics",
     words=("topics", "list"),
     summary="List topics: all, or those of a namespace or of a broker.",
-    description="Partitions are listed each on their own. Lag and size are told of the first 1,000 of a page."
+    description="Partitions are listed each on their own. `system` is left out unless it is asked for."
+    " Lag and size are told of the first 1,000 of a page."
     " For causes of lag, call analyze_consumer_lag.",
     effect=Effect.READ,
     params=ListTopicsParams,

@@ -9,6 +9,7 @@ from danube.admin.operations.topics.topic_list import lag_of
 from danube.model.calls.admin import TopicDescription, TopicInfo
 from danube.model.limits.faces import TUI_TOPICS_MAX
 from danube.model.ownership import OwnershipState
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import DispatchStrategy, TopicName
 
 N = TypeVar("N", int, float)
@@ -110,7 +111,8 @@ class Order(StrEnum):
 def arranged(lines: Iterable[TopicRow], order: Order, words: str) -> list[TopicRow]:
     """The lines that fit the filter, sorted; largest first, except by name.
 
-    Of a filter, each word must be in the name; `@7` means topics of broker 7.
+    Of a filter, each word must be in the name; `@7` means topics of broker 7. Without one those of the system are
+    left out.
     """
     wanted = words.lower().split()
     names = [word for word in wanted if not word.startswith("@")]
@@ -118,7 +120,8 @@ def arranged(lines: Iterable[TopicRow], order: Order, words: str) -> list[TopicR
     found = [
         line
         for line in lines
-        if (not brokers or line.broker_id in brokers)
+        if (wanted or line.topic.namespace != SYSTEM_NAMESPACE)
+        and (not brokers or line.broker_id in brokers)
         and (not names or all(word in line.name.lower() for word in names))
     ]
     match order:

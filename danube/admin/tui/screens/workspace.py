@@ -278,6 +278,8 @@ class Workspace(BaseScreen):
             empty=empty if watch.topics.is_complete else _READING,
         )
         notes = [f"{len(lines):,} of {len(watch.topics):,} fit the filter"] if self._words else []
+        if not self._words and (hidden := len(watch.topics) - len(lines)):
+            notes.append(f"{hidden:,} of the system: filter by /system")
         if not watch.topics.is_complete and len(watch.topics):
             notes.append(f"{len(watch.topics):,} read so far, reading on ...")
         if watch.topics.beyond:

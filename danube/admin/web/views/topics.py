@@ -46,7 +46,7 @@ class TopicLine:
 
 async def topics_page(look: Look) -> dict[str, Any]:
     """The values of the page that lists topics. Raises DanubeError."""
-    arguments = {name: look.arguments[name] for name in ("namespace", "broker") if look.arguments.get(name)}
+    arguments = {name: look.arguments[name] for name in ("namespace", "broker", "system") if look.arguments.get(name)}
     listed = await look.whole(LIST_TOPICS, {**arguments, "brief": True})
     rows = listed.topics if isinstance(listed, TopicList) else []
     words = look.query.get(SEARCH_FIELD, "").lower().split()

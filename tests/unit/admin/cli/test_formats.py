@@ -9,8 +9,10 @@ import yaml
 from danube.admin.cli.output.draw import Screen, cells_of, drawn
 from danube.admin.operations import BY_NAME
 from danube.admin.operations.analytics.lag import LagGroupRow, LagReport
+from danube.admin.operations.topics.topic_list import TopicList, TopicRow
 from danube.admin.present import Table, View, view_of
 from danube.model.exit_codes import ExitCode
+from danube.model.ownership import OwnershipState
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.faces.memory_gateway import HOSTILE, MemoryGateway
 from tests.unit.admin.cli.conftest import Admin
@@ -145,7 +147,7 @@ def test_nothing_is_cut_however_narrow_the_screen(screen: Screen) -> None:
 
 def test_a_pipe_gets_one_line_a_row(admin: Admin) -> None:
     lines = admin("topics", "list").out.splitlines()
-    assert lines[0].split() == ["NAME", "BROKER", "ID", "DELIVERY", "STATE", "LAG", "SIZE", "PARTITIONS"]
+    assert lines[0].split() == ["NAME", "BROKER", "ID", "STATE", "LAG", "SIZE"]
     assert [line.split()[0] for line in lines[1:]] == [
         "/default/events-part-0",
         "/default/events-part-1",
@@ -153,6 +155,34 @@ def test_a_pipe_gets_one_line_a_row(admin: Admin) -> None:
         "/default/orders",
         "/default/ticks",
     ]
+
+
+def test_names_are_not_broken_between_lines_and_a_topic_is_one_line_of_80_columns() -> None:
+    names = [f"/default/orders-of-the-west-part-{index}" for index in range(3)]
+    rows = [
+        TopicRow(
+            name=name,
+            broker_id="127.0.0.1:6650",
+            delivery="Reliable",
+            state=OwnershipState.SERVED,
+            lag_messages=12_345,
+            stored_bytes=123_456_789,
+            partitions=3,
+        )
+        for name in names
+    ]
+    view = view_of(BY_NAME["list_topics"], TopicList(total=3, topics=rows))
+    lines = drawn(view, Screen(is_terminal=True, width=80)).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == names
+    longer = Table("Rows", ("Name", "Note"), ((f"/default/{'x' * 40}", "a sentence that is folded between its words"),))
+    first, *more = drawn(View((), (longer,)), Screen(is_terminal=True, width=80)).splitlines()[1:]
+    assert f"/default/{'x' * 40}" in first
+    assert f"{first} {' '.join(more)}".split()[1:] == longer.rows[0][1].split()
+
+
+def test_wide_has_more_columns_than_the_table(admin: Admin) -> None:
+    headings = [set(admin("topics", "list", "-o", each).out.splitlines()[0].split()) for each in ("table", "wide")]
+    assert headings[1] - headings[0] == {"DELIVERY", "PARTITIONS"}
 
 
 def test_wide_characters_stay_in_their_columns() -> None:

@@ -27,13 +27,22 @@ def test_each_topic_is_listed_with_its_lag_size_and_partitions(admin: Admin) -> 
     assert [_listed(admin)[f"/default/events-part-{index}"]["partitions"] for index in range(3)] == [3, 3, 3]
 
 
+def test_topics_of_the_system_are_left_out_unless_they_are_asked_for(admin: Admin) -> None:
+    admin("topics", "create", "/system/audit")
+    assert "/system/audit" not in _listed(admin)
+    broker = _listed(admin, "--system")["/system/audit"]["broker_id"]
+    assert "/system/audit" in _listed(admin, "--broker", broker, "--system")
+    assert "/system/audit" not in _listed(admin, "--broker", broker)
+    assert list(_listed(admin, "--namespace", "system")) == ["/system/audit"]
+
+
 def test_a_topic_that_stores_nothing_has_no_lag(admin: Admin) -> None:
     assert _listed(admin)["/default/ticks"]["lag_messages"] is None
 
 
 def test_people_read_lag_and_size_with_units_and_sort_by_them(admin: Admin) -> None:
     lines = admin("topics", "list", "--sort-by", "-lag_messages").out.splitlines()
-    (heading,) = [line for line in lines if "LAG" in line and "SIZE" in line and "PARTITIONS" in line]
+    (heading,) = [line for line in lines if "LAG" in line and "SIZE" in line]
     assert "/default/orders" in lines[lines.index(heading) + 1]
 
 

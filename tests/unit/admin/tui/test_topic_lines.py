@@ -37,6 +37,14 @@ def test_topics_are_sorted_largest_first_except_by_name() -> None:
     assert names(arranged(lines, Order.RATE, "")) == ["c", "b", "a"]
 
 
+def test_topics_of_the_system_are_shown_by_a_filter_alone() -> None:
+    audit = replace(line("audit"), topic=TopicName("system", "audit"), name="/system/audit")
+    lines = [line("orders"), audit]
+    assert names(arranged(lines, Order.NAME, "")) == ["orders"]
+    assert names(arranged(lines, Order.NAME, "/system")) == ["audit"]
+    assert names(arranged(lines, Order.NAME, "@1")) == ["orders", "audit"]
+
+
 def test_a_filter_takes_words_in_any_case_and_brokers() -> None:
     lines = [line("orders-eu"), line("orders-us", broker_id="2"), line("events", broker_id="2")]
     assert names(arranged(lines, Order.NAME, "US ord")) == ["orders-us"]
