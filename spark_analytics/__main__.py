@@ -4,7 +4,6 @@ import os
 import secrets
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ from spark_analytics.render import ResultFormat, render
 from spark_analytics.results import Cluster
 from spark_analytics.schedules.cluster_schedules import ClusterSchedules
 from spark_analytics.schedules.commands import schedules_app
-from spark_analytics.schedules.runner import ScheduleRunner, run_until_told
+from spark_analytics.schedules.runner import EndOfRunner, ScheduleRunner, run_until_told
 from spark_analytics.words import moment_ms, seconds_of
 
 app = typer.Typer(
@@ -288,15 +287,14 @@ def run_schedules_command(  # noqa: PLR0917 - one parameter for each flag
 
     def work() -> ExitCode:
         check_spark()
-        steps = Steps.for_terminal(clock, quiet=quiet, wanted=progress)
+        steps = Steps(clock, shown=not quiet and progress is not False)
         cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=token)
         cluster.check_telemetry()
-        runner = ScheduleRunner(ClusterSchedules(cluster), secrets.token_hex(6), clock, steps, master=master)
-        told = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: told.set())
-        run_until_told(runner, told.wait, steps)
-        return ExitCode.OK
+        runner, end = secrets.token_hex(6), EndOfRunner()
+        end.follow_signals()
+        steps.tell(f"runner {runner} starts jobs of {service_url} when they are due; Ctrl-C ends it")
+        schedules = ScheduleRunner(ClusterSchedules(cluster), runner, clock, steps, master=master)
+        return run_until_told(schedules, end, steps)
 
     raise typer.Exit(ended(work, PROGRAM))
 
@@ -306,6 +304,8 @@ app.add_typer(schedules_app, name="schedule")
 
 def _show(result: JobResult, output: ResultFormat, *, quiet: bool) -> None:
     write(render(result, output))
+    if (unread := result.window.get("unread")) and not quiet:
+        say(f"the telemetry in {', '.join(unread)} is missing: no broker that runs serves it", PROGRAM)
     if not any(result.tables.values()) and not quiet:
         say("no telemetry tells of this in this time: read more of it with --since, or check the filter", PROGRAM)
 

@@ -21,6 +21,11 @@ class Steps:
         """Shown when it is `wanted`, and by default where standard error is a terminal; never when quiet."""
         return cls(clock, shown=not quiet and (sys.stderr.isatty() if wanted is None else wanted))
 
+    def tell(self, text: str) -> None:
+        """Something that took no time of its own."""
+        if self._shown:
+            say(text, PROGRAM)
+
     def done(self, text: str) -> None:
         """A step is over."""
         now_s = self._clock.monotonic_s()

@@ -9,6 +9,11 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SPAN = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
 
 
+def time_text(at_ms: int) -> str:
+    """A time in UTC, as people read it."""
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def seconds_of(text: str) -> float:
     """A span such as `90s`, `15m`, `2h` or `1d`. Raises InvalidRequestError."""
     match = _SPAN.fullmatch(text.strip())

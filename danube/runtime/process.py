@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import resource
 import signal
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from danube.model.errors import SettingsError
 from danube.model.text import install_text
@@ -139,3 +140,11 @@ def signals_held(*, alarm_grace_s: float) -> Iterator[None]:
             signal.signal(number, how)
     for came in held:
         signal.raise_signal(came)
+
+
+def last_line_of(log: IO[bytes], bytes_max: int) -> str:
+    """The last line of what a process has written to a file, within its last bytes; empty when it wrote nothing."""
+    size = os.fstat(log.fileno()).st_size
+    end = os.pread(log.fileno(), bytes_max, max(0, size - bytes_max))
+    lines = [line.strip() for line in end.decode(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "")

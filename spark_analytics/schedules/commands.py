@@ -1,6 +1,5 @@
 """`danube-analytics schedule`: add, list, remove and run schedules."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ from spark_analytics.flags import CaCert, ServiceUrl, Token
 from spark_analytics.progress import PROGRAM
 from spark_analytics.results import Cluster
 from spark_analytics.schedules.cluster_schedules import ClusterSchedules
-from spark_analytics.words import moment_ms, seconds_of
+from spark_analytics.words import moment_ms, seconds_of, time_text
 
 schedules_app = typer.Typer(
     no_args_is_help=True, help="Keep schedules of jobs in the cluster; run-schedules starts them."
@@ -47,7 +46,7 @@ def add_command(  # noqa: PLR0917 - one parameter for each flag
             missed=missed,
         ).check()
         kept = _schedules(service_url, ca_cert, token).put(schedule)
-        write(f"{name}: {job} every {every}, first at {_time(kept.first_ms)}\n")
+        write(f"{name}: {job} every {every}, first at {time_text(kept.first_ms)}\n")
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
@@ -106,7 +105,3 @@ def run_command(
 
 def _schedules(service_url: str, ca_cert: CaCert, token: Token) -> ClusterSchedules:
     return ClusterSchedules(Cluster(service_url=service_url, ca_cert=ca_cert, token=token))
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,19 +7,25 @@ when it is lost.
 """
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import threading
 from dataclasses import dataclass
-from typing import Protocol
+from types import FrameType
+from typing import IO, Protocol
 
 from danube.model.errors import DanubeError, PreconditionFailedError
-from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
+from danube.model.exit_codes import ExitCode
+from danube.model.limits.faces import ANALYTICS_LOG_BYTES, ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import Run
 from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
 from danube.runtime.clock import Clock
-from spark_analytics.progress import Steps
+from danube.runtime.process import ENDING, last_line_of
+from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.results import Cluster
+from spark_analytics.words import time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +51,63 @@ class Schedules(Protocol):
     def runs(self, now_ms: int) -> list[Run]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A run under way: a process in a session of its own, which a Ctrl-C at the terminal does not reach."""
+
+    due: Due
+    process: subprocess.Popen[bytes]
+    log: IO[bytes]
+    since_ms: int
+
+    @property
+    def run_id(self) -> str:
+        return self.due.schedule.run_id(self.due.due_ms)
+
+    def last_words(self) -> str:
+        """The last line that it said."""
+        return last_line_of(self.log, ANALYTICS_LOG_BYTES).removeprefix(f"{PROGRAM}: ")
+
+
 class ScheduleRunner:
     """Starts what is due, while it has the lease."""
 
     def __init__(self, schedules: Schedules, runner: str, clock: Clock, steps: Steps, *, master: str) -> None:
         self._schedules, self._runner, self._clock, self._steps = schedules, runner, clock, steps
         self._master = master
-        self._job: tuple[Due, subprocess.Popen[bytes], int] | None = None
-        self._has_lease = False
+        self._job: _Job | None = None
+        self._lease = RunnerLease(runner="?")
+        self._told = ""
 
-    def tick(self) -> None:
+    @property
+    def under_way(self) -> str | None:
+        """The run that this runner has started and that has not ended."""
+        return self._job.run_id if self._job is not None else None
+
+    def tick(self, *, starts: bool = True) -> None:
         """Renew the lease, look after the job, and start the next. Raises DanubeError."""
+        self._look_after_job()
         lease = self._schedules.claim(RunnerClaim(runner=self._runner))
-        self._tell_of_lease(lease)
-        if not self._has_lease or (self._job is not None and not self._is_over(self._job)):
+        if lease.runner != self._lease.runner:
+            other = f"waits for the lease, which runner {lease.runner or 'nobody'} has"
+            self._steps.tell("this runner has the lease" if lease.runner == self._runner else other)
+        self._lease = lease
+        if lease.runner != self._runner or self._job is not None or not starts:
             return
-        due = self.due()
-        if due:
-            self._start(due[0])
-
-    def due(self) -> list[Due]:
-        """Runs to start now, those that have waited longest first."""
         book = self._schedules.book()
+        if due := self._due(book):
+            self._start(due[0])
+        else:
+            self._tell_of_next(book)
+
+    def release(self) -> None:
+        """Give the lease up, so that another runner need not wait for its end; a run under way is left to itself."""
+        if self._job is not None:
+            self._job.log.close()
+        self._schedules.claim(RunnerClaim(runner=self._runner, release=True))
+
+    def _due(self, book: ScheduleBook) -> list[Due]:
+        """Runs to start now, those that have waited longest first."""
         if not book.schedules:
             return []
         now_ms = self._clock.now_ms()
@@ -74,15 +115,15 @@ class ScheduleRunner:
         found = [Due(schedule, due_ms) for schedule in book.schedules for due_ms in schedule.due(runs, now_ms)]
         return sorted(found, key=lambda one: (one.due_ms, one.schedule.name))
 
-    def release(self) -> None:
-        """Give the lease up, so that another runner need not wait for its end."""
-        self._schedules.claim(RunnerClaim(runner=self._runner, release=True))
-
-    def _tell_of_lease(self, lease: RunnerLease) -> None:
-        has_lease = lease.runner == self._runner
-        if has_lease != self._has_lease:
-            self._steps.done("has the lease" if has_lease else f"runner {lease.runner or 'nobody'} has the lease")
-        self._has_lease = has_lease
+    def _tell_of_next(self, book: ScheduleBook) -> None:
+        now_ms = self._clock.now_ms()
+        at_ms, name = min(((each.next_ms(now_ms), each.name) for each in book.schedules), default=(0, ""))
+        told = "there are no schedules: add one with danube-analytics schedule add"
+        if name:
+            told = f"waits for {name}, due at {time_text(at_ms)}; schedules: {len(book.schedules)}"
+        if told != self._told:
+            self._steps.tell(told)
+        self._told = told
 
     def _start(self, due: Due) -> None:
         begun_ms = due.schedule.begun_ms
@@ -90,27 +131,32 @@ class ScheduleRunner:
         try:
             self._schedules.begin(wanted)
         except PreconditionFailedError as error:
-            self._steps.done(f"{due.schedule.name}: {error}")
+            self._steps.tell(f"{due.schedule.name}: {error}")
             return
         cluster = self._schedules.cluster
         command = command_of(cluster, due, self._master)
-        self._steps.done(f"{due.schedule.name}: starts run {due.schedule.run_id(due.due_ms)}")
+        run_id = due.schedule.run_id(due.due_ms)
+        self._steps.tell(f"{due.schedule.name}: starts run {run_id} (due at {time_text(due.due_ms)})")
         environment = os.environ | ({"DANUBE_TOKEN": cluster.token} if cluster.token else {})
-        nowhere = subprocess.DEVNULL
-        process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, env=environment)  # noqa: S603 - our program
-        self._job = due, process, self._clock.now_ms()
+        nowhere, log = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the job
+        process = subprocess.Popen(  # noqa: S603 - our program
+            command, stdin=nowhere, stdout=nowhere, stderr=log, env=environment, start_new_session=True
+        )
+        self._job = _Job(due, process, log, self._clock.now_ms())
 
-    def _is_over(self, job: tuple[Due, subprocess.Popen[bytes], int]) -> bool:
-        due, process, since_ms = job
-        code = process.poll()
-        late_ms = round((ANALYTICS_RUN_S_MAX + ANALYTICS_RUN_GRACE_S) * 1_000)
-        if code is None and self._clock.now_ms() - since_ms > late_ms:
-            process.kill()
+    def _look_after_job(self) -> None:
+        job = self._job
+        if job is None:
+            return
+        code, took_ms = job.process.poll(), self._clock.now_ms() - job.since_ms
+        if code is None and took_ms > round((ANALYTICS_RUN_S_MAX + ANALYTICS_RUN_GRACE_S) * 1_000):
+            job.process.kill()
         if code is None:
-            return False
-        self._steps.done(f"{due.schedule.name}: the run ended with code {code}")
-        self._job = None
-        return True
+            return
+        how = "is done" if code == 0 else f"failed with exit code {code}: {job.last_words()}"
+        self._steps.tell(f"{job.due.schedule.name}: run {job.run_id} {how} ({took_ms / 1_000:.0f} s)")
+        job.log.close()
+        self._job, self._told = None, ""
 
 
 def command_of(cluster: Cluster, due: Due, master: str) -> list[str]:
@@ -126,16 +172,53 @@ def command_of(cluster: Cluster, due: Due, master: str) -> list[str]:
     return [sys.executable, "-m", "spark_analytics", due.schedule.job, *due.schedule.arguments, *flags, "--quiet"]
 
 
-def run_until_told(runner: ScheduleRunner, wait: Callable[[float], bool], steps: Steps, every_s: float = 5.0) -> None:
-    """Tick until `wait` says that the process is told to end; a cluster that is away for a while is waited for."""
+class EndOfRunner:
+    """The signals that end a runner: after the first Ctrl-C a run under way is waited for, after others not."""
+
+    def __init__(self) -> None:
+        self.is_told = threading.Event()
+        self.is_urgent = threading.Event()
+        self.is_pressed = False
+        """Whether Ctrl-C came twice."""
+
+    def follow_signals(self) -> None:
+        """Take them from now on."""
+        for number in ENDING:
+            signal.signal(number, self.handle)
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """The process got a signal."""
+        self.is_pressed = number == signal.SIGINT and self.is_told.is_set()
+        if number != signal.SIGINT or self.is_pressed:
+            self.is_urgent.set()
+        self.is_told.set()
+
+
+def run_until_told(runner: ScheduleRunner, end: EndOfRunner, steps: Steps, every_s: float = 5.0) -> ExitCode:
+    """Tick until the end is told; a cluster that is away for a while is waited for.
+
+    A run under way that is not waited for goes on by itself, and no runner starts it again.
+    """
     while True:
-        try:
-            runner.tick()
-        except DanubeError as error:
-            steps.done(f"the cluster did not answer: {error}")
-        if wait(every_s):
+        _tick(runner, steps, starts=True)
+        if end.is_told.wait(every_s):
             break
+    if runner.under_way and not end.is_urgent.is_set():
+        steps.tell(f"ends when run {runner.under_way} has ended; Ctrl-C again leaves it to itself")
+    while runner.under_way and not end.is_urgent.wait(min(every_s, 1.0)):
+        _tick(runner, steps, starts=False)
+    if runner.under_way:
+        steps.tell(f"run {runner.under_way} goes on by itself and publishes its result")
     try:
         runner.release()
+        steps.tell("has given the lease up and ends")
     except DanubeError as error:
-        steps.done(f"the lease was not given up, and runs out by itself: {error}")
+        steps.tell(f"the lease was not given up, and runs out by itself: {error}")
+    return ExitCode.INTERRUPTED if end.is_pressed else ExitCode.OK
+
+
+def _tick(runner: ScheduleRunner, steps: Steps, *, starts: bool) -> None:
+    try:
+        runner.tick(starts=starts)
+    except DanubeError as error:
+        steps.tell(f"the cluster did not answer: {error}")

@@ -27,6 +27,7 @@ from danube.model.limits.faces import (
 from danube.model.text import install_text
 from danube.runtime.blocking import run_apart
 from danube.runtime.clock import Clock, TimerHandle
+from danube.runtime.process import last_line_of
 
 
 def require_spark() -> None:
@@ -62,10 +63,7 @@ class Job:
         return await run_apart("analytics job", self._read_last_words)
 
     def _read_last_words(self) -> str:
-        size = os.fstat(self.log.fileno()).st_size
-        end = os.pread(self.log.fileno(), ANALYTICS_LOG_BYTES, max(0, size - ANALYTICS_LOG_BYTES))
-        lines = [line.strip() for line in end.decode(errors="replace").splitlines()]
-        return next((line for line in reversed(lines) if line), "").removeprefix("danube-analytics: ")
+        return last_line_of(self.log, ANALYTICS_LOG_BYTES).removeprefix("danube-analytics: ")
 
     def kill(self) -> None:
         """End it and what it started, at once. Harmless when it has ended."""

@@ -86,6 +86,11 @@ class Schedule:
         asked = self.requested_ms if self.requested_ms > self.begun_due_ms else 0
         return sorted({*found, asked}) if asked else found
 
+    def next_ms(self, now_ms: int) -> int:
+        """Time of the first run that is due after now."""
+        step_ms = self.every_s * 1_000
+        return max(self.first_ms, now_ms - (now_ms - self.first_ms) % step_ms + step_ms)
+
     def begun(self, due_ms: int, now_ms: int) -> "Schedule":
         """The schedule after a run was begun."""
         return replace(self, begun_due_ms=max(due_ms, self.begun_due_ms), begun_ms=max(now_ms, self.begun_ms + 1))
