@@ -1,5 +1,5 @@
 """The main job, end to end, narrated: publish real records, lose the broker, read every record back; then look after
-it: by hand, through an assistant, with Spark.
+it: by hand and through an assistant; at last on a cluster of three brokers, with Spark.
 
 A `danube-broker` process and the `danube` command of this project meet the published danube-client in an environment of
 its own. Whatever is started is ended, also on failure and on Ctrl-C; with `--keep` the broker stays.
@@ -63,15 +63,16 @@ async def _run(wheel_python: Path, *, keep: bool, secure: bool) -> None:
         asyncio.get_running_loop().add_signal_handler(number, story.cancel if story else sys.exit)
     folder = Path(tempfile.mkdtemp(prefix="danube-demo-"))
     security = make_security(folder) if secure else DemoSecurity()
-    programs = Programs(folder, security.person)
+    programs, of_cluster = Programs(folder, security.person), Programs(folder, {})
     demo = Demo(programs, folder, wheel_python, security)
     kept = False
     try:
         async with asyncio.timeout(_DEMO_S_MAX):
             await demo.tell_the_story()
+            await BalanceStory(of_cluster, folder).tell()
         kept = keep
     finally:
-        await programs.end()
+        await asyncio.gather(programs.end(), of_cluster.end())
         if not kept:
             demo.broker.kill()
             shutil.rmtree(folder, ignore_errors=True)
@@ -103,7 +104,6 @@ class Demo:
         self._judge("danube-client", by_wheel)
         await self._count_unread()
         await AdminStory(self._programs, self.broker, self._security).tell()
-        await BalanceStory(self._programs, self._folder).tell()
 
     def _start_the_broker(self) -> None:
         startup = self._start_broker()

@@ -1,4 +1,4 @@
-"""The second half of the demo: a person, an assistant and Spark look after the broker that the first half filled."""
+"""The second part of the demo: a person and an assistant look after the broker that the first half filled."""
 
 import asyncio
 import contextlib
@@ -18,16 +18,14 @@ from scripts.demo_security import ASSISTANT, DemoSecurity
 
 _BIN = Path(sys.executable).parent
 _ADMIN = _BIN / "danube-admin"
-_ANALYTICS = _BIN / "danube-analytics"
 _SCRATCH = "/default/scratch"
-_PICTURES = Path("build") / "demo"
+PICTURES = Path("build") / "demo"
 """In the checkout, where they outlive the demo's own folder."""
-_SPARK_S_MAX = 240.0
 _READ_BYTES = 4_096
 
 
 class AdminStory:
-    """Steps 7 to 12, each told and checked."""
+    """Steps 7 to 10, each told and checked."""
 
     def __init__(self, programs: Programs, broker: BrokerProcess, security: DemoSecurity) -> None:
         self._programs = programs
@@ -38,9 +36,7 @@ class AdminStory:
         """Every step in order. Raises DemoFailedError where something is not as promised."""
         await self._look_around()
         await self._let_an_assistant_work()
-        await self._compute_lag()
         await self._draw()
-        await self._report()
 
     async def _look_around(self) -> None:
         _tell("7/14 danube-admin looks around")
@@ -104,38 +100,13 @@ class AdminStory:
             raise DemoFailedError(f"plans approve ended with {code}:\n{shown}")
         _tell(f"    $ danube-admin plans approve {plan_id}   (typed on a terminal)")
 
-    async def _compute_lag(self) -> None:
-        _tell("10/14 Spark computes the lag from the brokers' telemetry")
-        url = self._broker.endpoints.service_url
-        await self._programs.run(
-            "danube-analytics",
-            _ANALYTICS,
-            "lag",
-            *("--service-url", url, "--namespace", "default", "-q", "-o", "json"),
-            timeout_s=_SPARK_S_MAX,
-        )
-        report = await self._ask("analytics", "result")
-        for row in report["groups"]:
-            _tell(f"    {row['topic']} {row['subscription']:<6} {row['status']:<8} lag {row['lag_messages']:,}")
-        if not any(row["subscription"] == "yours" and row["lag_messages"] > 0 for row in report["groups"]):
-            raise DemoFailedError("Spark did not see the unread records of the subscription `yours`")
-
     async def _draw(self) -> None:
-        _PICTURES.mkdir(parents=True, exist_ok=True)
-        picture = _PICTURES / "danube-admin-tui.svg"
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        picture = PICTURES / "danube-admin-tui.svg"
         await self._programs.run("tui", _ADMIN, *self._where("tui", "--screenshot", str(picture)))
         if "<svg" not in picture.read_text():
             raise DemoFailedError(f"{picture} is no picture")
-        _tell(f"11/14 The TUI, drawn once: {picture}")
-
-    async def _report(self) -> None:
-        page = _PICTURES / "report.html"
-        words = self._where("analytics", "report", "lag", "--form", "html")
-        page.write_bytes(await self._programs.run("report", _ADMIN, *words))
-        text = page.read_text(encoding="utf-8")
-        if "<svg" not in text or "/default/airports by yours" not in text:
-            raise DemoFailedError(f"{page} is no report of the lag of /default/airports")
-        _tell(f"12/14 The report of what Spark found, verdicts first: {page}")
+        _tell(f"10/14 The TUI, drawn once: {picture}")
 
     @contextlib.asynccontextmanager
     async def _assistant(self) -> AsyncIterator[Client]:

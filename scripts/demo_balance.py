@@ -1,6 +1,10 @@
-"""The last part of the demo: one of three brokers has all the load; an assistant plans, a person approves."""
+"""The last part of the demo: one of three brokers has all the load; an assistant plans, a person approves, and Spark
+computes the lag of the whole cluster.
+"""
 
 import asyncio
+import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -13,10 +17,12 @@ from danube.admin.bars import drawn_bar
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 from danube.model.errors import DanubeError, UnavailableError
 from danube.model.ownership import StorageMode
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
 from danube.testing.processes.broker_cluster import BrokerCluster
 from lab.failover.administration import Administration, until
-from scripts.demo_faces import Faces, tell, tool
+from scripts.demo_admin import PICTURES
+from scripts.demo_faces import ADMIN, Faces, tell, tool
 from scripts.demo_programs import DemoFailedError, Programs
 
 _TOPICS = [TopicName("default", f"clicks{number:02}") for number in range(1, 10)]
@@ -27,6 +33,10 @@ _PAYLOAD = b"x" * 512
 _SKEW_CV = 0.6
 """Above it the reports of all brokers tell that the first has the load."""
 _LOOK_S = 0.5
+_ANALYTICS = Path(sys.executable).parent / "danube-analytics"
+_SPARK_S_MAX = 240.0
+_READER = "billing"
+"""A subscription of every topic that reads nothing."""
 _BAR_CELLS = 30
 _SETTINGS = {
     "assignment_strategy": "fair",
@@ -34,6 +44,7 @@ _SETTINGS = {
     "rebalance_cool_down_s": "0",
     "rebalance_parallel_moves": "1",
     "lease_ttl_s": "20",
+    "telemetry_interval_s": "1",
 }
 """Brokers are compared by their topics, not by CPU, so that the plan is the same on every machine, however busy; and no
 broker loses its topics because it stands still for some seconds.
@@ -43,7 +54,7 @@ ASSISTANT = ("--toolsets", "default,balance", "--access", "write", "--approval",
 
 
 class BalanceStory:
-    """Steps 13 and 14, each told and checked, on a cluster of their own."""
+    """Steps 11 to 14, each told and checked, on a cluster of their own."""
 
     def __init__(self, programs: Programs, folder: Path) -> None:
         self._programs = programs
@@ -59,6 +70,9 @@ class BalanceStory:
             async with await DanubeClientBuilder().service_url(urls).build() as client:
                 await self._under_load(client)
                 await self._judge(client)
+                await until(lambda: self._telemetry_tells(client))
+            await self._compute_lag()
+            await self._report()
         except (DanubeError, TimeoutError) as error:
             raise DemoFailedError(f"the balance: {str(error) or 'a step took too long'}") from error
         finally:
@@ -67,7 +81,7 @@ class BalanceStory:
     async def _start(self) -> None:
         for broker in self._cluster.brokers:
             broker.launch()
-        tell(f"13/14 Three brokers are one cluster: {', '.join(f'pid {one.pid}' for one in self._cluster.brokers)}")
+        tell(f"11/14 Three brokers are one cluster: {', '.join(f'pid {one.pid}' for one in self._cluster.brokers)}")
         for broker in self._cluster.brokers:
             try:
                 await asyncio.to_thread(broker.wait)
@@ -106,7 +120,7 @@ class BalanceStory:
             refused = await assistant.call_tool("trigger_rebalance", {"plan_id": plan_id})
             if not refused.is_error:
                 raise DemoFailedError("a rebalance began that nobody had approved")
-            tell("14/14 Called again too early it is refused; a person approves, and it is applied under load")
+            tell("12/14 Called again too early it is refused; a person approves, and it is applied under load")
             await faces.approve(plan_id)
             applied = await tool(assistant, "trigger_rebalance", plan_id=plan_id)
             done = await _over(assistant, plan_id)
@@ -119,6 +133,9 @@ class BalanceStory:
         making = client.new_producer().with_topic(str(name)).with_name("clicks")
         producer = making.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
         await producer.create()
+        reading = client.new_consumer().with_topic(str(name)).with_consumer_name("c").with_subscription(_READER)
+        async with reading.build():
+            pass
         number = 0
         while True:
             await asyncio.gather(*(self._send(producer, name, number + each) for each in range(weight)))
@@ -147,6 +164,43 @@ class BalanceStory:
             if missing := acknowledged - held:
                 raise DemoFailedError(f"{name}: {len(missing):,} acknowledged messages are missing")
         tell(f"    {sum(map(len, self._acknowledged.values())):,} messages were acknowledged meanwhile: 0 lost")
+
+    async def _telemetry_tells(self, client: DanubeClient) -> bool:
+        """True once the brokers have published all of the lag that Spark is to find."""
+        told: dict[str, int] = {}
+        for part in await client.partitions(str(TELEMETRY_TOPIC)):
+            async with aclosing(client.fetch(part)) as messages:
+                async for message in messages:
+                    record = json.loads(message.payload)
+                    if record.get("subscription") == _READER and not record["gone"]:
+                        told[record["topic"]] = max(record["lag_messages"], told.get(record["topic"], 0))
+        return all(told.get(str(name), 0) >= len(numbers) for name, numbers in self._acknowledged.items())
+
+    async def _compute_lag(self) -> None:
+        tell("13/14 Spark computes the lag of the whole cluster from the telemetry of all three brokers")
+        url = self._cluster.brokers[2].endpoints.service_url
+        flags = ("--service-url", url, "--namespace", "default", "-q", "-o", "json")
+        found = json.loads(
+            await self._programs.run("danube-analytics", _ANALYTICS, "lag", *flags, timeout_s=_SPARK_S_MAX)
+        )
+        brokers = Counter(row["broker_id"] for row in found["partitions"])
+        lags = {row["topic"]: row["lag_messages"] for row in found["groups"]}
+        for broker, topics in sorted(brokers.items()):
+            behind = sum(row["lag_messages"] for row in found["partitions"] if row["broker_id"] == broker)
+            tell(f"    broker {broker:<20} {topics} subscriptions, {behind:,} messages unread")
+        short = [name for name, numbers in self._acknowledged.items() if lags.get(str(name), 0) < len(numbers)]
+        if short or len(brokers) < len(self._cluster.brokers):
+            raise DemoFailedError(f"Spark did not see all that is unread: {len(brokers)} brokers, not {short}")
+
+    async def _report(self) -> None:
+        page = PICTURES / "report.html"
+        faces = Faces(self._programs, self._cluster.brokers[0].endpoints.admin_url)
+        words = faces.where("analytics", "report", "lag", "--form", "html")
+        page.write_bytes(await self._programs.run("report", ADMIN, *words))
+        text = page.read_text(encoding="utf-8")
+        if "<svg" not in text or f"{_TOPICS[0]} by {_READER}" not in text:
+            raise DemoFailedError(f"{page} is no report of the lag of {_TOPICS[0]}")
+        tell(f"14/14 The report of what Spark found, verdicts first: {page}")
 
 
 async def _over(assistant: Client, plan_id: str) -> dict[str, Any]:
