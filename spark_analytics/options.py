@@ -155,6 +155,8 @@ class SourceOptions(BaseModel):
     """How long a broker that was lost is tried for."""
     fail_on_data_loss: bool = True
     """Whether records that are wanted and gone are an error."""
+    skip_unreachable: bool = False
+    """Whether partitions of brokers that do not run are left out, instead of an error."""
 
     @model_validator(mode="after")
     def _check_pairs(self) -> Self:
@@ -188,7 +190,13 @@ class SourceOptions(BaseModel):
     def endpoint(self) -> Endpoint:
         """Endpoint of the cluster, for the workers."""
         token = self.token.get_secret_value() if self.token else None
-        return Endpoint(service_url=self.service_url, ca_pem=self.ca_cert, token=token, retry_s=self.timeout_s)
+        return Endpoint(
+            service_url=self.service_url,
+            ca_pem=self.ca_cert,
+            token=token,
+            retry_s=self.timeout_s,
+            skip_unreachable=self.skip_unreachable,
+        )
 
     def refuse_for(self, kind: Literal["batch", "stream"]) -> None:
         """Raise SettingsError for an option that this kind of read does not have."""

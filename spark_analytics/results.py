@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from danube.model.errors import TopicNotFoundError, UnsupportedError
+from danube.model.errors import TopicNotFoundError, UnavailableError, UnsupportedError
 from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.records.analytics import ANALYTICS_TOPIC, RunRecord, encode_record
 from danube.model.records.telemetry import TELEMETRY_TOPIC
@@ -30,9 +30,12 @@ class Cluster:
     ca_cert: Path | None = None
     token: str | None = field(default=None, repr=False)
 
-    def check_telemetry(self) -> None:
-        """Raise a DanubeError that says what to do unless the cluster answers and publishes telemetry."""
-        asyncio.run(self.with_client(self._check))
+    def check_telemetry(self) -> list[str]:
+        """Raise a DanubeError that says what to do unless the cluster answers and publishes telemetry.
+
+        Answers the partitions of it that cannot be read now: their brokers do not run.
+        """
+        return asyncio.run(self.with_client(self._check))
 
     def publish(self, records: Sequence[RunRecord], producer_name: str) -> None:
         """Store the records, in this order and behind one another. Raises DanubeError."""
@@ -48,19 +51,29 @@ class Cluster:
 
         asyncio.run(self.with_client(publish))
 
-    def source_options(self) -> dict[str, str]:
-        """Options with which the data source `danube` reaches the same cluster."""
+    def telemetry_options(self) -> dict[str, str]:
+        """Options with which the data source `danube` reads the telemetry of this cluster."""
         given = {"service_url": self.service_url, "ca_cert": self.ca_cert, "token": self.token}
-        return {name: str(value) for name, value in given.items() if value is not None}
+        there = {name: str(value) for name, value in given.items() if value is not None}
+        return {**there, "topic": str(TELEMETRY_TOPIC), "columns": "value", "skip_unreachable": "true"}
 
-    async def _check(self, client: "DanubeClient") -> None:
+    async def _check(self, client: "DanubeClient") -> list[str]:
+        unread: dict[str, UnavailableError] = {}
         try:
-            await client.bounds(str(TELEMETRY_TOPIC))
+            names = await client.partitions(str(TELEMETRY_TOPIC)) or (str(TELEMETRY_TOPIC),)
+            for name in names:  # in a cluster each broker has its own
+                try:
+                    await client.bounds(name)
+                except UnavailableError as error:
+                    unread[name] = error
         except (TopicNotFoundError, UnsupportedError) as error:
             raise UnsupportedError(
                 f"the cluster at {self.service_url} publishes no telemetry, so there is nothing to judge lag from: it"
                 " takes our brokers, with telemetry_interval_s above 0"
             ) from error
+        if len(unread) == len(names):
+            raise unread[names[0]]
+        return list(unread)
 
     async def with_client(self, work: Callable[["DanubeClient"], Awaitable[T]]) -> T:
         from danube.client import DanubeClientBuilder  # noqa: PLC0415 - as above

@@ -25,6 +25,7 @@ def topics(spark: "SparkSession", service_url: str, options: Mapping[str, str] |
 
     since_ms = SystemClock().now_ms() - round(2_000 * TELEMETRY_FULL_INTERVAL_S)
     given = {"service_url": service_url, **(options or {}), "topic": str(TELEMETRY_TOPIC), "columns": "value"}
+    given = {"skip_unreachable": "true", **given}
     reader = spark.read.format("danube").options(**given, starting_timestamp=str(since_ms))
     told = telemetry_records(reader.load()).where("kind = 'topic'")
     newest = Window.partitionBy("topic").orderBy(F.desc("at_ms"), F.desc("sequence"))

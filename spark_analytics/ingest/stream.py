@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from danube.model.errors import InternalError, PreconditionFailedError, SettingsError
-from danube.model.records.telemetry import TELEMETRY_TOPIC
 from spark_analytics.ingest.request import IngestRequest, IngestResult
 from spark_analytics.ingest.tables import Table, table_at
 from spark_analytics.progress import Steps
@@ -35,9 +34,7 @@ def ingest(spark: SparkSession, request: IngestRequest, now_ms: int, steps: Step
 
 def _run_stream(spark: SparkSession, request: IngestRequest, table: Table, result: IngestResult) -> None:
     options = {
-        **request.cluster.source_options(),
-        "topic": str(TELEMETRY_TOPIC),
-        "columns": "value",
+        **request.cluster.telemetry_options(),
         "max_rows_per_trigger": str(request.max_rows),
         "fail_on_data_loss": "false",  # telemetry is trimmed: what is left is worth having
     }

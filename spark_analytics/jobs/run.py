@@ -97,11 +97,13 @@ def run_job(request: JobRequest, clock: Clock, steps: Steps) -> JobResult:
     check_spark()
     module: JobModule = import_module(f"spark_analytics.jobs.{request.job}_run")
     as_of_ms = clock.now_ms() if request.as_of_ms is None else request.as_of_ms
-    if request.table is None or request.publish:
-        request.cluster.check_telemetry()
+    unread = request.cluster.check_telemetry() if request.table is None or request.publish else []
     writer = RunWriter(run_id=request.run_id, attempt=request.attempt, job=request.job)
     moment = Moment(since_ms=as_of_ms - round(request.since_s * 1_000), as_of_ms=as_of_ms)
     window = {"since_ms": moment.since_ms, "filter": asdict(request.wanted), "policy": module.settings(request)}
+    if unread and request.table is None:
+        window["unread"] = unread
+        steps.done(f"leaves out {', '.join(unread)}: no broker that runs serves it")
     with _told(request, writer, clock, as_of_ms, window):
         result = _on_spark(module, request, moment, window, steps)
         if request.publish:
@@ -195,11 +197,9 @@ def _telemetry(
         steps.done(f"read {counts['records']:,} records of {request.table}")
         return records, counts
     options = {
-        **request.cluster.source_options(),
-        "topic": str(TELEMETRY_TOPIC),
+        **request.cluster.telemetry_options(),
         "starting_timestamp": str(moment.since_ms),
         "ending_timestamp": str(moment.as_of_ms + _PUBLISHED_AFTER_MS),
-        "columns": "value",
     }
     seen = Observation()
     records = telemetry_records(spark.read.format("danube").options(**options).load(), seen).cache()

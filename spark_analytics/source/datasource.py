@@ -159,11 +159,12 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @_in_a_sentence
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
         """End of the next micro-batch."""
-        since, states = StreamOffsets.from_json(start), self._states()
+        since = StreamOffsets.from_json(start)
+        states = [*self._states(), *since.states_of(link_to(self._options.endpoint).unreached)]
         self._seen = StreamOffsets.ends(states)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = since.advanced(states, rows_max, fail_on_data_loss=self._options.fail_on_data_loss)
-        return (end if self._target is None else end.capped(self._target)).to_json()
+        return (end if self._target is None else end.capped(self._target, since)).to_json()
 
     def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802 - Spark's name
         """End of the topics at the last poll, for the query's metrics."""

@@ -15,7 +15,7 @@ from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.connection.retry import Failure, RetryPolicy, delay_before_retry
 from danube.model.calls.schemas import FindVersion, VersionDescription
 from danube.model.calls.stream import FetchedBatch
-from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError
+from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError, UnavailableError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
 from danube.rpc.engines import ClientTls, client_carrier
@@ -35,6 +35,8 @@ class Endpoint:
     token: str | None = field(default=None, repr=False)
     retry_s: float
     """How long a broker that was lost is tried for."""
+    skip_unreachable: bool = False
+    """Whether partitions of brokers that do not run are left out."""
 
 
 class Link:
@@ -45,6 +47,8 @@ class Link:
         self._loop = _event_loop()
         self._client = self._run(connect(endpoint))
         self._reached = False
+        self.unreached: list[str] = []
+        """Partitions that were left out when states were asked for last."""
         self._clock = SystemClock()
         self._rng = SystemRng()
 
@@ -102,18 +106,30 @@ class Link:
             raise TopicNotFoundError(
                 f"there is no topic {topic} at {self.endpoint.service_url}: check the option topic, or create it"
             )
-        found: list[TopicState] = []
+        found: list[TopicState | UnavailableError] = []
         for at in range(0, len(names), SPARK_BOUNDS_AT_ONCE_MAX):
             some = names[at : at + SPARK_BOUNDS_AT_ONCE_MAX]
-            found += await asyncio.gather(*(self._state(name, times_ms) for name in some))
-        return found
+            found += await asyncio.gather(*(self._state_or_fault(name, times_ms) for name in some))
+        self.unreached = [name for name, each in zip(names, found, strict=True) if isinstance(each, UnavailableError)]
+        states = [each for each in found if isinstance(each, TopicState)]
+        if not states:
+            raise next(each for each in found if isinstance(each, UnavailableError))
+        return states
+
+    async def _state_or_fault(self, topic: str, times_ms: Sequence[int]) -> TopicState | UnavailableError:
+        if not self.endpoint.skip_unreachable:
+            return await self._state(topic, times_ms)
+        try:
+            return await self._patiently(lambda: self._state(topic, times_ms), CONNECT_TIMEOUT_S)
+        except UnavailableError as error:
+            return error
 
     async def _state(self, topic: str, times_ms: Sequence[int]) -> TopicState:
         bounds = await self._client.bounds(topic, times_ms)
         offsets_at = dict(zip(times_ms, bounds.offsets, strict=True))
         return TopicState(topic, bounds.topic_id, bounds.start_offset, bounds.end_offset, offsets_at)
 
-    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _patiently(self, work: Callable[[], Awaitable[T]], patience_s: float | None = None) -> T:
         """The answer, tried for again while that may help; a cluster that was never reached is given up soon."""
         began_s, attempt = self._clock.monotonic_s(), 0
         while True:
@@ -123,7 +139,7 @@ class Link:
                 attempt += 1
                 now_s = self._clock.monotonic_s()
                 failure = Failure(error=error, attempt=attempt, elapsed_s=now_s - began_s)
-                delay_s = delay_before_retry(self._policy(), failure, self._rng.uniform(0, 1))
+                delay_s = delay_before_retry(self._policy(patience_s), failure, self._rng.uniform(0, 1))
                 if delay_s is None:
                     raise
                 await self._clock.sleep_until(now_s + delay_s)
@@ -131,8 +147,8 @@ class Link:
                 self._reached = True
                 return answer
 
-    def _policy(self) -> RetryPolicy:
-        patience_s = self.endpoint.retry_s
+    def _policy(self, patience_s: float | None) -> RetryPolicy:
+        patience_s = self.endpoint.retry_s if patience_s is None else min(patience_s, self.endpoint.retry_s)
         return RetryPolicy(total_s=patience_s if self._reached else min(patience_s, CONNECT_TIMEOUT_S))
 
 

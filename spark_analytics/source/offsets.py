@@ -89,15 +89,15 @@ class StreamOffsets:
             }
         )
 
-    def capped(self, target: "StreamOffsets") -> "StreamOffsets":
-        """No further than `target`, and without the topics that it does not know."""
-        return StreamOffsets(
-            {
-                topic: _lower(at, target.by_topic[topic])
-                for topic, at in self.by_topic.items()
-                if topic in target.by_topic
-            }
-        )
+    def capped(self, target: "StreamOffsets", since: "StreamOffsets") -> "StreamOffsets":
+        """No further than `target`; topics that it does not know stay where they are in `since`, or are left out."""
+        ends = {**since.by_topic, **target.by_topic}
+        return StreamOffsets({topic: _lower(at, ends[topic]) for topic, at in self.by_topic.items() if topic in ends})
+
+    def states_of(self, topics: Sequence[str]) -> list[TopicState]:
+        """Topics that cannot be asked now, as if they ended where they were read to."""
+        known = [(topic, self.by_topic[topic]) for topic in topics if topic in self.by_topic]
+        return [TopicState(topic, at.topic_id, at.offset, at.offset) for topic, at in known]
 
     def ranges_to(self, end: "StreamOffsets") -> Iterator[OffsetRange]:
         """Ranges of a batch from here to `end`; empty ranges are left out."""

@@ -18,6 +18,7 @@ from danube.metadata.records.storage import owner_of
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError, TopicNotServedError
 from danube.model.ownership import OwnershipState, StorageMode, TopicOwnership
+from danube.model.records.analytics import ANALYTICS_TOPIC
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -247,7 +248,7 @@ def ownership_of(record: TopicRecord, storage: TopicStorage | None) -> TopicOwne
         owner=owner_of(storage, record.broker),
         epoch=storage.epoch if storage else 0,
         broker=record.broker,
-        is_pinned=record.name.namespace == SYSTEM_NAMESPACE,
+        is_pinned=record.name.namespace == SYSTEM_NAMESPACE and record.name != ANALYTICS_TOPIC,  # jobs write that
     )
 
 

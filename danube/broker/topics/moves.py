@@ -14,6 +14,7 @@ from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import PreconditionFailedError
 from danube.model.limits.broker import MOVE_WAIT_S
+from danube.model.records.analytics import ANALYTICS_TOPIC
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock, TimerHandle
 
@@ -55,7 +56,7 @@ class Moves:
             PreconditionFailedError: a broker's own topics stay with it.
             UnavailableError: the journal makes no progress, and the topic is served as before.
         """
-        if name.namespace == _SYSTEM:
+        if name.namespace == _SYSTEM and name != ANALYTICS_TOPIC:
             raise PreconditionFailedError(f"{name} is written by this broker itself and stays with it")
         topic = self.topics.get(name)
         try:

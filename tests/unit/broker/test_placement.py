@@ -29,6 +29,7 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
+from danube.model.records.analytics import ANALYTICS_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
@@ -456,3 +457,12 @@ async def test_a_topic_in_an_older_journal_of_its_owner_is_released_all_the_same
     await until(lambda: is_served(second, ORDERS))
     await published(second, ORDERS, 1, first=3)
     assert await received(second, ORDERS, 1) == numbers(3, 4)
+
+
+async def test_results_of_jobs_are_taken_over_and_drained_as_other_topics_are(network: Network) -> None:
+    first, second = await shared(network, "a"), await shared(network, "b")
+    await network.put(ANALYTICS_TOPIC, first)
+    await assign(network, ANALYTICS_TOPIC, second)
+    await until(lambda: is_served(second, ANALYTICS_TOPIC))
+    await network.lose(second)
+    await until(lambda: is_served(first, ANALYTICS_TOPIC))

@@ -100,7 +100,18 @@ def test_what_was_lost_is_passed_over_where_that_is_allowed(
 def test_query_that_reads_what_was_there_stops_at_its_target() -> None:
     target = StreamOffsets.ends([state(5)])
     new = state(50, topic="/default/t-part-1", topic_id=8)
-    assert advanced(at(3), state(9), new).capped(target) == at(5)
+    assert advanced(at(3), state(9), new).capped(target, at(3)) == at(5)
+
+
+def test_a_partition_that_cannot_be_asked_stays_where_it_is_and_is_read_on_later() -> None:
+    other = "/default/t-part-1"
+    since = StreamOffsets({**at(3).by_topic, **at(4, topic=other, topic_id=8).by_topic})
+    away = since.states_of([other, "/default/new"])
+    end = advanced(since, state(9), *away)
+    assert end == StreamOffsets({**at(9).by_topic, **at(4, topic=other, topic_id=8).by_topic})
+    assert end.capped(StreamOffsets.ends([state(5)]), since).by_topic[other] == since.by_topic[other]
+    again = advanced(end, state(9), state(6, topic=other, topic_id=8))
+    assert [(one.topic, one.start, one.end) for one in end.ranges_to(again)] == [(other, 4, 6)]
 
 
 Step = tuple[str, int]
