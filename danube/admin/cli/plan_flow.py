@@ -4,6 +4,9 @@ Without a yes nothing is applied: not by an interrupted question, not by the end
 asked.
 """
 
+import select
+import signal
+import socket
 import sys
 from dataclasses import dataclass
 
@@ -129,7 +132,25 @@ def _typed_again(question: str, word: str) -> bool:
 def _answer(prompt: str) -> str:
     sys.stderr.write(prompt)
     sys.stderr.flush()
+    _wait_for_input()
     line = sys.stdin.readline(CLI_ANSWER_CHARS_MAX)
     if not line.endswith("\n"):
         sys.stderr.write("\n")
     return line.strip()
+
+
+def _wait_for_input() -> None:
+    """Return once a line was typed, or raise KeyboardInterrupt at once.
+
+    Python keeps a Ctrl-C that comes right before a read blocks until the next key; a signal's wake-up descriptor does
+    not miss it.
+    """
+    woken, wakes = socket.socketpair()
+    with woken, wakes:
+        wakes.settimeout(0)
+        before = signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+        try:
+            while sys.stdin not in select.select([sys.stdin, woken], [], [])[0]:
+                woken.recv(1)
+        finally:
+            signal.set_wakeup_fd(before)

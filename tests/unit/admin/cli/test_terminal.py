@@ -70,6 +70,14 @@ def test_an_interrupted_question_applies_nothing(start: Start, tmp_path: Path) -
     assert "/default/orders" in left(tmp_path)["topics"]
 
 
+def test_a_ctrl_c_that_interrupts_no_read_ends_the_question_without_another_key(start: Start, tmp_path: Path) -> None:
+    with start(*DELETE, SIGNALS_ELSEWHERE="1") as terminal:
+        terminal.expect(TYPE_NAME)
+        terminal.type("\x03")
+        assert terminal.ended() == 130
+    assert "/default/orders" in left(tmp_path)["topics"]
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("n\n", 3), ("\n", 3)])
 def test_where_no_message_goes_a_yes_is_enough(answer: str, code: int, start: Start) -> None:
     with start("namespaces", "delete", "staging") as terminal:
