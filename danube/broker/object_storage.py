@@ -151,6 +151,7 @@ async def open_shared_storage(
     storage = await SharedStorage.open_shared(
         SharedEnvironment(
             disk=disk,
+            place=f"the shared folder {folder}",
             settings=settings,
             **_own_parts(given, metadata),
             **await open_tiering(given, metadata, disk, "shared/"),

@@ -25,6 +25,8 @@ class SharedEnvironment(StorageEnvironment):
     """Parts that a broker's storage in a shared folder is built from; `disk` is rooted at the folder."""
 
     journals: JournalRecords
+    place: str = "the shared folder"
+    """The folder, for people."""
     cluster_id: str = ""
     """Of the cluster that the folder is to belong to; "" checks nothing."""
     remove_journal: Callable[[str], None] | None = None

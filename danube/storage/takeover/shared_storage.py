@@ -66,7 +66,7 @@ class SharedStorage(Storage):
         """
         is_new = not await environment.journals.all()
         await environment.read_runner.run(
-            lambda: _check_folder(environment.disk, environment.cluster_id, is_new=is_new)
+            lambda: _check_folder(environment.disk, environment.place, environment.cluster_id, is_new=is_new)
         )
         storage = cls(environment, await open_own_journal(environment))
         await storage.check_space()
@@ -172,19 +172,23 @@ class SharedStorage(Storage):
             await self.remove_journals()
 
 
-def _check_folder(disk: Disk, cluster_id: str, *, is_new: bool) -> None:
+def _check_folder(disk: Disk, place: str, cluster_id: str, *, is_new: bool) -> None:
     """Raises DataFolderError for another folder than that of the cluster, such as a mount point without its mount.
 
-    Also for one in which two brokers could write the same file without noticing. In a new cluster the folder becomes
-    the cluster's.
+    Also for one in which two brokers could write the same file without noticing. In a new cluster, which has stored
+    nothing yet, the folder is made if need be, and becomes the cluster's.
     """
     try:
         if cluster_id and not disk.exists(""):
-            raise DataFolderError("the shared folder is not there: make it, and mount it on every broker")
+            if not is_new:
+                raise DataFolderError(
+                    f"{place} is not there, and this cluster has stored messages in it: mount it on every broker"
+                )
+            disk.make_folder("")
         found = _cluster_of(disk)
         if found != cluster_id and (found or not is_new):
             raise DataFolderError(
-                f"the shared folder is not that of this cluster, {cluster_id}, but of {found or 'none'}: is it the one"
+                f"{place} is not that of this cluster, {cluster_id}, but of {found or 'none'}: is it the one"
                 " that all brokers use, and is it mounted?"
             )
         if cluster_id and not found:
@@ -194,10 +198,10 @@ def _check_folder(disk: Disk, cluster_id: str, *, is_new: bool) -> None:
         disk.make_folder(SEGMENTS)
         has_links = disk.has_links()
     except OSError as error:
-        raise DataFolderError(f"the shared folder cannot be used: {error}. Check it, and its mount") from error
+        raise DataFolderError(f"{place} cannot be used: {error}. Check it, and its mount") from error
     if not has_links:
         raise DataFolderError(
-            "the shared folder is on a file system without hard links, on which two brokers could write the same file "
+            f"{place} is on a file system without hard links, on which two brokers could write the same file "
             "at once: use one that has them, as NFS and CephFS do"
         )
 
