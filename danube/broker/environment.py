@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from danube.broker.balance.reporting.machine import Machine
 from danube.broker.cluster.metadata_store import MetaStore
@@ -20,6 +21,9 @@ from danube.runtime.disk import Disk
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
+
+if TYPE_CHECKING:
+    from danube.broker.cluster.deaths import Connect
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +54,8 @@ class Environment:
     """Shared by several brokers of one process; as the settings say when not given. It is not closed here."""
     shared_disk: Disk | None = None
     """The shared folder of `storage.mode` shared_fs; as the settings say when not given."""
+    peers: "Connect | None" = None
+    """Connections to other brokers, by which their deaths show; over TCP when not given, or none with a `carrier`."""
     objects: ObjectStore | None = None
     """The object store; as the settings say when not given."""
 

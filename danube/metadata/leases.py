@@ -29,12 +29,23 @@ class LeaseTimers:
             self._arm(deadline_s)
         self._running.pop(effects.lease_ended, None)
 
-    def restart(self, leases: Iterable[Lease]) -> None:
-        """These are the leases now, and the time of each starts anew: when it was last renewed is not known."""
+    def restart(self, leases: Iterable[Lease] | None = None) -> None:
+        """These are the leases now, or still the same, and the time of each starts anew: when it was last renewed is
+        not known.
+        """
         now_s = self._clock.monotonic_s()
-        self._running = {lease.lease_id: (now_s + lease.ttl_s, lease) for lease in leases}
+        known = [lease for _, lease in self._running.values()] if leases is None else leases
+        self._running = {lease.lease_id: (now_s + lease.ttl_s, lease) for lease in known}
         for deadline_s, _ in self._running.values():
             self._arm(deadline_s)
+
+    def end(self, lease_id: int) -> ExpireLease | None:
+        """Make a lease due now, until it is renewed; None if there is no such lease."""
+        if lease_id not in self._running:
+            return None
+        lease = self._running[lease_id][1]
+        self._running[lease_id] = self._clock.monotonic_s(), lease
+        return ExpireLease(lease_id, lease.renewals)
 
     def due(self) -> list[ExpireLease]:
         """Commands to apply now. A lease stays due until its end was followed."""

@@ -155,6 +155,9 @@ class MetadataStore(Protocol):
     async def revoke_lease(self, lease_id: int) -> None:
         """End the lease and remove its keys now."""
 
+    async def expire_lease(self, lease_id: int) -> None:
+        """The same for a holder that is dead, as far as is known: without effect if it renews the lease meanwhile."""
+
     def watch(self, prefix: str) -> Watch:
         """Watch everything below `prefix`, from a snapshot on."""
 

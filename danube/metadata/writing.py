@@ -59,6 +59,9 @@ class CommandWriter(ABC):
     async def revoke_lease(self, lease_id: int) -> None:
         _revision_after(await self._checked(RevokeLease(lease_id)))
 
+    async def expire_lease(self, lease_id: int) -> None:
+        await self.revoke_lease(lease_id)
+
     async def _write(self, conditions: tuple[Condition, ...], write: Write) -> int:
         return await self.transact(Transaction(self._command_id(), conditions, (write,)))
 

@@ -1,6 +1,7 @@
 """One broker of a simulated cluster: the real parts, put together as a real broker's, on a simulated machine."""
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from lab.cluster.world import World
 
 SUBSCRIPTION = "s"
+_LOOK_S = 0.1  # between two looks at whether a connection has ended
 _SETTINGS: dict[StorageMode, BrokerSettings] = {
     mode: BrokerSettings.model_validate(
         {
@@ -69,6 +71,8 @@ class SimBroker:
         self.line = Line(world.sequence, machine, world.trouble)
         self.hears_others = self.is_heard = True
         """False while calls of other brokers do not come in, or answers do not go out."""
+        self.denies = False
+        """True while a firewall answers for it: its connections end, new ones are refused, and it lives."""
         self.fenced = asyncio.Event()
         self.is_ending = False
         self._running = AsyncExitStack()
@@ -137,6 +141,22 @@ class SimBroker:
             for subscription in topic.subscriptions.values():
                 self.note_position(topic, subscription.driver.engine.position)
 
+    async def _connected(self, url: str) -> Awaitable[None]:
+        """A connection with another broker, by which its death shows. A machine without power closes none."""
+        await asyncio.sleep(self.machine.chance.uniform(0.0, NEAR_S))
+        number = int(url.rpartition(":")[2])
+        peer = self.world.brokers.get(number)
+        is_whole = peer is None or (self.is_heard and peer.hears_others and peer.is_heard and self.hears_others)
+        if number in self.world.dark or not is_whole:
+            raise TimeoutError
+        if peer is None or peer.denies or peer.serving is None:
+            raise ConnectionRefusedError
+        return self._connection_ended(peer)
+
+    async def _connection_ended(self, peer: "SimBroker") -> None:
+        while not peer.denies and (not peer.machine.is_dead or peer.number in self.world.dark):  # noqa: ASYNC110 - set in many places
+            await asyncio.sleep(_LOOK_S)
+
     def _given(self) -> Dependencies:
         world, machine = self.world, self.machine
         rng, clock = SystemRng(machine.chance.getrandbits(63)), LoopClock()
@@ -156,6 +176,7 @@ class SimBroker:
                 rng=rng,
                 meta_store=MetaStore(self.store, MetaStoreType.MEMORY),
                 shared_disk=machine.disk,
+                peers=self._connected,
             ),
             folder=DataFolder(Path("simulated"), disk, disk.lock("lock"), identity),
             running=self._running,

@@ -82,7 +82,11 @@ class Line:
         await self.barrier()
         self._following = self._machine.spawn(self._follow())
 
-    async def submit(self, request: bytes) -> None:
+    @property
+    def leadership(self) -> int:
+        return 1
+
+    async def submit(self, request: bytes, _leadership: int | None = None) -> None:
         loop, chance, trouble = asyncio.get_running_loop(), self._chance, self._trouble
         await asyncio.sleep(chance.uniform(0.0, NEAR_S))
         if not self.sends:

@@ -45,6 +45,8 @@ class World:
         """Machines of all lives."""
         self.begun: set[int] = set()
         """Brokers that have opened their storage before."""
+        self.dark: set[int] = set()
+        """Brokers whose machines have no power: their connections do not end."""
         self._shared = SimDisk(chance.getrandbits(32))
         self._disks = {number: SimDisk(chance.getrandbits(32)) for number in BROKERS}
         self._stop_by_s: dict[int, float] = {}
@@ -61,6 +63,7 @@ class World:
         machine = Machine(number, disk, self.chance, lambda error: self.history.wrong(f"broker {number}: {error!r}"))
         self.machines.append(machine)
         self._stop_by_s.pop(number, None)
+        self.dark.discard(number)
         broker = self.brokers[number] = SimBroker(self, machine)
         self.note(f"broker {number} starts")
         machine.spawn(self._started(broker))
@@ -77,6 +80,8 @@ class World:
         left = self.brokers.pop(number).machine.kill(loses_power=loses_power and is_local)
         if is_local:
             self._disks[number] = left
+        if loses_power:
+            self.dark.add(number)
         self.note(f"broker {number} is {'without power' if loses_power else 'killed'}")
 
     def lose_power(self) -> None:
@@ -169,6 +174,7 @@ class World:
             self._cut: 1,
             lambda: [*map(self._mend, self._serving())]: 2,
             self._slow: 1,
+            self._deny: 0.5,
             self.lose_power: 0.2,
         }
         for _ in range(STEPS):
@@ -253,9 +259,15 @@ class World:
         for broker in self._serving():
             broker.machine.disk_s = self.chance.choice([QUICK_S, 0.2, 1.0])
 
+    def _deny(self) -> None:
+        for broker in self._serving():
+            broker.denies = True
+            self.note(f"connections with broker {broker.number} are denied")
+
     def _mend(self, broker: SimBroker) -> None:
         broker.line.mend()
         broker.hears_others = broker.is_heard = True
+        broker.denies = False
         broker.machine.disk_s = QUICK_S
 
     async def _create(self, broker: SimBroker, topic: Topic) -> None:

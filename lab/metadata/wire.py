@@ -80,6 +80,9 @@ class CalledStore(ABC):
     async def revoke_lease(self, lease_id: int) -> None:
         await self.call("revoke_lease", lease_id)
 
+    async def expire_lease(self, lease_id: int) -> None:
+        await self.call("expire_lease", lease_id)
+
     async def _write(self, conditions: tuple[Condition, ...], write: Write) -> int:
         return await self.transact(Transaction("", conditions, (write,)))
 

@@ -194,6 +194,9 @@ class _Witness:
     def snapshot(self) -> StateSnapshot:
         return self._follower.snapshot()
 
+    def led_anew(self) -> None:
+        self._follower.led_anew()
+
     def failed(self, error: Exception) -> None:
         self._seen.violations.append(f"a member stopped: {error}")
         self._follower.failed(error)

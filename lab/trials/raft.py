@@ -10,6 +10,10 @@ there after each round, and a write must be served within 5 s in half of the rou
 keeps the broker that leads Raft at 100 % of a processor with messages: there must be no election
 (`lab/trials/busy.py`).
 
+    python -m lab.trials.raft crowded --minutes 15
+
+runs three brokers beside twenty busy processes: no broker that lives may be taken over (`lab/trials/crowded.py`).
+
 Figures go to standard output, progress to standard error if that is a terminal. Exit codes: 0 kept; 1 not kept, or the
 trial could not be made; 130 interrupted.
 """
@@ -25,6 +29,7 @@ from pathlib import Path
 from danube.model.errors import DanubeError
 from danube.runtime.console import is_terminal, say, write
 from lab.trials.busy import BusyReport, busy
+from lab.trials.crowded import CrowdedReport, crowded
 from lab.trials.kill import KillAllReport, KilledGroup, kill_all
 
 _PROGRAM = "raft_trials"
@@ -80,9 +85,13 @@ def _run(options: argparse.Namespace, place: Path) -> int:
     return 0 if report.is_good else 1
 
 
-async def _trial(options: argparse.Namespace, place: Path, progress: Progress) -> KillAllReport | BusyReport:
+async def _trial(
+    options: argparse.Namespace, place: Path, progress: Progress
+) -> KillAllReport | BusyReport | CrowdedReport:
     if options.trial == "kill-all":
         return await kill_all(KilledGroup(place), options.rounds, tell=progress.tell, on_round=progress.print)
+    if options.trial == "crowded":
+        return await crowded(place, options.minutes * 60, tell=progress.tell)
     return await busy(place, options.minutes * 60, tell=progress.tell)
 
 
@@ -95,7 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     killing.add_argument("--rounds", type=_at_least(1, int), default=50, help="how often [50]")
     loading = trials.add_parser("busy", help="the leader's broker has all that a processor gives: no election")
     loading.add_argument("--minutes", type=_at_least(0, float), default=10, help="for how long [10]")
-    for each in (killing, loading):
+    crowding = trials.add_parser("crowded", help="twenty busy processes beside three brokers: no takeover")
+    crowding.add_argument("--minutes", type=_at_least(0, float), default=15, help="for how long [15]")
+    for each in (killing, loading, crowding):
         each.add_argument(
             "--folder", type=Path, help="an empty one that is kept [a temporary one, kept if something is wrong]"
         )

@@ -57,8 +57,12 @@ class _NoBarrier:
     async def start(self, follower: Follower) -> None:
         await self._sequencer.start(follower)
 
-    async def submit(self, request: bytes) -> None:
-        await self._sequencer.submit(request)
+    @property
+    def leadership(self) -> int:
+        return self._sequencer.leadership
+
+    async def submit(self, request: bytes, leadership: int | None = None) -> None:
+        await self._sequencer.submit(request, leadership)
 
     async def barrier(self) -> None:
         return None

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.cluster.deaths import Connect, DeathWatch
 from danube.metadata.cluster.election import Election
 from danube.metadata.cluster.lease_keeper import LeaseKeeper
 from danube.metadata.cluster.membership import Membership
@@ -13,6 +14,7 @@ from danube.metadata.cluster.registry import BrokerRegistry
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import BrokerDrain, BrokerRegistration, encode_drain
 from danube.metadata.records.record_format import NamespaceRecord, decode_namespace
+from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.watch_cache import WatchCache
 from danube.model.errors import VersionConflictError
@@ -36,7 +38,9 @@ class Cluster:
         *,
         mode: StorageMode,
         lease_ttl_s: float,
+        connect: Connect | None,
     ) -> None:
+        """`connect` leads to the other brokers; None for leases alone."""
         self._store = store
         self.membership = membership
         """Of the brokers that keep the metadata; None where a service outside does."""
@@ -45,8 +49,13 @@ class Cluster:
         self._lease_tasks = TaskScope("lease")
         self._data_path: Callable[[], bool] = lambda: True
         self.keeper = LeaseKeeper(store, clock, ttl_s=lease_ttl_s, progresses=self._progresses)
+        if isinstance(store, ReplicatedStore):
+            store.renew_for(self.keeper.overdue, self.keeper.renewed)
         self.registry = BrokerRegistry(store, self.keeper, clock)
         self.election = Election(store, self.keeper, clock, broker_id)
+        self._deaths = None
+        if connect is not None:
+            self._deaths = DeathWatch(store, self.registry, self.election, clock, broker_id=broker_id, connect=connect)
         self.topics = ClusterTopics(broker_id, lambda: self.registry.brokers, mode, self._unreached)
         self._followed = [
             WatchCache(store, keys.STORED_TOPICS, clock, self.topics.follow_owner),
@@ -85,6 +94,8 @@ class Cluster:
         status = self.membership.status() if self.membership else None
         await self.registry.announce(replace(registration, node_id=status.node_id if status else 0))
         self.election.campaign()
+        if self._deaths is not None:
+            self._deaths.start(self._lease_tasks)
 
     async def announce_leave(self) -> None:
         """Have the leader assign this broker's topics to others, as long as its lease lasts. Raises MetadataError."""

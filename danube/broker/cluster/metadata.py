@@ -163,8 +163,10 @@ async def _migrate_to_cluster(given: Dependencies, store: MetadataStore, restore
 
 
 async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":
-    from danube.broker.cluster.member import Cluster  # noqa: PLC0415 - a standalone broker starts without it
+    from danube.broker.cluster.deaths import connect  # noqa: PLC0415 - a standalone broker starts without it
+    from danube.broker.cluster.member import Cluster  # noqa: PLC0415 - as above
 
+    environment = given.environment
     cluster = Cluster(
         opened.store,
         opened.membership,
@@ -172,6 +174,7 @@ async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":
         given.clock,
         mode=given.settings.cluster_mode,
         lease_ttl_s=given.settings.lease_ttl_s,
+        connect=environment.peers or (connect if environment.carrier is None else None),
     )
     given.running.push_async_callback(cluster.close)
     await cluster.open()

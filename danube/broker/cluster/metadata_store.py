@@ -150,6 +150,7 @@ async def _open_raft(
     wanted = await runner.run(lambda: raft_settings(settings))
     sequencer = await RaftSequencer.open(wanted, folder.disk, clock, rng)
     store = ReplicatedStore(sequencer, clock, rng)
+    sequencer.renew_by(store.renewal)
     try:
         _log.info("the other brokers reach this one at %s for the metadata", sequencer.address)
         await store.start()

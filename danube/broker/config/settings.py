@@ -111,7 +111,8 @@ class BrokerSettings(BaseModel):
         BROKER_LEASE_TTL_S,
         ge=1,
         le=60,
-        description="Seconds after which the other brokers of a cluster take a broker that is not heard of for dead.",
+        description="Seconds after which the other brokers of a cluster take a silent broker for dead; they miss one"
+        " whose process has ended at once.",
     )
     move_rate_bytes_s: int = Field(
         CARRY_BYTES_PER_S,

@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DanubeError, NotFoundError
-from danube.model.limits.metadata import BROKER_LEASE_TTL_S, CLUSTER_RETRY_S, LEASE_RENEWALS
+from danube.model.limits.metadata import (
+    BROKER_LEASE_TTL_S,
+    CLUSTER_RETRY_S,
+    LATE_RENEWALS,
+    LEASE_RENEWALS,
+    LEASE_STALL_LEASES_MAX,
+)
 from danube.runtime.clock import Clock, TimerHandle, sleep_for
 
 _log = logging.getLogger(__name__)
@@ -38,6 +44,10 @@ class LeaseKeeper:
         self._progresses = progresses
         self._lease_id = 0
         self._until_s = 0.0
+        self._sent_s = 0.0
+        """Time at which a renewal was sent last, by whatever thread."""
+        self._alive_s = 0.0
+        """Time at which the event loop ran, and the data path made progress, last."""
         self._timer: TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
         self._failing = False
@@ -55,6 +65,21 @@ class LeaseKeeper:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called when a lease was granted, and when it was lost."""
         self._listeners.append(listener)
+
+    def overdue(self) -> tuple[int, float] | None:
+        """The lease, and this moment, where the event loop is late with a renewal but not too late; from any thread."""
+        now_s, lease_id = self._clock.monotonic_s(), self._lease_id
+        is_late = now_s >= self._sent_s + LATE_RENEWALS * self._ttl_s / LEASE_RENEWALS
+        is_alive = now_s < min(self._until_s, self._alive_s + LEASE_STALL_LEASES_MAX * self._ttl_s)
+        if not (lease_id and is_late and is_alive):
+            return None
+        self._sent_s = now_s
+        return lease_id, now_s
+
+    def renewed(self, lease_id: int, sent_s: float) -> None:
+        """Another thread renewed it, and asked for that at `sent_s`; on the event loop."""
+        if self.lease_id == lease_id and self._is_alive():
+            self._hold_until(max(self._until_s, sent_s + self._ttl_s), lease_id)
 
     async def run(self) -> None:
         """Hold leases for ever."""
@@ -74,9 +99,9 @@ class LeaseKeeper:
 
     async def _hold(self) -> bool:
         """Be granted a lease and hold it until it is lost; answers whether there was one."""
-        if not self._progresses():
+        if not self._is_alive():
             return False
-        sent_s = self._clock.monotonic_s()
+        sent_s = self._sent_s = self._clock.monotonic_s()
         try:
             lease_id = await self._store.grant_lease(self._ttl_s)
         except DanubeError as error:
@@ -90,19 +115,19 @@ class LeaseKeeper:
     async def _renew_until_lost(self, lease_id: int, sent_s: float) -> None:
         await self._clock.sleep_until(sent_s + self._ttl_s / LEASE_RENEWALS)
         while self.lease_id == lease_id:
-            sent_s = self._clock.monotonic_s()
+            sent_s = self._sent_s = self._clock.monotonic_s()
             try:
                 renewed = await self._renewed(lease_id)
             except NotFoundError:
                 return
             if renewed and self.lease_id == lease_id:
-                self._hold_until(sent_s + self._ttl_s, lease_id)
+                self._hold_until(max(self._until_s, sent_s + self._ttl_s), lease_id)
                 await self._clock.sleep_until(sent_s + self._ttl_s / LEASE_RENEWALS)
             else:
                 await sleep_for(self._clock, min(CLUSTER_RETRY_S, self._ttl_s / LEASE_RENEWALS))
 
     async def _renewed(self, lease_id: int) -> bool:
-        if not self._progresses():
+        if not self._is_alive():
             return False
         try:
             await self._store.renew_lease(lease_id)
@@ -113,6 +138,12 @@ class LeaseKeeper:
             self._log_failure(f"lease {lease_id} could not be renewed", error)
             return False
         self._failing = False
+        return True
+
+    def _is_alive(self) -> bool:
+        if not self._progresses():
+            return False
+        self._alive_s = self._clock.monotonic_s()
         return True
 
     def _hold_until(self, until_s: float, lease_id: int) -> None:

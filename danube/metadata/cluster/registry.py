@@ -69,6 +69,11 @@ class BrokerRegistry:
         seen = self._seen.get(broker_id)
         return seen.registration if seen else None
 
+    def lease_of(self, broker: BrokerRegistration) -> int:
+        """The lease of this very start of a broker; 0 if it does not run."""
+        seen = self._seen.get(broker.broker_id)
+        return seen.lease_id if seen and seen.registration == broker else 0
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called when a broker came, changed or went."""
         self._listeners.append(listener)

@@ -81,6 +81,11 @@ class LocalNode:
         """ "" while this process belongs to no cluster."""
         return self._folder.cluster_id if self._folder.snapshot is not None else ""
 
+    @property
+    def term(self) -> int:
+        """0 while this process belongs to no cluster."""
+        return self.member.core.current_term() if self.member is not None else 0
+
     def tick(self) -> None:
         """Do what is due, and wait for others a moment. Raises whatever ends this member."""
         self.transport.tick()

@@ -6,6 +6,7 @@ does not lead forwards it. Committed entries come back the same way, in order.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -130,9 +131,17 @@ class RaftSequencer:
                 MetadataError(f"this broker belongs to no cluster: it waited {waited}") if waited else error
             ) from None
 
-    async def submit(self, request: bytes) -> None:
-        if not await self._submit_batch(request):
+    @property
+    def leadership(self) -> int:
+        return self._view.term if self._view.leader_id else 0
+
+    async def submit(self, request: bytes, leadership: int | None = None) -> None:
+        if not await self._submit_batch(request, leadership):
             raise NotOrderedError(NO_LEADER)
+
+    def renew_by(self, renewal: Callable[[], bytes | None]) -> None:
+        """Have what this answers put in the sequence, too; Raft's thread asks it with each tick."""
+        self._thread.renewal = renewal
 
     async def barrier(self) -> None:
         self._check()
@@ -187,11 +196,11 @@ class RaftSequencer:
 
     # Submitting
 
-    async def _submit_batch(self, request: bytes | None) -> int:
+    async def _submit_batch(self, request: bytes | None, leadership: int | None = None) -> int:
         """The number of the batch that it went with; 0 if it surely did not. Raises MetadataError."""
         self._check()
         handed_on: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._thread.submit(Submission(request, handed_on))
+        self._thread.submit(Submission(request, handed_on, leadership))
         await self._first_of(handed_on)
         self._check()
         return handed_on.result()
@@ -250,7 +259,10 @@ class RaftSequencer:
         if view.leader_id != self._view.leader_id:
             leads = f"member {view.leader_id} leads" if view.leader_id else "nobody leads"
             _log.info("%s the metadata cluster (term %d)", leads, view.term)
+        is_new = (view.term, view.leader_id) != (self._view.term, self._view.leader_id)
         self._view = view
+        if is_new and self._follower is not None:
+            self._follower.led_anew()
 
     def _was_applied(self, origin: int, number: int) -> None:
         if origin == self._origin:

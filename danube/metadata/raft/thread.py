@@ -34,6 +34,8 @@ class Submission:
     request: bytes | None
     handed_on: "asyncio.Future[int]"
     """The number of its batch, once that was handed on; 0 if it surely was not."""
+    term: int | None = None
+    """It is handed on in this term alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class RaftThread:
         self._number = 0
         self._asked: set[asyncio.Future[Any]] = set()
         """Futures of answers from the thread."""
+        self.renewal: Callable[[], bytes | None] = lambda: None
+        """Asked in the thread, with each tick: a request, where the event loop is late with it."""
         self._is_over = False
         self._stopping = False
         self._thread = OwnedThread("raft", self._run)
@@ -153,12 +157,21 @@ class RaftThread:
         self._report()
 
     def _propose(self) -> None:
+        renewal, term = self.renewal(), self._local_node.term
+        if renewal is not None:
+            self._propose_batch([renewal])
         while self._waiting:
             batch = self._next_batch()
+            stale = [each for each in batch if each.term not in {None, term}]
+            batch = [each for each in batch if each.term in {None, term}]
             requests = [each.request for each in batch if each.request is not None]
-            self._number += 1
-            is_handed_on = self._local_node.propose(pack_batch(self._origin, self._number, requests))
-            self._handed.append((batch, self._number if is_handed_on else 0))
+            self._handed.append((stale, 0))
+            self._handed.append((batch, self._propose_batch(requests)))
+
+    def _propose_batch(self, requests: Sequence[bytes]) -> int:
+        self._number += 1
+        is_handed_on = self._local_node.propose(pack_batch(self._origin, self._number, requests))
+        return self._number if is_handed_on else 0
 
     def _next_batch(self) -> list[Submission]:
         batch, size = [self._waiting.popleft()], 0

@@ -26,6 +26,8 @@ class Replica:
         self._leases = LeaseTimers(clock, on_due)
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._failure: Exception | None = None
+        self.on_outcome: Callable[[str, Outcome], None] = lambda _request_id, _outcome: None
+        """Told the outcome of each request, at once."""
 
     # As a follower
 
@@ -39,6 +41,7 @@ class Replica:
                 raise
             self._hub.publish(effects.changes)
             self._leases.follow(effects)
+            self.on_outcome(request.request_id, effects.outcome)
             resolve(self._waiting.get(request.request_id), effects.outcome)
         self.position = position
 
@@ -50,6 +53,9 @@ class Replica:
 
     def snapshot(self) -> StateSnapshot:
         return self._state.snapshot()
+
+    def led_anew(self) -> None:
+        self._leases.restart()
 
     def failed(self, error: Exception) -> None:
         self._failure = self._failure or error
@@ -70,6 +76,10 @@ class Replica:
     def due(self) -> Sequence[ExpireLease]:
         """Commands to submit now; without effect on a lease that was renewed meanwhile."""
         return self._leases.due()
+
+    def end_lease(self, lease_id: int) -> ExpireLease | None:
+        """Make a lease due now, as often as it is renewed by now; None if there is no such lease."""
+        return self._leases.end(lease_id)
 
     def watch(self, prefix: str) -> Watch:
         return self._hub.watch(prefix)

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from danube.metadata.commands import Command, ExpireLease, GrantLease, Outcome, Transact
+from danube.metadata.commands import Command, ExpireLease, GrantLease, LeaseGiven, Outcome, RenewLease, Transact
 from danube.metadata.replication.command_format import Request, encode_request
 from danube.metadata.replication.replica import Replica
 from danube.metadata.replication.sequencer import NotOrderedError, Sequencer
@@ -13,6 +13,7 @@ from danube.metadata.store import Entry, Transaction, Watch
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
 from danube.model.limits.metadata import (
+    LEASE_RENEWALS,
     METADATA_ATTEMPT_TIMEOUT_S,
     METADATA_EXPIRY_WAIT_S,
     METADATA_RETRY_DELAY_S,
@@ -45,6 +46,34 @@ class ReplicatedStore(CommandWriter):
         self._unsettled: OrderedDict[str, str] = OrderedDict()
         """Requests whose outcome this process does not know yet, by the id of their command."""
 
+        self._overdue: Callable[[], tuple[int, float] | None] = lambda: None
+        self._on_renewed: Callable[[int, float], None] = lambda _lease_id, _sent_s: None
+        self._renewals: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        """Renewals by another thread than the event loop's: lease and time of sending, by the id of their request."""
+
+    def renew_for(
+        self, overdue: Callable[[], tuple[int, float] | None], on_renewed: Callable[[int, float], None]
+    ) -> None:
+        """Renew the lease that is `overdue` now, if there is one, with this moment: asked in the thread of `renewal`.
+
+        `on_renewed` is told of both on the event loop.
+        """
+        self._overdue, self._on_renewed, self._replica.on_outcome = overdue, on_renewed, self._renewed
+
+    def renewal(self) -> bytes | None:
+        """The renewal of a lease that is overdue, to be submitted now; from any thread, one at a time."""
+        if (overdue := self._overdue()) is None:
+            return None
+        request_id = self._command_id()
+        self._renewals[request_id] = overdue
+        return encode_request(Request(request_id, RenewLease(overdue[0])))
+
+    def _renewed(self, request_id: str, outcome: Outcome) -> None:
+        if (renewal := self._renewals.pop(request_id, None)) and isinstance(outcome, LeaseGiven):
+            self._on_renewed(*renewal)
+        while len(self._renewals) > LEASE_RENEWALS:
+            self._renewals.popitem(last=False)
+
     @property
     def position(self) -> int:
         """Position of this member in the sequence."""
@@ -65,6 +94,12 @@ class ReplicatedStore(CommandWriter):
     def watch(self, prefix: str) -> Watch:
         self._check_open()
         return self._replica.watch(prefix)
+
+    async def expire_lease(self, lease_id: int) -> None:
+        self._check_open()
+        command = self._replica.end_lease(lease_id)
+        if command is not None:
+            _raised(await asyncio.shield(self._expire(command)))
 
     async def close(self) -> None:
         if self._closed:
@@ -132,9 +167,10 @@ class ReplicatedStore(CommandWriter):
             async with asyncio.timeout_at(deadline_s + 2 * METADATA_ATTEMPT_TIMEOUT_S):
                 while not outcome.done():
                     self._replica.check()
-                    if asyncio.get_running_loop().time() >= deadline_s:
+                    leadership = self._leadership_for(request.command)
+                    if leadership == 0 or asyncio.get_running_loop().time() >= deadline_s:
                         raise attempt.given_up()
-                    await attempt.make(self._sequencer, packed)
+                    await attempt.make(self._sequencer, packed, leadership)
             return outcome.result()
         except TimeoutError:
             raise attempt.given_up() from None
@@ -142,6 +178,16 @@ class ReplicatedStore(CommandWriter):
             if attempt.may_be_ordered and not isinstance(error, UnknownOutcomeError):
                 raise UnknownOutcomeError(f"the change may still be made: {error}") from error
             raise
+
+    def _leadership_for(self, command: Command) -> int | None:
+        """The leadership that the end of a lease is submitted to, 0 once that must not be; None for other commands.
+
+        A new leader does not know what renewals were lost with the one before: as in etcd, every lease lasts for all of
+        its time once more.
+        """
+        if not isinstance(command, ExpireLease):
+            return None
+        return self._sequencer.leadership if command in self._replica.due() else 0
 
     async def _freshen(self, *, linearizable: bool) -> None:
         self._check_open()
@@ -181,13 +227,13 @@ class _Attempt:
         """True if the request may stand in the sequence, now or later."""
         self._refusal: MetadataError | None = None
 
-    async def make(self, sequencer: Sequencer, packed: bytes) -> None:
+    async def make(self, sequencer: Sequencer, packed: bytes, leadership: int | None) -> None:
         """Try once; returns when it was applied, or when it is time to try again."""
         if self.may_be_ordered and not await self._is_missing(sequencer):
             return
         before, self.may_be_ordered = self.may_be_ordered, True  # an attempt that is cancelled may be ordered, too
         try:
-            await sequencer.submit(packed)
+            await sequencer.submit(packed, leadership)
             wait_s = METADATA_ATTEMPT_TIMEOUT_S
         except NotOrderedError as error:
             self.may_be_ordered, self._refusal, wait_s = before, error, METADATA_RETRY_DELAY_S

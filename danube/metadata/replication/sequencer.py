@@ -29,6 +29,9 @@ class Follower(Protocol):
     def snapshot(self) -> StateSnapshot:
         """The state after all that was applied; cheap, and never changed afterwards."""
 
+    def led_anew(self) -> None:
+        """Another leadership has begun: renewals of leases may have been lost with the one before."""
+
     def failed(self, error: Exception) -> None:
         """The sequence cannot be followed any more: every call of the store raises a MetadataError with these words."""
 
@@ -43,8 +46,14 @@ class Sequencer(Protocol):
         Raises MetadataError when that is not possible, with the next step in it.
         """
 
-    async def submit(self, request: bytes) -> None:
+    @property
+    def leadership(self) -> int:
+        """Number of the present leadership, of which the follower has been told; 0 while there is none."""
+
+    async def submit(self, request: bytes, leadership: int | None = None) -> None:
         """Try once to have a request put in the sequence; its place shows when the follower gets it.
+
+        With `leadership`, only while that lasts.
 
         Returns when it was handed on and may be in the sequence, now or later. Requests of one member that are handed
         on one after the other keep their order. Raises NotOrderedError when it surely is not, MetadataError when

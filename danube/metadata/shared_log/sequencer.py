@@ -49,18 +49,30 @@ class SharedLogSequencer:
         self._appender: Appender | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._stopped: DanubeError | None = None
+        self._follower: Follower | None = None
+        self._answers = True
+        self._outages = 0
 
     async def start(self, follower: Follower) -> None:
+        self._follower = follower
         tail = self._tail = LogTail(self._backend, follower, self._runner, self._rng, self._applied)
         self._appender = Appender(self._backend, tail, self._requests, self._runner, self._rng)
+        self._appender.on_refused = self._unanswered
         await self._backend.connect()
         await tail.catch_up()
         self._tasks.spawn(self._appending(self._appender), "append")
         self._tasks.spawn(self._follow(tail, self._appender), "follow")
         self._tasks.spawn(self._readers.run(), "read")
 
-    async def submit(self, request: bytes) -> None:
+    @property
+    def leadership(self) -> int:
+        """A service tells of no elections: it counts as led anew when it answers again."""
+        return self._outages + 1 if self._answers else 0
+
+    async def submit(self, request: bytes, leadership: int | None = None) -> None:
         self._check()
+        if leadership not in {None, self.leadership}:
+            raise NotOrderedError("the service that keeps the metadata log did not answer meanwhile")
         waiting = self._requests.join(request)
         try:
             await asyncio.wait([waiting.settled], timeout=METADATA_ATTEMPT_TIMEOUT_S)
@@ -97,8 +109,7 @@ class SharedLogSequencer:
 
     async def _follow(self, tail: LogTail, appender: Appender) -> None:
         """Apply what others add, soon after they did."""
-        pause = Pause(self._rng)
-        answers, in_vain = True, 0
+        pause, in_vain = Pause(self._rng), 0
         while tail.failure is None:
             try:
                 before = tail.position
@@ -106,18 +117,28 @@ class SharedLogSequencer:
                 await appender.answered()
                 if tail.position == before:
                     await tail.follow()
-                answers = True
+                self._answered()
                 in_vain = in_vain + 1 if tail.position == before else 0
                 if in_vain > _IN_VAIN_MAX:
                     await pause()  # a service that says again and again that there is news, and has none
                 else:
                     pause.over()
             except MetadataError as error:
-                if answers and tail.failure is None:
-                    _log.warning("the metadata log cannot be read, trying on: %s", error)
-                answers = False
+                if tail.failure is None:
+                    self._unanswered(error)
                 await pause()
         self._give_up(tail.failure)
+
+    def _unanswered(self, error: MetadataError) -> None:
+        if self._answers:
+            _log.warning("the metadata log cannot be read or written, trying on: %s", error)
+        self._answers = False
+
+    def _answered(self) -> None:
+        if not self._answers:
+            self._answers, self._outages = True, self._outages + 1
+            if self._follower is not None:
+                self._follower.led_anew()
 
     async def _moved(self, position: int) -> None:
         try:

@@ -206,10 +206,20 @@ ENCODING_DEPTH_MAX = 16
 """Nesting of lists, tuples and dicts in one message between members."""
 ENCODING_CONTAINERS_MAX = 262_144
 """Lists, tuples and dicts in one message: a full batch of small entries fits, and decoding stays in proportion."""
-BROKER_LEASE_TTL_S = 3.0
-"""Time of a broker's lease: others notice its loss after this long. As the original's."""
-LEASE_RENEWALS = 3
-"""In the time of one lease: two of them may be lost without the lease."""
+BROKER_LEASE_TTL_S = 10.0
+"""Time of a broker's lease: silence counts as death after this long. A process that ended is noticed sooner."""
+LEASE_RENEWALS = 5
+"""In the time of one lease: four of them may be lost without the lease."""
+LATE_RENEWALS = 1.5
+"""Times the time between two renewals, after which Raft's thread makes one for the event loop."""
+LEASE_STALL_LEASES_MAX = 0.8
+"""Times the time of a lease, for which an event loop or a journal may stand still and have its lease renewed."""
+DEATH_LOOKS = 2
+"""Connections, one after the other, that a broker must refuse to count as dead, once the one with it is closed."""
+DEATH_LOOK_S = 0.1
+"""Between two of them."""
+DEATH_DIAL_TIMEOUT_S = 3.0
+"""One attempt to connect with another broker."""
 CLUSTER_RETRY_S = 1.0
 """Before a lease, a registration or a candidacy that failed is tried again, and a watch that ended is begun anew."""
 SECRET_BYTES_MAX = 64 * KIB

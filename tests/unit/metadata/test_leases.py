@@ -55,3 +55,23 @@ def test_closed_timers_leave_nothing_waiting() -> None:
     timers.close()
     assert clock.next_timer_s() is None
     assert told == []
+
+
+def test_leases_that_start_anew_have_all_of_their_time_again() -> None:
+    clock = SimClock()
+    timers, told = started(clock, Lease(1, 10.0, renewals=3))
+    clock.advance(9.0)
+    timers.restart()
+    clock.advance(9.0)
+    assert timers.due() == []
+    clock.advance(1.0)
+    assert told[-1] == [ExpireLease(1, 3)]
+
+
+def test_a_lease_that_is_ended_is_due_until_it_is_renewed() -> None:
+    timers, _ = started(SimClock(), Lease(1, 10.0, renewals=3))
+    assert timers.end(1) == ExpireLease(1, 3)
+    assert timers.due() == [ExpireLease(1, 3)]
+    timers.follow(given(Lease(1, 10.0, renewals=4)))
+    assert timers.due() == []
+    assert timers.end(2) is None

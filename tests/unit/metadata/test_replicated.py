@@ -39,6 +39,7 @@ class Scripted:
         self._follower: Follower | None = None
         self.submitted: list[bytes] = []
         self.position = 0
+        self.leadership = 1
         self.barriers = 0
         self.late: list[bytes] = []
         """Stands in the sequence, and this member learns of it with the next barrier."""
@@ -51,7 +52,9 @@ class Scripted:
     async def start(self, follower: Follower) -> None:
         self._follower = follower
 
-    async def submit(self, request: bytes) -> None:
+    async def submit(self, request: bytes, leadership: int | None = None) -> None:
+        if leadership not in {None, self.leadership}:
+            raise NotOrderedError("another one leads")
         self.submitted.append(request)
         word = self._script.pop(0) if self._script else "order"
         if word == "order":
@@ -300,4 +303,63 @@ async def test_a_lease_whose_end_could_not_be_agreed_on_is_ended_later_without_a
     await store.put("/a", b"", lease_id=await store.grant_lease(5.0))
     await asyncio.sleep(5.0 + 2 * METADATA_SUBMIT_TIMEOUT_S)
     assert sequencer.position == 3
+    await store.close()
+
+
+def ends_in(sequencer: Scripted) -> list[ExpireLease]:
+    commands = [decode_request(request).command for request in sequencer.submitted]
+    return [command for command in commands if isinstance(command, ExpireLease)]
+
+
+@simulated
+async def test_a_lease_that_ran_out_while_nobody_led_lasts_for_all_of_its_time_once_more() -> None:
+    sequencer = Scripted()
+    store = await opened(sequencer)
+    await store.put("/a", b"", lease_id=await store.grant_lease(5.0))
+    sequencer.leadership = 0
+    await asyncio.sleep(9.0)
+    assert await store.get("/a") is not None
+    assert not ends_in(sequencer), "a renewal may be on its way, too"
+    sequencer.leadership = 2
+    sequencer.follower.led_anew()
+    await asyncio.sleep(4.9)
+    assert await store.get("/a") is not None
+    await asyncio.sleep(0.2)
+    assert await store.get("/a") is None
+    await store.close()
+
+
+@simulated
+async def test_the_end_of_a_lease_that_was_meant_for_one_leader_is_not_given_to_the_next() -> None:
+    sequencer = Scripted("order", "order", *["refuse"] * 20)
+    store = await opened(sequencer)
+    await store.put("/a", b"", lease_id=await store.grant_lease(5.0))
+    await asyncio.sleep(5.5)
+    assert ends_in(sequencer)
+    sequencer.leadership = 2
+    sequencer.follower.led_anew()
+    sequencer._script.clear()
+    await asyncio.sleep(1.0)
+    assert await store.get("/a") is not None
+    await store.close()
+
+
+@simulated
+async def test_the_lease_of_a_dead_holder_ends_at_once_and_one_that_is_renewed_meanwhile_stays() -> None:
+    sequencer = Scripted()
+    store = await opened(sequencer)
+    dead, alive = await store.grant_lease(60.0), await store.grant_lease(60.0)
+    await store.put("/dead", b"", lease_id=dead)
+    await store.put("/alive", b"", lease_id=alive)
+    await store.expire_lease(dead)
+    assert await store.get("/dead") is None
+    sequencer._script = ["lose"]
+    ending = asyncio.ensure_future(store.expire_lease(alive))
+    await asyncio.sleep(0.1)
+    late = sequencer.submitted[-1]
+    await store.renew_lease(alive)
+    sequencer.order(late)
+    await ending
+    assert await store.get("/alive") is not None
+    await store.expire_lease(dead)
     await store.close()

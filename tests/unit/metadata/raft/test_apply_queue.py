@@ -40,6 +40,9 @@ class Follower:
         self.told.append("image")
         return STATE
 
+    def led_anew(self) -> None:
+        self.told.append("led anew")
+
     def failed(self, error: Exception) -> None:
         self.told.append(error)
 

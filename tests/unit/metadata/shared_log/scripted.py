@@ -21,6 +21,7 @@ class Recorder:
         self.applied: list[tuple[int, Sequence[bytes]]] = []
         self.resets: list[int] = []
         self.failures: list[str] = []
+        self.led_anew_count = 0
         self.state = StateSnapshot(revision=5)
 
     @property
@@ -36,6 +37,9 @@ class Recorder:
 
     def snapshot(self) -> StateSnapshot:
         return self.state
+
+    def led_anew(self) -> None:
+        self.led_anew_count += 1
 
     def failed(self, error: Exception) -> None:
         self.failures.append(str(error))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -333,3 +334,31 @@ async def test_too_many_waiting_requests_are_put_off(monkeypatch: pytest.MonkeyP
         await first
         await member.sequencer.submit(bytes(200))
         assert [len(decode_entry(entry).requests) for entry in log.entries.values()] == [1, 1]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20.0):
+        while not holds():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.1)
+
+
+@simulated
+async def test_a_service_that_was_away_counts_as_led_anew_once_it_answers() -> None:
+    log = SimulatedLog()
+    async with Member(log) as member:
+        sequencer, follower = member.sequencer, member.follower
+        before = sequencer.leadership
+        assert before
+        log.is_away = True
+        with suppress(MetadataError):
+            await sequencer.submit(put(1))
+        await until(lambda: not sequencer.leadership)
+        with pytest.raises(NotOrderedError):
+            await sequencer.submit(put(2), before)
+        log.is_away = False
+        await until(lambda: follower.led_anew_count > 0)
+        assert sequencer.leadership > before
+        with pytest.raises(NotOrderedError):
+            await sequencer.submit(put(2), before)
+        await sequencer.submit(put(3), sequencer.leadership)
+        assert follower.led_anew_count == 1
