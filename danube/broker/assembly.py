@@ -116,6 +116,7 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     security = await open_security(given, metadata)
     context, balance = await _open_topics(given, metadata, storage, owner, security=security)
     context.gate = security.gate
+    security.directory.know_topics(context.topics.is_plain)
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name
     addresses = await _listen(given, context, storage, security)
@@ -367,7 +368,7 @@ def _control(
         topics=topic_control,
         subscriptions=subscriptions,
         descriptions=Descriptions(topics, brokers, states),
-        inspection=InspectionControl(given.log),
+        inspection=InspectionControl(given.log, topics.is_plain),
         policies=PolicyControl(topics, records),
         positions=positions,
         peeking=Peeking(topics),

@@ -50,7 +50,7 @@ async def prepare_schema(
     client: DanubeClient, topic: str, source: SchemaSource, thread: BlockingRunner
 ) -> WrittenSchema:
     """Register the definition of a file, or find the latest version of a subject. Raises DanubeError, OSError."""
-    registry, subject = client.schema(), source.subject or subject_of(topic)
+    registry, subject = client.schema(), source.subject or subject_of(await client.base_of(topic))
     if source.file is None or source.kind is None:
         found = await registry.find(FindVersion(subject=subject))
         return WrittenSchema(subject, found.version, found.schema_id, _encoder(found.type, found.definition))

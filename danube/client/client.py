@@ -92,6 +92,10 @@ class DanubeClient:
         """The topics behind a name: itself, the partitions of a partitioned one, or nothing. Raises DanubeError."""
         return tuple(map(str, await self._connection.partitions(TopicName.parse(topic))))
 
+    async def base_of(self, topic: str) -> str:
+        """The partitioned topic that this is a partition of; the topic itself where it is none. Raises DanubeError."""
+        return str(await self._connection.base_of(TopicName.parse(topic)))
+
     async def close(self) -> None:
         """Close the producers and consumers that are left (as `Consumer.close` does), then disconnect. Idempotent."""
         in_order = not isinstance(sys.exception(), Exception)  # not seen any more in the tasks that close them

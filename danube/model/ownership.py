@@ -4,6 +4,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
 
+from danube.model.topic import TopicName
+
 NOBODY = 0
 """As an owner: none."""
 
@@ -55,6 +57,8 @@ class TopicOwnership:
     """The broker that it is assigned to."""
     is_pinned: bool = False
     """True for a topic that a broker writes itself: it stays with that."""
+    base: TopicName | None = None
+    """The partitioned topic that it is a partition of."""
 
     def stays_with_disk(self, mode: StorageMode) -> bool:
         """True if its owner alone has its messages."""

@@ -2,7 +2,7 @@
 
 The grammar is the original's `/namespace/topic` (letters, digits and vowel signs of any script, `_`, `-`), without its
 looseness: both parts are there and nothing precedes the first slash. Partition i of `/ns/t` is the ordinary topic
-`/ns/t-part-i`.
+`/ns/t-part-i`; a plain topic may have such a name too, and its record says so.
 """
 
 import re
@@ -67,14 +67,21 @@ class TopicName:
         return TopicName(self.namespace, check_name_part("partition", f"{self.local}-part-{index}"))
 
     @property
-    def base(self) -> "TopicName | None":
-        """The partitioned topic that this name is a partition of, by its form; None for any other name."""
+    def base_by_form(self) -> "TopicName | None":
+        """The partitioned topic that a partition of this name has; None for a name of another form.
+
+        A plain topic may have a name of that form: what it is stands in its record.
+        """
         match = _PARTITION.fullmatch(self.local)
         return TopicName(self.namespace, match["base"]) if match else None
 
+    def base(self, *, is_plain: bool) -> "TopicName | None":
+        """The partitioned topic that a topic of this name is a partition of; None for one that is plain."""
+        return None if is_plain else self.base_by_form
+
     def is_of(self, base: "TopicName") -> bool:
-        """True for that very topic, and for its partitions by the form of the name."""
-        return base in {self, self.base}
+        """True for that very system topic, and for its partitions: nobody else makes topics beside them."""
+        return base in {self, self.base_by_form}
 
     @property
     def partition_index(self) -> int | None:

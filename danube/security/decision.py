@@ -1,7 +1,6 @@
 """Authorization rules: default deny, and a decision that names the binding that made it. Pure."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,8 +9,8 @@ from danube.model.plans.plan import Effect
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
+from danube.model.topic import TopicName
 
-_PARTITION = re.compile(r"-part-\d+$")
 _BUILT_IN = {role.name: role for role in SYSTEM_ROLES}
 _MANAGES = frozenset(
     {
@@ -31,22 +30,21 @@ class Target:
     namespace: str = ""
     topic: str = ""
     """Such as `/default/orders`."""
+    partitioned: str = ""
+    """The topic that a partition of this name has; empty for a name of another form."""
 
     def __str__(self) -> str:
         return self.topic or (f"namespace {self.namespace}" if self.namespace else "the cluster")
 
-    def is_within(self, binding: Binding) -> bool:
-        """Tell whether a binding's scope holds this object."""
+    def is_within(self, binding: Binding, is_plain: Callable[[str], bool]) -> bool:
+        """Tell whether a binding's scope holds this object; a plain topic with the name of a partition is none."""
         if binding.scope is BindingScope.CLUSTER:
             return True
         if binding.scope is BindingScope.NAMESPACE:
             return bool(self.namespace) and binding.resource_name == self.namespace
-        return bool(self.topic) and binding.resource_name in {self.topic, self.partitioned}
-
-    @property
-    def partitioned(self) -> str:
-        """The topic whose partition this is; the topic itself where it is none."""
-        return _PARTITION.sub("", self.topic)
+        if not self.topic or binding.resource_name == self.topic:
+            return bool(self.topic)
+        return self.partitioned == binding.resource_name and not is_plain(self.topic)
 
 
 CLUSTER = Target()
@@ -55,7 +53,13 @@ CLUSTER = Target()
 @lru_cache(TARGETS_CACHE_MAX)
 def topic_target(topic: str) -> Target:
     """The target of a topic such as `/default/orders`; a partition has the bindings of its topic."""
-    return Target(topic.removeprefix("/").partition("/")[0], topic)
+    namespace, _, local = topic.removeprefix("/").partition("/")
+    base = TopicName(namespace, local).base_by_form
+    return Target(namespace, topic, str(base) if base is not None else "")
+
+
+def _nothing_known(_topic: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +80,23 @@ class Rules:
     roles: Mapping[str, Role]
     bindings: Mapping[PrincipalName, tuple[Binding, ...]]
     super_admins: frozenset[PrincipalName] = frozenset()
+    is_plain: Callable[[str], bool] = _nothing_known
+    """True for a topic that is no partition, though its name has the form of one."""
 
     @classmethod
-    def of(cls, roles: Iterable[Role], bindings: Iterable[Binding], super_admins: Iterable[str] = ()) -> "Rules":
+    def of(
+        cls,
+        roles: Iterable[Role],
+        bindings: Iterable[Binding],
+        super_admins: Iterable[str] = (),
+        is_plain: Callable[[str], bool] = _nothing_known,
+    ) -> "Rules":
         """The rules of these records; built-in roles are always there and never replaced."""
         by_principal: dict[PrincipalName, tuple[Binding, ...]] = {}
         for binding in bindings:
             by_principal[binding.principal] = (*by_principal.get(binding.principal, ()), binding)
         named = frozenset(PrincipalName.of(each) for each in super_admins)
-        return cls({**{role.name: role for role in roles}, **_BUILT_IN}, by_principal, named)
+        return cls({**{role.name: role for role in roles}, **_BUILT_IN}, by_principal, named, is_plain)
 
     def decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> Decision:
         """Decide about a call of this permission and effect to the target."""
@@ -97,7 +109,7 @@ class Rules:
         wanted = _enough(permission, effect, target)
         held = self.bindings.get(principal.id, ())
         for binding in held:
-            if target.is_within(binding) and self.granted(binding) & wanted:
+            if target.is_within(binding, self.is_plain) and self.granted(binding) & wanted:
                 return Decision(allowed=True, reason=f"granted by binding {binding}", binding=binding)
         nearest = self._nearest(held, wanted, target)
         hint = f"; nearest is binding {nearest}" if nearest else ""
@@ -109,7 +121,7 @@ class Rules:
         if principal.id.kind is PrincipalKind.BROKER or self._is_super_admin(principal):
             return True
         for binding in self.bindings.get(principal.id, ()):
-            if target.is_within(binding) and self.granted(binding):
+            if target.is_within(binding, self.is_plain) and self.granted(binding):
                 return True
             if not target.topic and binding.resource_name.startswith(f"/{target.namespace}/"):
                 return True
@@ -135,7 +147,7 @@ class Rules:
 
     def _nearest(self, held: tuple[Binding, ...], wanted: frozenset[Permission], target: Target) -> Binding | None:
         elsewhere = [binding for binding in held if self.granted(binding) & wanted]
-        here = [binding for binding in held if target.is_within(binding)]
+        here = [binding for binding in held if target.is_within(binding, self.is_plain)]
         return next(iter([*elsewhere, *here]), None)
 
 

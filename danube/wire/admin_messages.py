@@ -68,6 +68,7 @@ def _lenient_name(text: str) -> TopicName:
 _DELIVERY = {DispatchStrategy.RELIABLE: "Reliable", DispatchStrategy.NON_RELIABLE: "NonReliable"}
 _INFO_RULES: dict[str, str | Rule] = {
     "topic": Rule(name="name", decode=_lenient_name),
+    "is_plain": Rule(spread=(lambda _: False, lambda _: {})),  # the original's messages have no room for it
     "strategy": Rule(
         name="delivery",
         decode=lambda text: DispatchStrategy.RELIABLE if text == "Reliable" else DispatchStrategy.NON_RELIABLE,

@@ -95,7 +95,7 @@ record(ConsumerDescription, pb.Consumer, is_connected="connected")
 record(SubscriptionDescription, pb.Subscription, type="subscription_type")
 record(TopicStorageDescription, pb.TopicStorage, durability=Rule(decode=durability_of, encode=attrgetter("number")))
 record(TopicState, pb.TopicState)
-record(TopicDescription, pb.Topic, topic="name", strategy="dispatch_strategy")
+record(TopicDescription, pb.Topic, topic="name", is_plain="plain", strategy="dispatch_strategy")
 TOPICS_PAGE = record(
     TopicsPage, pb.DescribeTopicsResponse, next=Rule(name="next_page_token", decode=_cursor, encode=_page_token)
 )

@@ -54,8 +54,11 @@ def lag_partitions(records: DataFrame, times: Times, policy: LagPolicy) -> DataF
     return _without_deserted(judged, remembered, times, policy)
 
 
-def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
-    """Rows of `lag_partitions` -> a row for each time, base topic and subscription (`danube.model.lag.group`)."""
+def lag_groups(partitions: DataFrame, policy: LagPolicy, plain: Sequence[str] = ()) -> DataFrame:
+    """Rows of `lag_partitions` -> a row for each time, base topic and subscription (`danube.model.lag.group`).
+
+    `plain` are `plain_topics`.
+    """
     severity = F.col("severity")
     lag = F.coalesce("lag_messages", F.lit(-1))
     worst = F.min(F.struct(-severity, -1 - lag, "topic", "subscription", "status", "rule", "cause"))
@@ -68,7 +71,8 @@ def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
         "eta_reason",
     )
     oldest = F.struct(-F.coalesce("lag_s", F.lit(-1.0)), "topic", "lag_s", "lag_method")
-    groups = partitions.withColumn("base", base_of(F.col("topic"))).withColumn("severity", _severity(F.col("status")))
+    groups = partitions.withColumn("base", base_of(F.col("topic"), plain))
+    groups = groups.withColumn("severity", _severity(F.col("status")))
     found = groups.groupBy("as_of_ms", F.col("base").alias("group_topic"), "subscription").agg(
         worst.alias("worst"),
         F.min(pins).alias("pinning"),
@@ -106,10 +110,17 @@ def worst_first(rows: DataFrame) -> DataFrame:
     return rows.orderBy("as_of_ms", _severity(F.col("status")).desc(), lag.desc(), "topic", "subscription")
 
 
-def base_of(topic: Column) -> Column:
+def plain_topics(records: DataFrame) -> list[str]:
+    """Topics that are no partitions, though they have such names: `danube.model.records.telemetry.plain_topics`."""
+    topic = F.col("topic")
+    found = records.where((F.col("kind") == "topic") & F.col("partition_base").isNull() & (base_of(topic) != topic))
+    return [row.topic for row in found.select("topic").distinct().collect()]
+
+
+def base_of(topic: Column, plain: Sequence[str] = ()) -> Column:
     """The partitioned topic behind a name, or the name: `danube.model.lag.group.base_of`."""
     base = F.regexp_extract(topic, r"^(/[^/]+/.+)-part-(?:0|[1-9][0-9]*)$", 1)
-    return F.when(base == "", topic).otherwise(base)
+    return F.when((base == "") | topic.isin(*plain), topic).otherwise(base)
 
 
 def _remembered(records: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:

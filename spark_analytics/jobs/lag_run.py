@@ -10,7 +10,7 @@ from danube.model.lag.rows import GROUPS, PARTITIONS, policy_fields
 from danube.model.lag.verdict import LagPolicy
 from danube.model.limits.faces import ANALYTICS_ROWS_MAX
 from danube.model.records.analytics import Row
-from spark_analytics.jobs.lag import lag_groups, lag_partitions, worst_first
+from spark_analytics.jobs.lag import lag_groups, lag_partitions, plain_topics, worst_first
 from spark_analytics.jobs.run import Computed, JobRequest, Moment
 from spark_analytics.progress import Steps
 
@@ -25,7 +25,7 @@ def compute(records: DataFrame, request: JobRequest, moment: Moment, steps: Step
     policy = _policy(request)
     partitions = lag_partitions(records, Times.at(moment.as_of_ms), policy).cache()
     totals = {PARTITIONS: partitions.count()}
-    groups = lag_groups(partitions, policy).cache()
+    groups = lag_groups(partitions, policy, plain_topics(records)).cache()
     totals[GROUPS] = groups.count()
     tables = {GROUPS: _rows(groups), PARTITIONS: _rows(partitions)}
     for frame in (groups, partitions):

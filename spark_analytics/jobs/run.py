@@ -213,12 +213,12 @@ def _asked_for(records: "DataFrame", wanted: LagFilter) -> "DataFrame":
     """Without the topics and subscriptions that are not asked for: `LagFilter.takes`."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
 
-    from spark_analytics.jobs.lag import base_of  # noqa: PLC0415 - as above
+    from spark_analytics.jobs.lag import base_of, plain_topics  # noqa: PLC0415 - as above
 
     topic = F.col("topic")
     takes = F.lit(col=True)
     if wanted.topic is not None:
-        takes &= (topic == wanted.topic) | (base_of(topic) == wanted.topic)
+        takes &= (topic == wanted.topic) | (base_of(topic, plain_topics(records)) == wanted.topic)
     if wanted.subscription is not None:
         takes &= F.coalesce(F.col("subscription") == wanted.subscription, F.lit(col=True))
     if wanted.namespace is not None:

@@ -14,7 +14,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from danube.model.calls.client import ReceivedMessage
 from danube.model.calls.stream import FetchedBatch
-from danube.model.topic import TopicName
 from danube.storage.batches.batch import (
     HEADER_BYTES,
     LENGTH_BYTES,
@@ -38,10 +37,10 @@ _INT64_END = 2**63
 class ColumnBuilder:
     """Builds the chosen columns of one topic."""
 
-    def __init__(self, topic: str, columns: Sequence[str]) -> None:
+    def __init__(self, topic: str, columns: Sequence[str], partition: int | None = None) -> None:
         self.schema = arrow_schema(columns)
         self._topic = topic
-        self._partition = TopicName.parse(topic).partition_index
+        self._partition = partition
         self._columns = chosen(columns)
         self._repeated: dict[str, tuple[object, Array]] = {}
 

@@ -18,6 +18,7 @@ from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError, UnavailableError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
+from danube.model.topic import TopicName
 from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.rng import Rng, SystemRng
@@ -59,6 +60,13 @@ class Link:
     def state(self, topic: str) -> TopicState:
         """Bounds of one topic or partition. Raises TopicNotFoundError, DanubeError."""
         return self._run(self._patiently(lambda: self._state(topic, ())))
+
+    def partition_index(self, topic: str) -> int | None:
+        """Number of a partition; None of a plain topic, whatever its name. Raises DanubeError."""
+        index = TopicName.parse(topic).partition_index
+        if index is None:
+            return None
+        return index if self._run(self._patiently(lambda: self._client.base_of(topic))) != topic else None
 
     def batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
         """The stored batches that hold a range, some at a time, as they come. Raises DanubeError."""

@@ -41,11 +41,12 @@ class SliceReader:
         wanted = wanted if self.folder is not None else self._check(wanted)
         if not wanted.rows:
             return
+        partition = link_to(self.endpoint).partition_index(wanted.topic) if "partition" in self.columns else None
         if self.decoding is None:
-            builder = ColumnBuilder(wanted.topic, self.columns)
+            builder = ColumnBuilder(wanted.topic, self.columns, partition)
             yield from _joined(map(builder.build, contiguous(wanted, self._batches(wanted))))
             return
-        builder = ColumnBuilder(wanted.topic, [*self.columns, *NEEDED])
+        builder = ColumnBuilder(wanted.topic, [*self.columns, *NEEDED], partition)
         decoder = Decoder(self.endpoint, self.decoding)
         built = map(builder.build, contiguous(wanted, self._batches(wanted)))
         yield from (decoder.add_to(batch).select([*self.columns, DECODED]) for batch in _joined(built))

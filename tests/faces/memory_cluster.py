@@ -168,7 +168,7 @@ class MemoryCluster:
 
     def behind(self, name: TopicName) -> list[MemoryTopic]:
         """The topic itself, or all partitions of a base name in order. Raises TopicNotFoundError."""
-        partitions = [each for each in self.topics.values() if each.name.base == name]
+        partitions = [each for each in self.topics.values() if each.name.base_by_form == name]
         if str(name) in self.topics or not partitions:
             return [self.get(name)]
         return sorted(partitions, key=lambda topic: topic.name.partition_index or 0)
@@ -306,8 +306,8 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
         return _impact(f"deletes the namespace {namespace}", (), ())
     if operation == "delete_topic":
         name = TopicName.parse(str(arguments["topic"]))
-        if name.base is not None and str(name) in cluster.topics:
-            raise PreconditionFailedError(f"{name} is one partition of {name.base}: delete {name.base}")
+        if name.base_by_form is not None and str(name) in cluster.topics:
+            raise PreconditionFailedError(f"{name} is one partition of {name.base_by_form}: delete {name.base_by_form}")
         found = cluster.behind(name)
         pairs = [(topic, each) for topic in found for _, each in sorted(topic.subscriptions.items())]
         messages = sum(topic.messages for topic in found if topic.is_reliable)

@@ -260,7 +260,7 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
         rest = [
             topic
             for topic in self.cluster.by_name()
-            if (not named or topic.name in named or topic.name.base in named)
+            if (not named or topic.name in named or topic.name.base_by_form in named)
             and wanted.namespace in {None, topic.name.namespace}
             and (wanted.after is None or topic.name > wanted.after.topic)
         ]

@@ -51,7 +51,7 @@ def test_micro_batches_are_no_larger_than_asked_for(lake: Lake, tmp_path: Path) 
 
 def test_partition_that_is_added_is_read_from_its_first_record(lake: Lake, tmp_path: Path) -> None:
     async def add(admin: AdminPeer, topic: TopicName) -> None:
-        await admin.create_topic(topic.partition(2))
+        await admin.add_partitions(topic, 1)
 
     lake.publish([b"x"] * 20, partitions=2)
     lake.run_stream(tmp_path)

@@ -11,14 +11,16 @@ from itertools import pairwise
 
 from danube.admin.gateway import AdminGateway
 from danube.model.errors import DanubeError, InvalidRequestError
+from danube.model.lag.group import base_of
 from danube.model.limits.faces import HISTORY_POINTS, HISTORY_RECORDS_MAX, HISTORY_S, LAG_LIVE_SLICE_RECORDS
 from danube.model.records.telemetry import (
     TELEMETRY_TOPIC,
+    BrokerReading,
     Reading,
     Stamp,
-    SubscriptionReading,
     TopicReading,
     decode_record,
+    plain_topics,
 )
 from danube.model.topic import TopicName
 
@@ -73,10 +75,13 @@ def history_of(
     """The history of a topic, or of all partitions of a base name, out of telemetry. Pure."""
     taken: dict[str, list[tuple[int, int]]] = {}
     groups: dict[str, dict[str, list[tuple[int, int, int]]]] = {}
+    plain, name = plain_topics(records), str(topic)
     for stamp, reading in sorted(records, key=lambda each: (each[0].at_ms, each[0].sequence)):
-        if isinstance(reading, TopicReading) and _is_of(reading.topic, topic):
+        if isinstance(reading, BrokerReading) or name not in {reading.topic, base_of(reading.topic, plain)}:
+            continue
+        if isinstance(reading, TopicReading):
             taken.setdefault(reading.topic, []).append((stamp.at_ms, reading.messages_in))
-        elif isinstance(reading, SubscriptionReading) and _is_of(reading.topic, topic):
+        else:
             lag = -1 if reading.lag_messages is None else reading.lag_messages
             members = groups.setdefault(reading.subscription, {})
             members.setdefault(reading.topic, []).append((stamp.at_ms, lag, reading.messages_out))
@@ -137,11 +142,6 @@ def _sums(many: Sequence[Points]) -> Points:
         return (None,) * HISTORY_POINTS
     known = [[value for value in column if value is not None] for column in zip(*many, strict=True)]
     return tuple(sum(column) if column else None for column in known)
-
-
-def _is_of(name: str, topic: TopicName) -> bool:
-    base = str(topic)
-    return name == base or (name.startswith(f"{base}-part-") and name.removeprefix(f"{base}-part-").isdecimal())
 
 
 def _decoded(payload: bytes) -> tuple[Stamp, Reading] | None:

@@ -5,8 +5,8 @@ since the last telemetry, and knows subscriptions that telemetry has not spoken 
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from danube.admin.gateway import AdminGateway, SystemRecord
@@ -24,7 +24,14 @@ from danube.model.limits.faces import (
     LAG_LIVE_SLICE_RECORDS,
     LAG_NUMBER_END,
 )
-from danube.model.records.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
+from danube.model.records.telemetry import (
+    TELEMETRY_TOPIC,
+    Reading,
+    Stamp,
+    SubscriptionReading,
+    decode_record,
+    plain_topics,
+)
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 
@@ -41,6 +48,8 @@ class LiveLag:
     """That are no telemetry, and were left out."""
     is_whole: bool
     """Whether all telemetry of the time and all topics were read."""
+    plain: Collection[str]
+    """As in LagFilter."""
 
 
 async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, policy: LagPolicy) -> LiveLag:
@@ -49,6 +58,7 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
     stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=LAG_LIVE_RECORDS_MAX)
     topics, all_read = await _topics(gateway, wanted)
     records, skipped = await _decoded(stored, wanted)
+    wanted = replace(wanted, plain=plain_topics(records) | {str(each.topic) for each in topics if each.base is None})
     now_ms = max([clock.now_ms(), *(stamp.at_ms for stamp, _ in records)])
     told, heard = await _observations(records, now_ms)
     _add_present(told, topics, wanted, now_ms)
@@ -64,7 +74,9 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
         if not deserted(verdict, heard, policy):
             found.append(PartitionLag(topic=topic, subscription=subscription, verdict=verdict))
     is_whole = all_read and len(stored) < LAG_LIVE_RECORDS_MAX
-    return LiveLag(as_of_ms=now_ms, partitions=found, records=len(records), skipped=skipped, is_whole=is_whole)
+    return LiveLag(
+        as_of_ms=now_ms, partitions=found, records=len(records), skipped=skipped, is_whole=is_whole, plain=wanted.plain
+    )
 
 
 async def require_telemetry(gateway: AdminGateway) -> None:

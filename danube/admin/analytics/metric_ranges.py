@@ -2,12 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from danube.admin.gateway import AdminGateway, SystemRecord
 from danube.model.calls.inspection import ReadMetrics
-from danube.model.errors import InvalidNameError, InvalidRequestError
+from danube.model.errors import InvalidRequestError
+from danube.model.lag.group import base_of
 from danube.model.limits.faces import LAG_LIVE_SLICE_RECORDS
 from danube.model.limits.inspection import METRIC_RECORDS_MAX, METRIC_SERIES_MAX
 from danube.model.records.telemetry import (
@@ -18,6 +19,7 @@ from danube.model.records.telemetry import (
     SubscriptionReading,
     TopicReading,
     decode_record,
+    plain_topics,
 )
 from danube.model.topic import TopicName
 
@@ -100,12 +102,16 @@ async def read_ranges(
     stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=METRIC_RECORDS_MAX)
     found = dict[tuple[str, tuple[str, ...]], Range]()
     left_out = set[tuple[str, tuple[str, ...]]]()
+    records: list[tuple[Stamp, Reading]] = []
     for first in range(0, len(stored), LAG_LIVE_SLICE_RECORDS):
-        for stamp, reading in _decoded(stored[first : first + LAG_LIVE_SLICE_RECORDS]):
-            if broker_id not in {None, stamp.broker_id} or not _is_about(reading, wanted.topic):
-                continue
-            _collect(stamp, reading, wanted.prefix, found, left_out)
+        records += _decoded(stored[first : first + LAG_LIVE_SLICE_RECORDS])
         await asyncio.sleep(0)  # others get their turn: with many records this takes a while
+    plain = plain_topics(records)
+    for first in range(0, len(records), LAG_LIVE_SLICE_RECORDS):
+        for stamp, reading in records[first : first + LAG_LIVE_SLICE_RECORDS]:
+            if broker_id in {None, stamp.broker_id} and _is_about(reading, wanted.topic, plain):
+                _collect(stamp, reading, wanted.prefix, found, left_out)
+        await asyncio.sleep(0)
     return list(found.values()), len(left_out)
 
 
@@ -128,15 +134,12 @@ def _decoded(stored: Sequence[SystemRecord]) -> list[tuple[Stamp, Reading]]:
     return found
 
 
-def _is_about(reading: Reading, topic: TopicName | None) -> bool:
+def _is_about(reading: Reading, topic: TopicName | None, plain: Collection[str]) -> bool:
     if topic is None:
         return True
     if isinstance(reading, BrokerReading) or type(reading.topic) is not str:
         return False
-    try:
-        return TopicName.parse(reading.topic).is_of(topic)
-    except InvalidNameError:
-        return False
+    return str(topic) in {reading.topic, base_of(reading.topic, plain)}
 
 
 def _collect(

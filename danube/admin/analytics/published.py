@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from danube.admin.gateway import AdminGateway
 from danube.model.errors import InvalidRequestError
@@ -53,9 +55,11 @@ def lag_of(run: Run, wanted: LagFilter) -> tuple[list[GroupLag], list[PartitionL
     """
     partitions = [partition_of(row) for row in run.tables.get(PARTITIONS, ())]
     groups = [group_of(row) for row in run.tables.get(GROUPS, ())]
+    plain = {one.topic for one in groups}
+    wanted = replace(wanted, plain=plain)
     kept = [one for one in partitions if wanted.takes(one.topic, one.subscription)]
     asked = [one for one in groups if wanted.takes(one.topic, one.subscription)]
-    return asked or groups_of(kept, LagPolicy()), kept
+    return asked or groups_of(kept, LagPolicy(), plain), kept
 
 
 def _filter_of(run: Run) -> LagFilter | None:
@@ -63,5 +67,5 @@ def _filter_of(run: Run) -> LagFilter | None:
     given = run.window.get("filter")
     if not isinstance(given, dict):
         return None
-    values = {name: given.get(name) for name in ("topic", "subscription", "namespace")}
+    values: dict[str, Any] = {name: given.get(name) for name in ("topic", "subscription", "namespace")}
     return LagFilter(**values) if all(value is None or isinstance(value, str) for value in values.values()) else None

@@ -1,6 +1,7 @@
 """The calls of the admin port that every broker has: where each goes, and its answer put in order."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from danube.admin.grpc_gateway.broker_connection import Answer, BrokerConnection, ConnectionPool, Request
@@ -15,21 +16,26 @@ from danube.model.calls.admin import (
     UnloadBroker,
     Unsubscribe,
 )
+from danube.model.calls.topic_states import TopicStatesList
 from danube.model.errors import (
     InternalError,
     NotFoundError,
+    NotPermittedError,
     PreconditionFailedError,
     TopicNotServedError,
     UnsupportedError,
 )
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import TopicName
 from danube.wire import admin_messages as messages
+from danube.wire import control_messages as control
 from danube.wire.codec import Codec
 
 BROKERS = "/danube_admin.BrokerAdmin"
 CLUSTER = "/danube_admin.ClusterAdmin"
 NAMESPACES = "/danube_admin.NamespaceAdmin"
 TOPICS = "/danube_admin.TopicAdmin"
+_TOPIC_STATES = "/danube.control.Inspection/ListTopicStates"
 
 
 class AdminCalls:
@@ -137,11 +143,23 @@ class AdminCalls:
     async def topics(self, namespace: str) -> Sequence[TopicInfo]:
         """The topics of a namespace. The original lists those of `defaulted` under `default` too: they are left out."""
         infos = await self.ask(f"{TOPICS}/ListNamespaceTopics", messages.NAMESPACE, namespace, messages.TOPICS)
-        return _in_order(info for info in infos if info.topic.namespace == namespace)
+        return await self._marked(_in_order(info for info in infos if info.topic.namespace == namespace), namespace)
 
     async def topics_on(self, broker_id: str) -> Sequence[TopicInfo]:
         infos = await self.ask(f"{TOPICS}/ListBrokerTopics", messages.BROKER, broker_id, messages.TOPICS)
-        return _in_order(infos)
+        return await self._marked(_in_order(infos), None)
+
+    async def topic_states(self, namespace: str | None) -> TopicStatesList:
+        return await self.ask(_TOPIC_STATES, control.LIST_TOPIC_STATES, namespace, control.TOPIC_STATES)
+
+    async def _marked(self, infos: Sequence[TopicInfo], namespace: str | None) -> Sequence[TopicInfo]:
+        """With those marked that are plain topics whatever their names; the original's brokers know of none."""
+        if all(info.topic.base_by_form is None or info.topic.namespace == SYSTEM_NAMESPACE for info in infos):
+            return infos
+        plain: Sequence[TopicName] = ()
+        with suppress(UnsupportedError, NotPermittedError):
+            plain = (await self.topic_states(namespace)).plain_topics
+        return [replace(info, is_plain=info.topic in plain) for info in infos] if plain else infos
 
     async def topic(self, topic: TopicName) -> TopicDetails:
         return await self.ask(f"{TOPICS}/DescribeTopic", messages.TOPIC, topic, messages.TOPIC_DETAILS)
@@ -166,7 +184,7 @@ class AdminCalls:
         urls = {info.broker_id: info.admin_url for info in await self.running()}
         if len(urls) <= 1:
             return self._broker
-        found = (info for info in await self.topics(topic.namespace) if topic in {info.topic, info.topic.base})
+        found = (info for info in await self.topics(topic.namespace) if topic in {info.topic, info.base})
         server = next((info.broker_id for info in found), None)
         url = urls.get(server or "")
         return self._pool.to(url) if url else self._broker

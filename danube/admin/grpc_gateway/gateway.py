@@ -388,7 +388,7 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
         try:
             return await self._system_records(topic, since_ms=since_ms, limit=limit)
         except TopicNotFoundError:  # in a cluster each broker has a partition of its own
-            infos = [info for info in await self.topics(topic.namespace) if info.topic.base == topic]
+            infos = [info for info in await self.topics(topic.namespace) if info.base == topic]
         share = limit // max(1, len(infos))
         found = await asyncio.gather(*(self._if_served(info.topic, since_ms, share) for info in infos))
         full = [index for index, records in enumerate(found) if len(records) == share]

@@ -150,8 +150,8 @@ class TopicDescriptions:
         listed = await asyncio.gather(*(self._calls.topics(namespace) for namespace in namespaces))
         infos = {info.topic: info for each in listed for info in each}
         bases = set(names) - infos.keys()
-        partitions = [info for name, info in infos.items() if name.base in bases]
-        if missing := bases - {info.topic.base for info in partitions}:
+        partitions = [info for info in infos.values() if info.base in bases]
+        if missing := bases - {info.base for info in partitions}:
             raise TopicNotFoundError(
                 f"there is no topic {min(missing)}: list the topics of its namespace to see their names"
             )

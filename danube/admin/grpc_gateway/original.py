@@ -86,7 +86,7 @@ class OriginalAnswers:
         """Raise what NOT_FOUND means for a topic that could not be created."""
         await self.require_namespace(topic.namespace)
         for info in await self._calls.topics(topic.namespace):
-            if topic in {info.topic, info.topic.base}:
+            if topic in {info.topic, info.base}:
                 raise TopicExistsError(f"there is a topic {info.topic} already") from error
         raise InvalidRequestError(f"the topic {topic} was not created: {error}") from error
 
@@ -205,16 +205,16 @@ class OriginalPlansAndAudit:
         topics = {info.topic for info in await self._calls.topics(name.namespace)}
         if name in topics:
             return [name]
-        partitions = sorted((each for each in topics if each.base == name), key=_index)
+        partitions = sorted((each for each in topics if each.base_by_form == name), key=_index)
         if not partitions:
             raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
         return partitions
 
     async def _deleted_topics(self, name: TopicName) -> Impact:
         found = await self._behind(name)
-        if name.base is not None and found == [name]:
+        if (base := name.base_by_form) is not None and found == [name]:
             raise PreconditionFailedError(
-                f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
+                f"{name} is one partition of {base}: delete {base}, which deletes all its partitions"
             )
         by_topic = {str(topic): real_subscriptions(await self._calls.subscriptions(topic)) for topic in found}
         pairs = [f"{topic} {subscription}" for topic, names in by_topic.items() for subscription in names]

@@ -45,7 +45,7 @@ def assigned(view: BalanceView, names: Sequence[TopicName], brokers: Sequence[in
         PlacedTopic(
             demand=view.facts.remembered.get(str(name)) or expected_demand(str(name), known),
             broker_id=0,
-            group=str(name.base) if name.base is not None else "",
+            group=str(name.base_by_form or ""),
         )
         for name in names
     ]

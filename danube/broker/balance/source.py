@@ -10,6 +10,7 @@ from danube.broker.balance.view import BalanceView, Facts, view_of
 from danube.broker.topics.local_topics import Topics
 from danube.loadmgr.automatic import Automatic
 from danube.loadmgr.score import Strategy
+from danube.metadata.records.record_format import TopicRecord
 from danube.model.calls.balance import BalanceRule, MoveState
 from danube.model.limits.balance import (
     AUTOMATIC_CHECK_INTERVAL_S,
@@ -155,19 +156,17 @@ class BalanceSource:
         if self._cluster is not None:
             known = self._cluster.topics
             return [(record.name, known.ownership(record)) for record in known]
-        return [
-            (topic.record.name, self._alone(topic.record.name, topic.record.topic_id, topic.record.strategy))
-            for topic in self._topics
-        ]
+        return [(topic.record.name, self._alone(topic.record)) for topic in self._topics]
 
-    def _alone(self, name: TopicName, topic_id: int, strategy: DispatchStrategy) -> TopicOwnership:
+    def _alone(self, record: TopicRecord) -> TopicOwnership:
         return TopicOwnership(
-            topic_id=topic_id,
-            namespace=name.namespace,
-            is_reliable=strategy is DispatchStrategy.RELIABLE,
+            topic_id=record.topic_id,
+            namespace=record.name.namespace,
+            is_reliable=record.strategy is DispatchStrategy.RELIABLE,
             owner=self._broker_id,
             broker=self._broker_id,
-            is_pinned=name.namespace == SYSTEM_NAMESPACE,
+            is_pinned=record.name.namespace == SYSTEM_NAMESPACE,
+            base=record.base,
         )
 
     def _note_leaving(self) -> None:

@@ -105,7 +105,7 @@ def view_of(facts: Facts) -> BalanceView:
             PlacedTopic(
                 demand=own if one.is_reliable else _uncarried(own),
                 broker_id=broker_id,
-                group=str(name.base) if name.base is not None else "",
+                group=str(one.base or ""),
                 stays=stays.reason(name, one),
             )
         )
@@ -168,7 +168,7 @@ class _Stays:
 
     def reason(self, name: TopicName, topic: TopicOwnership) -> str:
         """The reason for one topic; empty for none."""
-        if str(name) in self._pins or (name.base is not None and str(name.base) in self._pins):
+        if not self._pins.isdisjoint({str(name), str(topic.base)}):
             return "it is pinned"
         if name.namespace in self._namespaces:
             return f"the namespace {name.namespace} is excluded"

@@ -287,7 +287,7 @@ class Producers:
             raise TopicNotFoundError(
                 f"there is no topic {request.topic} and this broker does not create topics by itself: create it first"
             )
-        return await self._topics.find_or_create(request.topic, request.strategy)
+        return await self._topics.find_or_create(request.topic, request.strategy, base=request.base)
 
     def _restore(self, message: SendMessage) -> ProducerSession:
         topic = self._topics.find(message.topic)

@@ -183,8 +183,8 @@ class ClusterTopics:
         if record is not None:
             self._records[str(name)] = record
             self._names[record.topic_id] = str(name)
-            if name.base is not None:
-                self._partitions.setdefault(str(name.base), set()).add(str(name))
+            if record.base is not None:
+                self._partitions.setdefault(str(record.base), set()).add(str(name))
         self._notify(before, record)
 
     def follow_owner(self, key: str, entry: Entry | None) -> None:
@@ -231,11 +231,11 @@ class ClusterTopics:
         before = self._records.pop(str(name), None)
         if before is not None:
             self._names.pop(before.topic_id, None)
-        if name.base is not None:
-            names = self._partitions.get(str(name.base), set())
+        if before is not None and before.base is not None:
+            names = self._partitions.get(str(before.base), set())
             names.discard(str(name))
             if not names:
-                self._partitions.pop(str(name.base), None)
+                self._partitions.pop(str(before.base), None)
         return before
 
 
@@ -249,6 +249,7 @@ def ownership_of(record: TopicRecord, storage: TopicStorage | None) -> TopicOwne
         epoch=storage.epoch if storage else 0,
         broker=record.broker,
         is_pinned=record.name.namespace == SYSTEM_NAMESPACE and record.name != ANALYTICS_TOPIC,  # jobs write that
+        base=record.base,
     )
 
 

@@ -65,10 +65,10 @@ class Descriptions:
         """Topics with these names or base names, each once; those of other brokers only where this one has none."""
         exact: dict[TopicName, Shown] = {name: one for name in names if (one := self._find(name)) is not None}
         bases = set(names) - exact.keys()
-        partitions: list[Shown] = [topic for topic in self._topics if topic.record.name.base in bases] if bases else []
+        partitions: list[Shown] = [topic for topic in self._topics if topic.record.base in bases] if bases else []
         if bases:
-            partitions += [record for record in self._states.unserved() if record.name.base in bases]
-        missing = bases - {_name(topic).base for topic in partitions}
+            partitions += [record for record in self._states.unserved() if record.base in bases]
+        missing = bases - {_record(topic).base for topic in partitions}
         for name in missing:
             for each in self._topics.matching(name):
                 self._topics.refuse_remote(each)
@@ -85,8 +85,12 @@ class Descriptions:
         return self._topics.find(str(name))
 
 
+def _record(topic: Shown) -> TopicRecord:
+    return topic if isinstance(topic, TopicRecord) else topic.record
+
+
 def _name(topic: Shown) -> TopicName:
-    return topic.name if isinstance(topic, TopicRecord) else topic.record.name
+    return _record(topic).name
 
 
 async def _look_for_oldest(topics: Iterable[Shown]) -> None:
@@ -170,6 +174,7 @@ def _describe_topic(
     log, expired = (topic.log, topic.messages_expired) if isinstance(topic, ReliableTopic) else (None, 0)
     return TopicDescription(
         topic=record.name,
+        is_plain=record.is_plain,
         topic_id=record.topic_id,
         strategy=record.strategy,
         broker_id=broker_id,
@@ -192,6 +197,7 @@ def _describe_unserved(record: TopicRecord, states: TopicStates) -> TopicDescrip
     """A topic that nobody serves, as metadata has it; nothing is counted."""
     return TopicDescription(
         topic=record.name,
+        is_plain=record.is_plain,
         topic_id=record.topic_id,
         strategy=record.strategy,
         broker_id=states.owner_id(record),

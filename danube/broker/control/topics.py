@@ -63,9 +63,9 @@ class TopicControl:
     def deletable(self, name: TopicName) -> tuple[list[AnyTopic], list[TopicRecord]]:
         """The topics that `delete` would delete now: those of this broker, and those of others. Raises as it does."""
         records = self._topics.records_behind(name)
-        if name.base is not None and records[0].name == name:
+        if (base := records[0].base) is not None and records[0].name == name:
             raise PreconditionFailedError(
-                f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
+                f"{name} is one partition of {base}: delete {base}, which deletes all its partitions"
             )
         if name.is_of(AUDIT_TOPIC) and records[0].strategy is DispatchStrategy.RELIABLE:
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")
@@ -133,7 +133,9 @@ class TopicControl:
         return [self._info(record) for record in sorted(records, key=lambda record: record.name)]
 
     def _info(self, record: TopicRecord) -> TopicInfo:
-        return TopicInfo(topic=record.name, broker_id=self._server(record), strategy=record.strategy)
+        return TopicInfo(
+            topic=record.name, broker_id=self._server(record), strategy=record.strategy, is_plain=record.is_plain
+        )
 
     def _server(self, record: TopicRecord) -> str | None:
         """The id of the broker that serves a topic."""

@@ -36,6 +36,7 @@ class Security:
     gate: Gate | None
     """None while `auth.mode` is none."""
     credentials: Credentials | None
+    directory: SecurityDirectory
     http_tls: "ssl.SSLContext | None" = None
     """Of the ports that speak HTTP."""
 
@@ -59,7 +60,9 @@ def unguarded(given: Dependencies, metadata: Metadata, carrier: Carrier) -> Secu
     """Security that is off, over a carrier that is given: nothing is read or followed."""
     directory = SecurityDirectory(metadata.store, given.clock)
     control = SecurityControl(directory, SecurityRecords(metadata.store, given.rng), given.clock, given.rng)
-    return Security(carrier=carrier, admin_carrier=carrier, control=control, gate=None, credentials=None)
+    return Security(
+        carrier=carrier, admin_carrier=carrier, control=control, gate=None, credentials=None, directory=directory
+    )
 
 
 async def open_security(given: Dependencies, metadata: Metadata) -> Security:
@@ -90,6 +93,7 @@ async def open_security(given: Dependencies, metadata: Metadata) -> Security:
         control=control,
         gate=gate,
         credentials=credentials,
+        directory=directory,
         http_tls=credentials.http_certificates.context if credentials is not None and settings.http_tls else None,
     )
 

@@ -27,6 +27,8 @@ class SecurityDirectory:
         self._cache = WatchCache(store, keys.SECURITY, clock, self._follow)
         self._records: dict[str, Role | Binding | Revocation | ApiKey] = {}
         self._listeners: list[Callable[[], None]] = []
+        self.is_plain: Callable[[str], bool] = lambda _topic: False
+        """As in `Rules`."""
         self.rules = Rules.of([], [], super_admins)
         self.revocations = Revocations()
 
@@ -54,6 +56,11 @@ class SecurityDirectory:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called when a record came, changed or went."""
         self._listeners.append(listener)
+
+    def know_topics(self, is_plain: Callable[[str], bool]) -> None:
+        """Tell plain topics from partitions by this from now on."""
+        self.is_plain = is_plain
+        self._rebuild()
 
     async def start(self, tasks: TaskScope) -> None:
         """Follow the records in a task of this scope; returns once all of now are known."""
@@ -87,7 +94,7 @@ class SecurityDirectory:
         records = self._records.values()
         roles = [record for record in records if isinstance(record, Role)]
         bindings = [record for record in records if isinstance(record, Binding)]
-        self.rules = Rules.of(roles, bindings, self._super_admins)
+        self.rules = Rules.of(roles, bindings, self._super_admins, self.is_plain)
         self.revocations = Revocations(record for record in records if isinstance(record, Revocation))
         for listener in self._listeners:
             listener()

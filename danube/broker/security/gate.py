@@ -30,8 +30,9 @@ class Gate:
         self._authenticator = authenticator
         self._directory = directory
         self._clock = clock
-        self._granted: set[tuple[int, str, str, str]] = set()
-        """By the principal's identity, the right, and the target's namespace and topic: cheaper to hash than these."""
+        self._granted: set[tuple[int, str, str, str, bool]] = set()
+        """By the principal's identity, the right, and the target's namespace and topic, and whether that may be a
+        partition: cheaper to hash than these."""
         self._holders: dict[int, Principal] = {}
         """Principals in `_granted`, which keeps their identities theirs."""
         self._streams: weakref.WeakSet[GuardedStream] = weakref.WeakSet()
@@ -71,7 +72,8 @@ class Gate:
         """Raise NotPermittedError unless the principal may do this to each of the targets."""
         right = _RIGHTS[permission, effect]
         for target in targets:
-            key = (id(principal), right, target.namespace, target.topic)
+            as_partition = bool(target.partitioned) and not self._directory.is_plain(target.topic)
+            key = (id(principal), right, target.namespace, target.topic, as_partition)
             if key not in self._granted:
                 self._decide(principal, permission, effect, target)
                 if len(self._granted) >= DECISION_CACHE_MAX:

@@ -55,14 +55,14 @@ class LogRing(logging.Handler):
             self._bytes -= len(self._records.popleft().text)
             self._dropped += 1
 
-    def read(self, wanted: ReadLog) -> LogPage:
-        """The newest `limit` records that are asked for."""
+    def read(self, wanted: ReadLog, is_plain: Callable[[str], bool] = lambda _: False) -> LogPage:
+        """The newest `limit` records that are asked for; `is_plain` topics are no partitions, whatever their names."""
         self.acquire()
         try:
             records, dropped = tuple(self._records), self._dropped
         finally:
             self.release()
-        is_wanted = _filter(wanted)
+        is_wanted = _filter(wanted, is_plain)
         found = tuple(each for each in records if is_wanted(each))
         return LogPage(
             records=found[-wanted.limit :],
@@ -84,10 +84,10 @@ def _kept(record: logging.LogRecord) -> LogRecord:
     return LogRecord(time_ms=int(record.created * 1_000), level=level, logger=record.name, text=text)
 
 
-def _filter(wanted: ReadLog) -> Callable[[LogRecord], bool]:
+def _filter(wanted: ReadLog, is_plain: Callable[[str], bool]) -> Callable[[LogRecord], bool]:
     least = _RANK[wanted.level]
     since, until = wanted.since_ms, wanted.until_ms
-    names = _mention_of(wanted.topic)
+    names = _mention_of(wanted.topic, is_plain)
 
     def is_wanted(record: LogRecord) -> bool:
         return (
@@ -100,9 +100,10 @@ def _filter(wanted: ReadLog) -> Callable[[LogRecord], bool]:
     return is_wanted
 
 
-def _mention_of(topic: TopicName | None) -> Callable[[str], bool] | None:
+def _mention_of(topic: TopicName | None, is_plain: Callable[[str], bool]) -> Callable[[str], bool] | None:
     """True for texts that name the topic or a partition of it, and not one whose name only begins like it."""
     if topic is None:
         return None
     pattern = re.compile(rf"{re.escape(str(topic))}(?:-part-\d+)?(?![\w-])")
-    return lambda text: pattern.search(text) is not None
+    name = str(topic)
+    return lambda text: any(each[0] == name or not is_plain(each[0]) for each in pattern.finditer(text))

@@ -69,7 +69,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
 def read_topic(topic: AnyTopic) -> TopicReading:
     """The reading of a topic."""
     name = topic.record.name
-    base = name.base
+    base = topic.record.base
     reading = TopicReading(
         topic=topic.name,
         topic_id=str(topic.record.topic_id),

@@ -93,6 +93,7 @@ class Topics(TopicDirectory):
         """Open all topics of this broker that the metadata has, with their subscriptions."""
         for namespace in await self._records.namespaces():
             self._remember_policies(namespace)
+        await self._records.part_plain_topics()
         for record in await self._owner.owned_at_start(await self._records.topics()):
             self._open(record)
         for subscription in await self._records.all_subscriptions():
@@ -103,17 +104,23 @@ class Topics(TopicDirectory):
             topic.forget_deleted()
 
     async def create(
-        self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None, *, is_here: bool = False
+        self,
+        name: TopicName,
+        strategy: DispatchStrategy,
+        schema_subject: str | None,
+        *,
+        base: TopicName | None = None,
+        is_here: bool = False,
     ) -> None:
-        """Create a topic, and serve it if it is assigned to this broker, as it is with `is_here`.
+        """Create a plain topic or one partition of `base`, and serve it if it is assigned here, as with `is_here`.
 
         Raises:
             NamespaceNotFoundError.
-            TopicExistsError: also when a partitioned topic has the same base name.
+            TopicExistsError: also when a partitioned topic has the same base name, or would have such a partition.
             LimitReachedError: this broker serves its maximum of topics.
             MetadataError, StorageUnavailableError: also when it was created, and this broker could not open it.
         """
-        async with self._changing, self._inheritance(name.base) as inherited:
+        async with self._changing, self._inheritance(base) as inherited:
             self._refuse_beyond_limit(1, name.namespace)
             chosen = None if is_here else self._cluster.choose([name])
             async with self._serving_existing(name):
@@ -121,29 +128,32 @@ class Topics(TopicDirectory):
                     name,
                     strategy,
                     self._clock.now_ms(),
+                    base=base,
                     schema_subject=schema_subject,
                     inherit=inherited.of,
                     broker=chosen[0] if chosen else None,
                 )
             await self._open_new([record])
 
-    async def find_or_create(self, name: TopicName, strategy: DispatchStrategy, *, is_here: bool = False) -> AnyTopic:
+    async def find_or_create(
+        self, name: TopicName, strategy: DispatchStrategy, *, base: TopicName | None = None, is_here: bool = False
+    ) -> AnyTopic:
         """The topic of this name, created if it does not exist; concurrent callers all get it.
 
         Raises TopicNotServedError for a topic that another broker serves, and as `create`.
         """
         try:
-            await self.create(name, strategy, None, is_here=is_here)
+            await self.create(name, strategy, None, base=base, is_here=is_here)
             topic = self.find(str(name))
             if topic is not None:
                 return topic
-            await self._refuse_new_remote(name)
+            await self.refuse_new_remote(name)
             return self.get(name)
         except TopicExistsError:
             self.refuse_remote(name)
             topic = self.find(str(name))
             if topic is None:
-                await self._refuse_new_remote(name)
+                await self.refuse_new_remote(name)
                 raise
             return topic
 
@@ -172,15 +182,9 @@ class Topics(TopicDirectory):
             if index not in taken:
                 partition = name.partition(index)
                 with suppress(TopicExistsError):  # another broker was faster
-                    await self.create(partition, DispatchStrategy.RELIABLE, None, is_here=True)
+                    await self.create(partition, DispatchStrategy.RELIABLE, None, base=name, is_here=True)
                     return self.get(partition)
         raise LimitReachedError(f"{name} has {PARTITIONS_MAX} partitions, and none of this broker: delete some")
-
-    async def _refuse_new_remote(self, name: TopicName) -> None:
-        """Raise TopicNotServedError for a topic of another broker that is too new to be seen here."""
-        record = await self._records.topic(name, linearizable=True)
-        if record is not None and self._cluster.is_cluster and self.find(str(name)) is None:
-            raise self._cluster.refusal(record)
 
     async def create_partitioned(
         self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
@@ -210,9 +214,8 @@ class Topics(TopicDirectory):
             first = len(self._cluster.partitions_of(base))
             brokers = self._cluster.choose([base.partition(first + index) for index in range(count)])
             now_ms = self._clock.now_ms()
-            await self._open_new(
-                await self._records.add_partitions(base, count, now_ms, inherit=inherited.of, brokers=brokers)
-            )
+            made = await self._records.add_partitions(base, count, now_ms, inherit=inherited.of, brokers=brokers)
+            await self._open_new(made)
 
     def limits_of(self, namespace: str) -> Limits:
         """The limits of a topic of this namespace that sets nothing itself."""
@@ -225,7 +228,7 @@ class Topics(TopicDirectory):
         of_settings, record = self._of_settings(topic.record.name.namespace), topic.record
         if of_namespace is None:
             of_namespace = self._namespace_policies.get(record.name.namespace, NO_POLICIES)
-        at_last = self._own_policies.get(topic.name) or self._own_policies.get(str(record.name.base), NO_POLICIES)
+        at_last = self._own_policies.get(topic.name) or self._own_policies.get(str(record.base), NO_POLICIES)
         at_first = _AUDIT_LOG if record.name.is_of(AUDIT_TOPIC) else NO_POLICIES
         return limits_of(at_first, record.policies if own is None else own, of_namespace, of_settings, at_last)
 
@@ -330,7 +333,7 @@ class Topics(TopicDirectory):
                     topic.accept_publishes()
                     raise
                 topic.close(drain)
-                self._unloaded[topic.name] = name
+                self._unloaded[topic.name] = topic.record
                 del self._topics[topic.name]
                 await topic.save_cursors()
             return topic
@@ -365,7 +368,7 @@ class Topics(TopicDirectory):
             topic = self._topics.pop(str(name), None)
             if topic is not None:
                 topic.close(drain)
-                self._unloaded[topic.name] = name
+                self._unloaded[topic.name] = topic.record
             return topic
 
     def follow_topic(self, record: TopicRecord) -> None:
@@ -425,10 +428,9 @@ class Topics(TopicDirectory):
             self._open_whole(record, await self._records.subscriptions_of(record.name))
 
     def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
-        names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []
-        siblings = [topic for name in names if (topic := self.find(name)) is not None]
-        everywhere = sorted(self._cluster.partitions_of(base)) if base is not None else []
-        remote = [name for name in everywhere if self.find(str(name)) is None]
+        names = self.matching(base) if base is not None else []
+        siblings = [topic for name in names if (topic := self.find(str(name))) is not None]
+        remote = [name for name in names if self.find(str(name)) is None]
         return inheritance(siblings, remote, self._records, self.find)
 
     def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:

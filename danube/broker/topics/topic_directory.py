@@ -20,7 +20,7 @@ class TopicDirectory:
         self._records = records
         self._cluster = ClusterTopics() if cluster is None else cluster
         self._topics: dict[str, AnyTopic] = {}
-        self._unloaded: dict[str, TopicName] = {}
+        self._unloaded: dict[str, TopicRecord] = {}
         """Topics that were unloaded here and not opened again."""
 
     def __iter__(self) -> Iterator[AnyTopic]:
@@ -84,6 +84,12 @@ class TopicDirectory:
         """The subscriptions of a topic that another broker serves, by name."""
         return sorted(await self._records.subscriptions_of(name), key=lambda one: one.name)
 
+    def is_plain(self, name: str) -> bool:
+        """True for a topic that is no partition, though its name has the form of one."""
+        topic = self._topics.get(name)
+        record = topic.record if topic is not None else self._cluster.find(name)
+        return record is not None and record.is_plain
+
     def is_unloaded(self, name: TopicName) -> bool:
         """True if the topic was unloaded here and not opened again."""
         return str(name) in self._unloaded
@@ -96,12 +102,18 @@ class TopicDirectory:
         if str(name) in self._unloaded:
             raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
 
+    async def refuse_new_remote(self, name: TopicName) -> None:
+        """Raise TopicNotServedError for a topic of another broker that is too new to be seen here."""
+        record = await self._records.topic(name, linearizable=True)
+        if record is not None and self._cluster.is_cluster and self.find(str(name)) is None:
+            raise self._cluster.refusal(record)
+
     def matching(self, name: TopicName) -> list[TopicName]:
         """The topic itself if it exists, else the partitions of this base name; topics of other brokers too. Sorted."""
         if str(name) in self._topics or str(name) in self._unloaded or self._cluster.find(str(name)):
             return [name]
-        partitions = {topic.record.name for topic in self if topic.record.name.base == name}
-        partitions |= {each for each in self._unloaded.values() if each.base == name}
+        partitions = {topic.record.name for topic in self if topic.record.base == name}
+        partitions |= {record.name for record in self._unloaded.values() if record.base == name}
         partitions |= set(self._cluster.partitions_of(name))
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
 
@@ -126,16 +138,16 @@ class TopicDirectory:
 
     def in_namespace(self, namespace: str) -> list[AnyTopic]:
         """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for name in (*self._unloaded.values(), *(record.name for record in self._cluster)):
-            if name.namespace == namespace and str(name) not in self._topics:
-                self.refuse_remote(name)
+        for record in (*self._unloaded.values(), *self._cluster):
+            if record.name.namespace == namespace and str(record.name) not in self._topics:
+                self.refuse_remote(record.name)
         found = (topic for topic in self if topic.record.name.namespace == namespace)
         return sorted(found, key=lambda topic: topic.record.name)
 
     @property
     def unloaded(self) -> list[TopicName]:
         """Topics that were unloaded here, and that this broker has not seen at another one."""
-        return list(self._unloaded.values())
+        return [record.name for record in self._unloaded.values()]
 
     def forget_unloaded(self, name: TopicName) -> None:
         """Another broker serves an unloaded topic, or it is deleted."""

@@ -72,13 +72,15 @@ class TopicStates:
     def list(self, namespace: str | None) -> TopicStatesList:
         """Topics of a namespace, or of all, that nobody serves or that move."""
         cluster = self._cluster
+        of_names = (one for one in self._topics.records() if namespace in {None, one.name.namespace})
+        plain = tuple(sorted(one.name for one in of_names if one.is_plain))
         if cluster is None:
-            return TopicStatesList()
+            return TopicStatesList(plain_topics=plain)
         states = ((cluster.state(one), one.name) for one in cluster if namespace in {None, one.name.namespace})
         found = [(name, state) for state, name in states if state is not OwnershipState.SERVED]
         listed = nsmallest(STATES_LISTED_MAX, found)
         topics = tuple(NamedTopicState(topic=name, state=state) for name, state in listed)
-        return TopicStatesList(topics=topics, topic_count=len(found))
+        return TopicStatesList(topics=topics, topic_count=len(found), plain_topics=plain)
 
     def reasons(self) -> tuple[UnservedTopics, ...]:
         """Reasons why topics of users are not served, those of the most topics first; moves are none."""

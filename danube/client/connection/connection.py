@@ -136,6 +136,11 @@ class Connection:
         answer = await self._look_up(paths.TOPIC_PARTITIONS, self.service_url, topic)
         return client_messages.PARTITIONS_ANSWER.decode(answer).partitions
 
+    async def base_of(self, topic: TopicName) -> TopicName:
+        """The partitioned topic that this is a partition of; the topic itself where it is none. Raises DanubeError."""
+        base = topic.base_by_form
+        return base if base is not None and topic in await self.partitions(base) else topic
+
     async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
         """Ask the link's broker whether the link is still valid. Raises DanubeError."""
         call = HealthCheck(request_id=next(self._request_ids), client=kind, id=link.member_id)

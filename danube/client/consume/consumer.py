@@ -298,7 +298,7 @@ class Consumer:
         except DanubeError as error:
             _log.debug("cannot see whether %s has new partitions, asking again later: %s", base, error)
             return []
-        return [topic for topic in found if topic.base == base and str(topic) not in self._consumers]
+        return [topic for topic in found if topic != base and str(topic) not in self._consumers]
 
     async def _join(self, consumer: TopicConsumer, topic: TopicName) -> None:
         consumer.attachment.open()

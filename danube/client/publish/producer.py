@@ -199,7 +199,8 @@ class Producer:
         from danube.client.typed.registration import register, subject_of  # noqa: PLC0415 - with a schema alone
 
         registry = SchemaRegistryClient(self._connection)
-        subject = settings.subject or subject_of(settings.topic)
+        topic = TopicName.parse(settings.topic)
+        subject = settings.subject or subject_of(str(await self._connection.base_of(topic)))
         settings.schema = await register(registry, settings.typed, subject)
 
     async def _counted(self, sending: Coroutine[None, None, int]) -> int:

@@ -16,7 +16,7 @@ _CREATED_BY = "danube-py"
 def subject_of(topic: str) -> str:
     """The subject of a topic's messages, where none is named: `/default/orders` has `default-orders`."""
     name = TopicName.parse(topic)
-    return f"{(name.base or name).namespace}-{(name.base or name).local}"
+    return f"{name.namespace}-{name.local}"
 
 
 async def register(registry: SchemaRegistryClient, schema: TypedSchema, subject: str) -> SchemaReference:

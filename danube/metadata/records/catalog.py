@@ -7,13 +7,16 @@ of the same records is decided again on what stands then.
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from danube.metadata.records import keys
 from danube.metadata.records.new_topics import (
     Inherit,
     join_base,
     leave_base,
+    not_partitions,
     nothing_inherited,
+    part_plain,
     put_topics,
 )
 from danube.metadata.records.record_format import (
@@ -49,6 +52,7 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import PARTITIONS_MAX
 from danube.model.policies import PolicyChange
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.schema import TopicSchema
 from danube.model.text import count_text
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
@@ -174,20 +178,22 @@ class Records(SubscriptionRecords):
         strategy: DispatchStrategy,
         now_ms: int,
         *,
+        base: TopicName | None = None,
         schema_subject: str | None = None,
         inherit: Inherit = nothing_inherited,
         broker: int | None = None,
     ) -> TopicRecord:
-        """Create a plain topic or one partition, with an id that no topic ever had, and what it inherits.
+        """Create a plain topic or one partition of `base`, with an id that no topic ever had, and what it inherits.
 
         It is assigned to `broker`, to this one where none is given.
 
-        Raises NamespaceNotFoundError, TopicExistsError (also when a plain topic and partitions would share a base name)
-        and LimitReachedError when the base has PARTITIONS_MAX partitions, or too much is inherited.
+        Raises NamespaceNotFoundError, TopicExistsError (also when a plain topic and partitions would share a base name,
+        or a plain topic and a partition one name) and LimitReachedError when the base has PARTITIONS_MAX partitions,
+        or too much is inherited.
         """
         brokers = None if broker is None else [broker]
         records = await self._create_topics(
-            [name], strategy, now_ms, schema_subject=schema_subject, inherit=inherit, brokers=brokers
+            [name], base, strategy, now_ms, schema_subject=schema_subject, inherit=inherit, brokers=brokers
         )
         return records[0]
 
@@ -210,7 +216,7 @@ class Records(SubscriptionRecords):
             raise InvalidRequestError(f"{base} cannot have {partitions} partitions: ask for 1 to {PARTITIONS_MAX}")
         names = [base.partition(index) for index in range(partitions)]
         return await self._create_topics(
-            names, strategy, now_ms, schema_subject=schema_subject, inherit=inherit, brokers=brokers
+            names, base, strategy, now_ms, schema_subject=schema_subject, inherit=inherit, brokers=brokers
         )
 
     async def topic(self, name: TopicName, *, linearizable: bool = False) -> TopicRecord | None:
@@ -221,6 +227,16 @@ class Records(SubscriptionRecords):
     async def topics(self) -> list[TopicRecord]:
         """All topics, partitions each on their own."""
         return [decode_topic(entry) for entry in await self._store.list(keys.TOPICS)]
+
+    async def part_plain_topics(self) -> None:
+        """Mark topics that older brokers took for partitions of a topic that nobody made: the list has no partition 0.
+
+        So it is with indexes beyond PARTITIONS_MAX, too. Once done there are none: new topics say what they are.
+        """
+        for entry in await self._store.list(keys.PARTITIONED):
+            base = keys.parse_partitioned(entry.key)
+            if base.namespace != SYSTEM_NAMESPACE and not_partitions(decode_partitioned(entry)):
+                await self._change(partial(part_plain, base=base))
 
     async def topics_of(self, namespace: str) -> list[TopicRecord]:
         return [decode_topic(entry) for entry in await self._store.list(keys.topics_of(namespace))]
@@ -254,7 +270,7 @@ class Records(SubscriptionRecords):
             like = await self._read_topic(builder, base.partition(max(indexes)))
             first = max(indexes) + 1
             names = [base.partition(index) for index in range(first, first + count)]
-            await join_base(builder, names)
+            await join_base(builder, base, names)
             return await self._put_topics(builder, names, like, now_ms, inherit=inherit, brokers=brokers)
 
         async with self._topics_lock:
@@ -369,7 +385,7 @@ class Records(SubscriptionRecords):
                 add_tombstone(
                     builder, record.topic_id, owner_of(decode_topic_storage(entry) if entry else None, newest.broker)
                 )
-            await leave_base(builder, [record.name for record in records])
+            await leave_base(builder, records[0].base, [record.name for record in records])
             await add_extra_writes(extra_writes, builder)
 
         async with self._topics_lock:
@@ -378,6 +394,7 @@ class Records(SubscriptionRecords):
     async def _create_topics(
         self,
         names: Sequence[TopicName],
+        base: TopicName | None,
         strategy: DispatchStrategy,
         now_ms: int,
         *,
@@ -387,8 +404,9 @@ class Records(SubscriptionRecords):
     ) -> list[TopicRecord]:
         async def change(builder: TransactionBuilder) -> list[TopicRecord]:
             await self._require_namespace(builder, names[0].namespace)
-            await join_base(builder, names)
-            like = TopicRecord(names[0], 0, strategy, now_ms, schema_subject)
+            await join_base(builder, base, names)
+            is_plain = base is None and names[0].base_by_form is not None
+            like = TopicRecord(names[0], 0, strategy, now_ms, schema_subject, is_plain=is_plain)
             return await self._put_topics(builder, names, like, now_ms, inherit=inherit, brokers=brokers)
 
         async with self._topics_lock:

@@ -177,6 +177,11 @@ def parse_topic(key: str) -> TopicName:
     return TopicName(*_parts(TOPICS, key, 2))
 
 
+def parse_partitioned(key: str) -> TopicName:
+    """The partitioned topic that a key of its family names. Raises MetadataError."""
+    return TopicName(*_parts(PARTITIONED, key, 2))
+
+
 def subscription(topic_name: TopicName, name: str) -> str:
     """The key of a subscription."""
     return _path(SUBSCRIPTIONS, topic_name.namespace, topic_name.local, name)

@@ -1,6 +1,6 @@
 """New topics: ids that no topic ever had, the partition lists of base names, and inherited subscriptions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from danube.metadata.records import keys
@@ -9,6 +9,7 @@ from danube.metadata.records.record_format import (
     TopicRecord,
     decode_counter,
     decode_partitioned,
+    decode_topic,
     encode_counter,
     encode_partitioned,
     encode_subscription,
@@ -54,7 +55,7 @@ async def put_topics(
     records: list[TopicRecord] = []
     inherited: list[SubscriptionRecord] = []
     for topic_id, name, broker in zip(range(last + 1, last + 1 + len(names)), names, brokers, strict=True):
-        await require_free(builder, name)
+        await require_free(builder, name, like.base)
         pending = tuple(one for one in like.pending if _dead_letter_topic(one) != name)
         record = replace(like, name=name, topic_id=topic_id, broker=broker, created_ms=now_ms, pending=pending)
         add_ownership(builder, topic_id, owner=broker if broker == own_id else 0)
@@ -78,20 +79,34 @@ def _dead_letter_topic(pending: PendingPolicies) -> TopicName | None:
     return pending.failure_policy.dead_letters_go_to if pending.failure_policy else None
 
 
-async def require_free(builder: TransactionBuilder, name: TopicName) -> None:
-    """Raise TopicExistsError for a name that a topic has, or partitions have as their base."""
-    if await builder.read(keys.topic(name)) is not None:
+async def require_free(builder: TransactionBuilder, name: TopicName, base: TopicName | None) -> None:
+    """Raise TopicExistsError for a name that a topic has, or partitions have as their base.
+
+    Also for a plain topic (without a `base`) that would have the name of a partition of a topic that is there.
+    """
+    entry = await builder.read(keys.topic(name))
+    if entry is not None and base is not None and decode_topic(entry).is_plain:
+        raise TopicExistsError(
+            f"{base} would have a partition of the name {name}, and that is a topic of its own: choose another name"
+            " for the partitioned topic, or fewer partitions"
+        )
+    if entry is not None:
         raise TopicExistsError(f"topic {name} already exists: use it, or choose another name")
     if await builder.read(keys.partitioned(name)) is not None:
         raise TopicExistsError(f"topic {name} already exists, with partitions: use those, or choose another name")
+    of = name.base_by_form if base is None else None
+    if of is not None and await builder.read(keys.partitioned(of)) is not None:
+        raise TopicExistsError(
+            f"{name} would have the name of a partition of {of}, and be none: choose another name, or give {of} more"
+            f" partitions (danube-admin topics add-partitions {of})"
+        )
 
 
-async def join_base(builder: TransactionBuilder, names: Sequence[TopicName]) -> None:
-    """Enter partitions of one base (or one plain topic, which has none) into the list of the base's partitions.
+async def join_base(builder: TransactionBuilder, base: TopicName | None, names: Sequence[TopicName]) -> None:
+    """Enter partitions into the list of their base's; a plain topic has none.
 
     Raises TopicExistsError where the base is a plain topic, and LimitReachedError beyond PARTITIONS_MAX.
     """
-    base = names[0].base
     if base is None:
         return
     if await builder.read(keys.topic(base)) is not None:
@@ -103,9 +118,24 @@ async def join_base(builder: TransactionBuilder, names: Sequence[TopicName]) -> 
     builder.put(keys.partitioned(base), encode_partitioned(joined))
 
 
-async def leave_base(builder: TransactionBuilder, names: Sequence[TopicName]) -> None:
-    """Take partitions of one base (or one plain topic, which has none) out of the list of the base's partitions."""
-    base = names[0].base
+def not_partitions(indexes: Collection[int]) -> frozenset[int]:
+    """Those of a list by name alone that nobody made as partitions: all without the first, and any beyond the most."""
+    return frozenset(index for index in indexes if 0 not in indexes or index >= PARTITIONS_MAX)
+
+
+async def part_plain(builder: TransactionBuilder, base: TopicName) -> None:
+    """Take what is no partition out of the list of the base's, and mark it as plain."""
+    indexes = decode_partitioned(await builder.read(keys.partitioned(base)))
+    names = [base.partition(index) for index in not_partitions(indexes)]
+    for name in names:
+        entry = await builder.read(keys.topic(name))
+        if entry is not None:
+            builder.put(keys.topic(name), encode_topic(replace(decode_topic(entry), is_plain=True)))
+    await leave_base(builder, base, names)
+
+
+async def leave_base(builder: TransactionBuilder, base: TopicName | None, names: Collection[TopicName]) -> None:
+    """Take partitions out of the list of their base's; a plain topic has none."""
     if base is None:
         return
     left = decode_partitioned(await builder.read(keys.partitioned(base))) - {name.partition_index for name in names}

@@ -38,6 +38,13 @@ class TopicRecord:
     policies: Policies = NO_POLICIES
     validation: ValidationPolicy = ValidationPolicy.WARN
     checks_payloads: bool = False
+    is_plain: bool = False
+    """A topic of its own, though its name has the form of a partition's. Never set on a name of another form."""
+
+    @property
+    def base(self) -> TopicName | None:
+        """The partitioned topic that this is a partition of; None for a plain topic."""
+        return self.name.base(is_plain=self.is_plain)
 
     @property
     def schema(self) -> TopicSchema:

@@ -40,6 +40,14 @@ class TopicInfo:
     broker_id: str | None
     """Decimal digits; None when it is assigned to no broker."""
     strategy: DispatchStrategy
+    is_plain: bool = False
+    """A topic of its own, though its name has the form of a partition's; a listing by the original's
+    message does not say so."""
+
+    @property
+    def base(self) -> TopicName | None:
+        """The partitioned topic that this is a partition of."""
+        return self.topic.base(is_plain=self.is_plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,6 +392,13 @@ class TopicDescription:
     """Subscriptions that do not exist yet and have policies already, sorted."""
     state: TopicState | None = None
     """None from a broker of an older version. All counters are 0 of a topic that nobody serves."""
+    is_plain: bool = False
+    """As in TopicInfo."""
+
+    @property
+    def base(self) -> TopicName | None:
+        """As in TopicInfo."""
+        return self.topic.base(is_plain=self.is_plain)
 
     @property
     def is_served(self) -> bool:

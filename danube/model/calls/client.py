@@ -59,6 +59,16 @@ class CreateProducer:
     schema: SchemaReference | None = None
 
     @property
+    def base(self) -> TopicName | None:
+        """The partitioned topic whose partition a new topic of this name is to be.
+
+        Every client names its producer of partition 3 `NAME-3`; with one partition alone, some name it as it is.
+        """
+        index = self.topic.partition_index
+        is_partition = not index or self.producer_name.endswith(f"-{index}")
+        return self.topic.base(is_plain=not is_partition)
+
+    @property
     def schema_subject(self) -> str | None:
         """The subject of its schema, or None without a schema."""
         return self.schema.subject if self.schema else None

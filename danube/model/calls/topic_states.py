@@ -21,3 +21,5 @@ class TopicStatesList:
     topics: tuple[NamedTopicState, ...] = ()
     """Sorted by name, at most STATES_LISTED_MAX; `topic_count` says how many there are."""
     topic_count: int = 0
+    plain_topics: tuple[TopicName, ...] = ()
+    """That are no partitions, though their names have the form; sorted."""

@@ -5,7 +5,7 @@ window is known whole. The time to catch up counts skew: a group has caught up w
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from danube.model.lag.verdict import SEVERITY, EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus, LagVerdict
@@ -23,10 +23,9 @@ class PartitionLag:
     subscription: str
     verdict: LagVerdict
 
-    @property
-    def group(self) -> tuple[str, str]:
-        """The partitioned topic, or the topic itself, and the subscription."""
-        return base_of(self.topic), self.subscription
+    def group(self, plain: Collection[str]) -> tuple[str, str]:
+        """The partitioned topic, or the topic itself, and the subscription; see `base_of`."""
+        return base_of(self.topic, plain), self.subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +75,8 @@ class LagFilter:
     """Its name, or that of the partitioned topic that it belongs to."""
     subscription: str | None = None
     namespace: str | None = None
+    plain: Collection[str] = ()
+    """Topics that are no partitions, whatever their names."""
 
     def takes(self, topic: str, subscription: str) -> bool:
         """True when the subscription matches."""
@@ -83,7 +84,8 @@ class LagFilter:
             is_there = topic.startswith(f"/{self.namespace}/")
         else:
             is_there = self.topic is not None or not topic.startswith(_SYSTEM)
-        return is_there and self.topic in {None, topic, base_of(topic)} and self.subscription in {None, subscription}
+        is_asked_for = self.topic in {None, topic, base_of(topic, self.plain)}
+        return is_there and is_asked_for and self.subscription in {None, subscription}
 
     def covers(self, other: "LagFilter") -> bool:
         """True when everything that `other` matches is matched by this, too."""
@@ -92,17 +94,17 @@ class LagFilter:
         return self == other or (everything and not is_system)
 
 
-def base_of(topic: str) -> str:
-    """The partitioned topic that a name is a partition of, by its form; else the name itself."""
-    match = _PARTITION.fullmatch(topic)
+def base_of(topic: str, plain: Collection[str] = ()) -> str:
+    """The partitioned topic of a name of that form, unless it is one of the plain topics; else the name itself."""
+    match = _PARTITION.fullmatch(topic) if topic not in plain else None
     return match["base"] if match else topic
 
 
-def groups_of(partitions: Iterable[PartitionLag], policy: LagPolicy) -> list[GroupLag]:
-    """Partitions gathered into groups, the worst first."""
+def groups_of(partitions: Iterable[PartitionLag], policy: LagPolicy, plain: Collection[str] = ()) -> list[GroupLag]:
+    """Partitions gathered into groups, the worst first; `plain` as in LagFilter."""
     gathered: dict[tuple[str, str], list[PartitionLag]] = {}
     for one in partitions:
-        gathered.setdefault(one.group, []).append(one)
+        gathered.setdefault(one.group(plain), []).append(one)
     groups = [_group(topic, subscription, members, policy) for (topic, subscription), members in gathered.items()]
     return sorted(groups, key=lambda one: (*_badness(one.status, one.lag_messages), one.topic, one.subscription))
 

@@ -6,7 +6,7 @@ subscriptions at every tick.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -144,6 +144,12 @@ _KIND_OF = {reading: kind for kind, reading in KINDS.items()}
 _LATER = frozenset({"segments", "segment_bytes", "disk_free_bytes", "disk_refuses", "messages_expired", "blocked"})
 """Fields that version 1 has got since it was released: they are left out where nothing is known, and may be missing."""
 _STAMP_FIELDS = ("broker_id", "start_id", "sequence", "at_ms", "full", "gone")
+
+
+def plain_topics(records: Iterable[tuple[Stamp, Reading]]) -> frozenset[str]:
+    """Topics that are no partitions, as brokers tell: some have a name of that form."""
+    topics = (reading for _, reading in records if isinstance(reading, TopicReading))
+    return frozenset(reading.topic for reading in topics if reading.partition_base is None)
 
 
 def encode_record(stamp: Stamp, reading: Reading) -> bytes:

@@ -53,7 +53,9 @@ class Network:
     async def put(self, name: TopicName, cell: Cell, strategy: DispatchStrategy = DispatchStrategy.RELIABLE) -> None:
         """Create a topic that this broker serves."""
         records = Records(self.meta_store.store)
-        await records.create_topic(name, strategy, self.clock.now_ms(), broker=await self.id_of(cell))
+        await records.create_topic(
+            name, strategy, self.clock.now_ms(), base=name.base_by_form, broker=await self.id_of(cell)
+        )
         await until(lambda: is_served(cell, name))
 
     async def id_of(self, cell: Cell) -> int:

@@ -84,7 +84,7 @@ async def test_partitions_are_those_of_the_whole_cluster(network: Network) -> No
     first, second = await network.start("a"), await network.start("b")
     await second.admin.create_partitioned_topic(ORDERS, 2)
     with suppress(TopicNotServedError):  # it was made, and is another broker's
-        await first.client.create_producer(ORDERS.partition(2))
+        await first.client.create_producer(ORDERS.partition(2), "p-2")
     expected = (ORDERS.partition(0), ORDERS.partition(1), ORDERS.partition(2))
 
     async def both_know() -> bool:

@@ -63,7 +63,7 @@ async def test_a_page_has_topics_that_nobody_serves_between_the_others(network: 
     for number in (0, 2):
         await network.put(ORDERS.partition(number), first)
     await Records(network.meta_store.store).create_topic(
-        ORDERS.partition(1), DispatchStrategy.NON_RELIABLE, 1, broker=99
+        ORDERS.partition(1), DispatchStrategy.NON_RELIABLE, 1, base=ORDERS, broker=99
     )
     await until(partial(is_known, first, ORDERS.partition(1)))
     page = await first.admin.describe_page(namespace="default", page_size=2)

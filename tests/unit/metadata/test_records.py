@@ -6,6 +6,7 @@ import pytest
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import ConsumerRecord, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
+from danube.metadata.records.record_format import encode_topic
 from danube.metadata.store import Transaction
 from danube.model.errors import (
     AlreadyExistsError,
@@ -215,7 +216,7 @@ async def test_partitions_of_a_topic_are_not_those_of_one_whose_name_begins_so(r
 async def test_most_partitions_fit_into_one_creation(records: Records) -> None:
     assert len(await records.create_partitioned_topic(ORDERS, PARTITIONS_MAX, RELIABLE, NOW_MS)) == PARTITIONS_MAX
     with pytest.raises(LimitReachedError):
-        await records.create_topic(ORDERS.partition(PARTITIONS_MAX), RELIABLE, NOW_MS)
+        await records.create_topic(ORDERS.partition(PARTITIONS_MAX), RELIABLE, NOW_MS, base=ORDERS)
 
 
 @pytest.mark.parametrize("partitions", [0, -1, PARTITIONS_MAX + 1])
@@ -225,7 +226,7 @@ async def test_impossible_number_of_partitions_is_refused(records: Records, part
 
 
 async def test_partitioned_topic_is_made_whole_or_not_at_all(records: Records) -> None:
-    await records.create_topic(ORDERS.partition(1), RELIABLE, NOW_MS)
+    await records.create_topic(ORDERS.partition(1), RELIABLE, NOW_MS, base=ORDERS)
     with pytest.raises(TopicExistsError):
         await records.create_partitioned_topic(ORDERS, 3, RELIABLE, NOW_MS)
     assert await names(records) == ["/default/orders-part-1"]
@@ -233,18 +234,18 @@ async def test_partitioned_topic_is_made_whole_or_not_at_all(records: Records) -
 
 async def test_partition_made_alone_joins_the_others(records: Records) -> None:
     await records.create_partitioned_topic(ORDERS, 2, RELIABLE, NOW_MS)
-    third = await records.create_topic(ORDERS.partition(2), RELIABLE, NOW_MS)
+    third = await records.create_topic(ORDERS.partition(2), RELIABLE, NOW_MS, base=ORDERS)
     assert (await records.partitions_of(ORDERS))[2:] == [third]
 
 
 async def test_plain_topic_and_partitions_of_one_base_exclude_each_other(records: Records) -> None:
     plain = await records.create_topic(ORDERS, RELIABLE, NOW_MS)
     with pytest.raises(TopicExistsError, match="without partitions"):
-        await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS)
+        await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS, base=ORDERS)
     with pytest.raises(TopicExistsError):
         await records.create_partitioned_topic(ORDERS, 2, RELIABLE, NOW_MS)
     await records.delete_topic(plain)
-    await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS)
+    await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS, base=ORDERS)
     with pytest.raises(TopicExistsError, match="with partitions"):
         await records.create_topic(ORDERS, RELIABLE, NOW_MS)
 
@@ -254,7 +255,7 @@ async def test_plain_topic_made_at_the_same_time_as_a_partition_excludes_it(
 ) -> None:
     store.interrupt = lambda: other.create_topic(ORDERS, RELIABLE, NOW_MS)
     with pytest.raises(TopicExistsError):
-        await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS)
+        await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS, base=ORDERS)
     assert await names(records) == ["/default/orders"]
 
 
@@ -269,8 +270,8 @@ async def test_base_is_free_again_when_its_last_partition_is_gone(records: Recor
 async def test_partition_made_while_the_last_other_one_goes_is_not_forgotten(
     records: Records, other: Records, store: InterruptedStore
 ) -> None:
-    first = await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS)
-    store.interrupt = lambda: other.create_topic(ORDERS.partition(1), RELIABLE, NOW_MS)
+    first = await records.create_topic(ORDERS.partition(0), RELIABLE, NOW_MS, base=ORDERS)
+    store.interrupt = lambda: other.create_topic(ORDERS.partition(1), RELIABLE, NOW_MS, base=ORDERS)
     await records.delete_topic(first)
     assert await records.partitions_of(ORDERS) == [topic_record(ORDERS.partition(1), 2)]
 
@@ -378,3 +379,68 @@ async def test_consumer_is_written_read_and_removed(records: Records) -> None:
 async def test_consumer_of_a_missing_subscription_is_refused(records: Records) -> None:
     with pytest.raises(SubscriptionNotFoundError):
         await records.put_consumer(consumer_record("c"))
+
+
+# Plain topics with the name of a partition
+
+REPORT = TopicName("default", "report")
+REPORT_2024 = TopicName("default", "report-part-2024")
+
+
+async def test_a_plain_topic_with_the_name_of_a_partition_stays_apart_from_a_partitioned_one(records: Records) -> None:
+    plain = await records.create_topic(REPORT_2024, RELIABLE, NOW_MS)
+    made = await records.create_partitioned_topic(REPORT, 2, RELIABLE, NOW_MS)
+    assert (plain.base, [record.base for record in made]) == (None, [REPORT, REPORT])
+    assert await records.topic(REPORT_2024) == plain
+    assert await records.partitions_of(REPORT) == made
+    await records.delete_topics(made)
+    assert await names(records) == [str(REPORT_2024)]
+    await records.delete_topic(plain)
+    assert await names(records) == []
+
+
+async def test_a_partitioned_topic_is_refused_while_a_plain_one_has_the_name_of_a_partition(records: Records) -> None:
+    await records.create_topic(REPORT.partition(2), RELIABLE, NOW_MS)
+    with pytest.raises(TopicExistsError, match="topic of its own"):
+        await records.create_partitioned_topic(REPORT, 3, RELIABLE, NOW_MS)
+    await records.create_partitioned_topic(REPORT, 2, RELIABLE, NOW_MS)
+    with pytest.raises(TopicExistsError, match="topic of its own"):
+        await records.add_partitions(REPORT, 1, NOW_MS)
+    with pytest.raises(TopicExistsError, match="topic of its own"):
+        await records.create_topic(REPORT.partition(2), RELIABLE, NOW_MS, base=REPORT)
+    assert len(await records.partitions_of(REPORT)) == 2
+
+
+async def test_a_plain_topic_with_a_name_of_a_partitioned_one_is_refused(records: Records) -> None:
+    await records.create_partitioned_topic(REPORT, 2, RELIABLE, NOW_MS)
+    with pytest.raises(TopicExistsError, match="add-partitions /default/report"):
+        await records.create_topic(REPORT.partition(7), RELIABLE, NOW_MS)
+
+
+async def test_of_a_plain_topic_and_a_partition_of_one_name_made_at_the_same_time_one_is_refused(
+    records: Records, other: Records, store: InterruptedStore
+) -> None:
+    store.interrupt = lambda: other.create_topic(REPORT.partition(1), RELIABLE, NOW_MS)
+    with pytest.raises(TopicExistsError, match="topic of its own"):
+        await records.create_partitioned_topic(REPORT, 2, RELIABLE, NOW_MS)
+    store.interrupt = lambda: other.create_partitioned_topic(ORDERS, 2, RELIABLE, NOW_MS)
+    with pytest.raises(TopicExistsError, match="add-partitions"):
+        await records.create_topic(ORDERS.partition(5), RELIABLE, NOW_MS)
+
+
+async def test_topics_that_older_brokers_took_for_partitions_are_told_from_those_that_are(records: Records) -> None:
+    for base, indexes in ((ORDERS, (0, 1, 2024)), (REPORT, (3, 2024))):
+        for index in indexes:
+            made = await records.create_topic(base.partition(index), RELIABLE, NOW_MS, base=base)
+            assert b"is_plain" not in encode_topic(made), "a record of an older broker"
+    await records.part_plain_topics()
+    assert [record.name for record in await records.topics() if record.base is None] == [
+        ORDERS.partition(2024),
+        REPORT_2024,
+        REPORT.partition(3),
+    ]
+    assert [record.name for record in await records.partitions_of(ORDERS)] == [ORDERS.partition(0), ORDERS.partition(1)]
+    assert len(await records.create_partitioned_topic(REPORT, 2, RELIABLE, NOW_MS)) == 2
+    stands = await records.topics()
+    await records.part_plain_topics()
+    assert await records.topics() == stands

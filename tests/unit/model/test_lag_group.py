@@ -1,6 +1,6 @@
 """Groups: as bad as the worst partition, and caught up when the slowest is."""
 
-from danube.model.lag.group import GroupLag, PartitionLag, groups_of, worst_first
+from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
 from danube.model.lag.rules import judge
 from danube.model.lag.verdict import EtaReason, LagStatus, Observation
 from tests.unit.model.lag_cases import AT_S, POLICY, each_5_s, ms, rising, seen
@@ -61,3 +61,12 @@ def test_groups_and_partitions_come_worst_first() -> None:
     order = [("/default/b", "audit"), ("/default/b", "billing"), ("/default/c", "billing"), ("/default/a", "billing")]
     assert [(one.topic, one.subscription) for one in groups_of(members, POLICY)] == order
     assert [(one.topic, one.subscription) for one in worst_first(members)] == order
+
+
+def test_a_plain_topic_with_the_name_of_a_partition_is_a_group_of_its_own() -> None:
+    plain = "/default/orders-part-2024"
+    members = [partition("/default/orders-part-0", FAST), partition(plain, SLOW)]
+    found = {one.topic: one.partitions for one in groups_of(members, POLICY, {plain})}
+    assert found == {"/default/orders": 1, plain: 1}
+    wanted = LagFilter(topic="/default/orders", plain={plain})
+    assert [wanted.takes(one.topic, one.subscription) for one in members] == [True, False]

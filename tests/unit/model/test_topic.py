@@ -38,19 +38,19 @@ def test_a_partition_names_its_base_and_its_index() -> None:
     base = TopicName("default", "orders")
     partition = base.partition(12)
     assert str(partition) == "/default/orders-part-12"
-    assert (partition.base, partition.partition_index) == (base, 12)
+    assert (partition.base_by_form, partition.partition_index) == (base, 12)
     assert TopicName.parse(str(partition)) == partition
 
 
 @pytest.mark.parametrize("local", ["orders", "orders-part-", "orders-part-01", "orders-part-x", "-part-1", "part-1"])
 def test_a_plain_topic_has_no_base(local: str) -> None:
     name = TopicName("default", local)
-    assert (name.base, name.partition_index) == (None, None)
+    assert (name.base_by_form, name.partition_index) == (None, None)
 
 
 def test_the_last_suffix_of_a_nested_partition_name_counts() -> None:
     name = TopicName("default", "orders-part-1-part-2")
-    assert (name.base, name.partition_index) == (TopicName("default", "orders-part-1"), 2)
+    assert (name.base_by_form, name.partition_index) == (TopicName("default", "orders-part-1"), 2)
 
 
 def test_a_partition_whose_name_would_be_too_long_is_refused() -> None:

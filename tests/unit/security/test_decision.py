@@ -1,5 +1,7 @@
 """Decisions: default deny, three scopes, and the reason of each answer."""
 
+from dataclasses import replace
+
 import pytest
 
 from danube.model.errors import InvalidRequestError
@@ -50,6 +52,16 @@ def test_a_binding_reaches_what_is_within_its_scope(held: Binding, topic: bool, 
     partition_target = topic_target("/payments/orders-part-3")
     reached = [decide(rules, Permission.CONSUME, target) for target in (ORDERS, partition_target, CLUSTER)]
     assert reached == [topic, partition, cluster]
+
+
+def test_a_plain_topic_with_the_name_of_a_partition_has_no_binding_of_the_partitioned_one() -> None:
+    held = binding("consumer", BindingScope.TOPIC, "/payments/orders")
+    rules = Rules.of([], [held], is_plain={"/payments/orders-part-2024"}.__contains__)
+    plain, partition = topic_target("/payments/orders-part-2024"), topic_target("/payments/orders-part-3")
+    assert not decide(rules, Permission.CONSUME, plain)
+    assert decide(rules, Permission.CONSUME, partition)
+    own = Rules.of([], [replace(held, resource_name=plain.topic)], is_plain=rules.is_plain)
+    assert decide(own, Permission.CONSUME, plain)
 
 
 def test_who_may_view_the_cluster_reads_what_brokers_publish_and_nothing_else() -> None:

@@ -40,7 +40,7 @@ def of_payloads(payloads: Sequence[bytes], shared: OutgoingMessage = SHARED, **p
 
 
 def rows(batch: FetchedBatch, columns: Sequence[str] = COLUMN_NAMES) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = ColumnBuilder(TOPIC, columns).build(batch).to_pylist()
+    found: list[Mapping[str, Any]] = ColumnBuilder(TOPIC, columns, 3).build(batch).to_pylist()
     return found
 
 

@@ -235,7 +235,7 @@ async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
         as_of_ms=found.as_of_ms,
         policy=policy,
         run_id=None,
-        groups=groups_of(found.partitions, policy),
+        groups=groups_of(found.partitions, policy, found.plain),
         partitions=found.partitions,
     )
 
@@ -266,7 +266,8 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
     rest = [one for one in groups if _place(one) > after]
     page = rest[: params.limit]
     on_page = {(one.topic, one.subscription) for one in page}
-    members = worst_first(one for one in answer.partitions if one.group in on_page)
+    plain = {one.topic for one in answer.groups}  # a partitioned topic has its base's name here
+    members = worst_first(one for one in answer.partitions if one.group(plain) in on_page)
     verdicts = {(one.topic, one.subscription): one.verdict for one in members}
     return LagReport(
         answered_by=answer.answered_by,

@@ -241,9 +241,10 @@ async def _create(call: Call, params: CreateSubscriptionParams) -> CreatedPositi
 
 async def _each_partition(call: Call, name: SubscriptionName) -> list[SubscriptionName]:
     """The subscription of each partition of a base name; of any other name itself."""
-    infos = [info.topic for info in await call.gateway.topics(name.topic.namespace)]
-    partitions = sorted((each for each in infos if each.base == name.topic), key=lambda each: each.partition_index or 0)
-    if name.topic in infos or not partitions:
+    infos = await call.gateway.topics(name.topic.namespace)
+    partitions = [info.topic for info in infos if info.base == name.topic]
+    partitions.sort(key=lambda each: each.partition_index or 0)
+    if not partitions:
         return [name]
     return [SubscriptionName(topic=each, subscription=name.subscription) for each in partitions]
 

@@ -79,8 +79,8 @@ async def _list(call: Call, params: ListTopicsParams) -> TopicList:
     states, described = await asyncio.gather(
         _states(call, params.namespace), described_topics(call.gateway, names[:DESCRIBE_TOPICS_MAX])
     )
-    partitions = Counter(info.topic.base for info in infos)
-    rows = [_row(info, states, described.get(str(info.topic)), partitions[info.topic.base]) for info in page]
+    partitions = Counter(info.base for info in infos)
+    rows = [_row(info, states, described.get(str(info.topic)), partitions[info.base]) for info in page]
     return TopicList(total=len(infos), next_cursor=cursor, topics=rows)
 
 
@@ -136,7 +136,7 @@ def _row(
         state=states.get(info.topic, OwnershipState.SERVED) if states is not None else None,
         lag_messages=lag_of(counted.subscriptions) if counted else None,
         stored_bytes=counted.storage.stored_bytes if counted and counted.storage else None,
-        partitions=partitions if info.topic.partition_index is not None else None,
+        partitions=partitions if info.base is not None else None,
     )
 
 

@@ -242,7 +242,7 @@ async def _partitions(call: Call, name: TopicName) -> Sequence[TopicDescription]
         topics = (await call.gateway.describe_topics(wanted)).topics
     except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
         return ()
-    found = {topic.topic: topic for topic in topics if topic.topic.base == name}
+    found = {topic.topic: topic for topic in topics if topic.base == name}
     return sorted(found.values(), key=lambda topic: topic.topic.partition_index or 0)
 
 

@@ -36,6 +36,8 @@ class TopicRow:
     """When it was looked at, on the monotonic clock."""
     partitions: int = 0
     """Of a partitioned topic as one row; 0 of any other row."""
+    base: TopicName | None = None
+    """The partitioned topic that it is a partition of."""
 
 
 class TopicRows:
@@ -141,7 +143,7 @@ def folded(lines: Iterable[TopicRow], unfolded: Collection[str]) -> list[tuple[T
     """
     families: dict[TopicName, list[TopicRow]] = {}
     for line in lines:
-        families.setdefault(line.topic.base or line.topic, []).append(line)
+        families.setdefault(line.base or line.topic, []).append(line)
     found: list[tuple[TopicRow, bool]] = []
     for base, members in families.items():
         partitions = [line for line in members if line.topic != base]
@@ -192,11 +194,18 @@ def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:
         lag=lag_of(topic.subscriptions),
         taken=topic.messages_in if topic.is_served else None,
         seen_s=now_s,
+        base=topic.base,
     )
 
 
 def _listed(info: TopicInfo) -> TopicRow:
-    return TopicRow(topic=info.topic, name=str(info.topic), strategy=info.strategy, broker_id=info.broker_id or "")
+    return TopicRow(
+        topic=info.topic,
+        name=str(info.topic),
+        strategy=info.strategy,
+        broker_id=info.broker_id or "",
+        base=info.base,
+    )
 
 
 def _larger(first: int | None, second: int | None) -> int | None:

@@ -75,9 +75,7 @@ class MessagesPage:
 
     async def _partitions(self, topic: TopicName) -> list[str]:
         """The partitions of the topic, or of the one that it is a partition of; none of a plain one."""
-        base = topic.base or topic
         infos = await self._server.gateway.topics(topic.namespace)
-        found = sorted(
-            (info.topic for info in infos if info.topic.base == base), key=lambda name: name.partition_index or 0
-        )
+        base = next((info.base for info in infos if info.topic == topic), None) or topic
+        found = sorted((info.topic for info in infos if info.base == base), key=lambda name: name.partition_index or 0)
         return [str(name) for name in found]

@@ -13,7 +13,6 @@ from danube.admin.present import printable
 from danube.admin.web.pages.forms import field_text, fields_of
 from danube.admin.web.server import WebServer
 from danube.model.errors import DanubeError
-from danube.model.lag.group import base_of
 from danube.model.limits.faces import WEB_NAMES_MAX, WEB_PROBE_TIMEOUT_S
 from danube.model.plans.durability import durability_of
 from danube.model.policies import PoliciesView
@@ -66,21 +65,12 @@ async def standing(server: WebServer, operation: AnyOperation, values: Mapping[s
         return Standing()
 
 
-def with_bases(names: Sequence[str]) -> list[str]:
-    """Names of topics, with those of partitioned topics before their partitions."""
-    found: dict[str, None] = {}
-    for name in names:
-        found |= {base_of(name): None, name: None}
-    return list(found)
-
-
 async def _names(gateway: AdminGateway, kind: str, topic: str | None) -> list[str]:
     names: Sequence[str]
     if kind == "subject":
         names = [each.subject for each in await gateway.subjects()]
     else:
-        names = await names_of(gateway, kind, topic=topic)
-    names = with_bases(names) if kind == "topic" else names
+        names = await names_of(gateway, kind, topic=topic, with_bases=True)
     return [name for name in names if printable(name) == name][:WEB_NAMES_MAX]
 
 

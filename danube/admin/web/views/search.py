@@ -15,7 +15,6 @@ from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import problem_of, status_of
 from danube.admin.web.views.groups import PATH as GROUP_PATH
-from danube.admin.web.views.names import with_bases
 from danube.model.errors import DanubeError
 from danube.model.limits.faces import LAG_GROUPS_MAX, WEB_SEARCH_ROWS_MAX
 
@@ -62,8 +61,7 @@ class SearchPage:
             raise problem
         found = []
         for kind, title in _KINDS:
-            names = await names_of(self._server.gateway, kind)
-            names = with_bases(names) if kind == "topic" else names
+            names = await names_of(self._server.gateway, kind, with_bases=True)
             fitting = [name for name in names if _fits(name, words)]
             rows: list[tuple[str, str, dict[str, str]]] = [
                 (name, link.url, {}) for name in fitting if (link := main_link({kind: name}, kind))

@@ -98,7 +98,7 @@ def _families(rows: Iterable[TopicRow]) -> dict[str, list[TopicRow]]:
     """Rows by the topic that they are a partition of, or that they are."""
     found: dict[str, list[TopicRow]] = {}
     for row in rows:
-        found.setdefault(base_of(row.name), []).append(row)
+        found.setdefault(row.name if row.partitions is None else base_of(row.name), []).append(row)
     return found
 
 
