@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,24 @@ def test_the_settings_of_a_broker_are_known_and_load(compose: Any, name: str) ->
     assert set(environment) <= known
     loaded = load_broker_settings(COMPOSE / "danube.yaml", environment, {})
     assert (loaded.settings.storage.mode, loaded.warnings) == (StorageMode.OBJECT_STORE, ())
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_a_broker_keeps_its_identity_and_its_raft_log_in_a_volume_of_its_own(compose: Any, name: str) -> None:
+    data_dir = yaml.safe_load((COMPOSE / "danube.yaml").read_text())["data_dir"]
+    assert f"{name}:{data_dir}" in compose["services"][name]["volumes"]
+    assert name in compose["volumes"]
+    assert [each for each in BROKERS if f"{name}:{data_dir}" in compose["services"][each]["volumes"]] == [name]
+
+
+def test_an_image_gets_what_an_installation_needs_and_no_secrets() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    let_in = {line.removeprefix("!") for line in rules if line.startswith("!")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert let_in == {"pyproject.toml", "LICENSE", project["project"]["readme"], *packages}
 
 
 def port_of(compose: Any, broker: str, setting: str) -> str:
