@@ -23,6 +23,8 @@ from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
 
 Metadata = Mapping[str, str]
+PROXY_LIMITS = "a proxy may limit the body of a request: set no limit there (nginx: client_max_body_size 0)"
+"""Cause and next step where a stream or a message is too large for the way to a broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

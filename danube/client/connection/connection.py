@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
@@ -70,6 +71,8 @@ class Connection:
         """URLs of brokers that take no batches, such as the original's. At most CLIENT_CHANNELS_MAX."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop that it is used in."""
+        self.stream_bytes_max = math.inf
+        """Batches sent on one stream before another one is opened: less where a proxy ended a stream for its size."""
         self._closed = False
 
     def check_loop(self) -> None:

@@ -26,8 +26,13 @@ from danube.model.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from danube.model.limits.broker import CALL_TIMEOUT_S, CLIENT_BATCHES_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
-from danube.rpc.carrier import ClientStream
+from danube.model.limits.broker import (
+    CALL_TIMEOUT_S,
+    CLIENT_BATCH_BYTES,
+    CLIENT_BATCHES_IN_FLIGHT_MAX,
+    MESSAGE_BYTES_MAX,
+)
+from danube.rpc.carrier import PROXY_LIMITS, ClientStream
 from danube.runtime.clock import TimerHandle
 from danube.runtime.tasks import TaskScope, Wakeup
 from danube.storage.batches.compression import BatchCodec
@@ -238,13 +243,13 @@ class BatchStream:
             for batch in tuple(self._unacknowledged):
                 while not state.has_room(len(batch.body)):
                     await self._changed.wait()
-                if not await state.send(batch):
-                    return
+                if state.is_full(len(batch.body)) or not await state.send(batch):
+                    return await state.finish()
             while True:
                 while not (self._accumulator and state.has_room(self._accumulator.bytes)):
                     await self._changed.wait()
-                if not await state.send(self._seal(link)):
-                    return
+                if state.is_full(self._accumulator.bytes) or not await state.send(self._seal(link)):
+                    return await state.finish()
         except Exception as error:
             state.give_up(error)  # raised where the answers are read
 
@@ -293,6 +298,8 @@ class _StreamState:
         self.batches_max = CLIENT_BATCHES_IN_FLIGHT_MAX
         self.in_flight = 0
         self._in_flight_bytes = 0
+        self._sent_bytes = self._last_bytes = 0
+        self._connection = connection
 
     def has_room(self, size: int) -> bool:
         """Tell whether a batch of this size may be sent; one alone always may."""
@@ -301,12 +308,23 @@ class _StreamState:
         fits = self._in_flight_bytes + size <= self.window_bytes
         return fits and self.in_flight < self.batches_max
 
+    def is_full(self, size: int) -> bool:
+        """Tell whether the way to the broker would end the stream for a further batch of this size."""
+        return 0 < self._sent_bytes > self._connection.stream_bytes_max - size
+
+    async def finish(self) -> None:
+        """Send nothing more: it ends when the broker has acknowledged what it got, and another one goes on."""
+        with suppress(DanubeError):
+            await self._stream.half_close()
+
     async def send(self, batch: ClosedBatch) -> bool:
         """Send a batch, which is in flight from now on. False when the stream has ended: its answers tell why."""
         if not self.in_flight:
             self._heard_s = self._clock.monotonic_s()
         self.in_flight += 1
-        self._in_flight_bytes += len(batch.body)
+        self._last_bytes = len(batch.body)
+        self._in_flight_bytes += self._last_bytes
+        self._sent_bytes += self._last_bytes
         try:
             await self._stream.send(encode.publish_batch(PublishBatch(batch.sequence, batch.body)))
         except DanubeError:
@@ -320,12 +338,26 @@ class _StreamState:
 
     async def answer(self) -> PublishOpened | PublishAcknowledged | PublishRefused:
         """The next answer. Raises DanubeError when the stream ends."""
-        raw = await self._stream.receive()
+        try:
+            raw = await self._stream.receive()
+        except InternalError as error:
+            raise self._reset(error) from error
         if raw is None:
             raise UnavailableError("the broker ended the stream")
         self._heard_s = self._clock.monotonic_s()
         self._opening = False
         return decode.publish_response(raw)
+
+    def _reset(self, error: InternalError) -> DanubeError:
+        """The error of a stream that was ended after so many bytes: nginx does so at its limit of a request's body."""
+        reached, stored = self._sent_bytes, self._sent_bytes - self._in_flight_bytes
+        if reached <= CLIENT_BATCH_BYTES:
+            return error
+        text = f"the stream of batches was ended after {reached:,} bytes ({error})"
+        if self._last_bytes == reached:  # a single batch is not split: it is one large message
+            return MessageTooLargeError(f"{text}: {PROXY_LIMITS}")
+        self._connection.stream_bytes_max = min(max(stored, reached // 2), self._connection.stream_bytes_max)
+        return UnavailableError(f"{text}, and shorter ones follow: {PROXY_LIMITS}")
 
     def give_up(self, reason: Exception) -> None:
         """Drop the stream because of something at this end."""

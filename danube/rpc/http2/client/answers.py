@@ -2,6 +2,7 @@
 
 from danube.model import errors
 from danube.model.errors import DanubeError
+from danube.rpc.carrier import PROXY_LIMITS
 from danube.rpc.http2.protocol.events import StreamReset
 from danube.rpc.http2.protocol.frames import ErrorCode
 from danube.rpc.http2.protocol.heads import ResponseHead
@@ -17,6 +18,7 @@ _OF_HTTP = {
     503: StatusCode.UNAVAILABLE,
     504: StatusCode.UNAVAILABLE,
 }
+_TOO_LARGE = 413
 _OF_RESETS = {
     ErrorCode.REFUSED_STREAM: StatusCode.UNAVAILABLE,
     ErrorCode.CANCEL: StatusCode.CANCELLED,
@@ -31,6 +33,8 @@ def answer_error(head: ResponseHead, address: str, *, ended: bool) -> DanubeErro
     status = head.grpc_status
     if status is not None and (ended or status):
         return None if status == StatusCode.OK else _status_error(status, head, address)
+    if head.http_status == _TOO_LARGE:
+        return errors.MessageTooLargeError(f"{address} answered HTTP 413 to a message: {PROXY_LIMITS}")
     if head.http_status not in {None, 200}:
         code = _OF_HTTP.get(head.http_status or 0, StatusCode.UNKNOWN)
         return error_from(code, f"{address} answered HTTP {head.http_status}: is it a broker's port?")
