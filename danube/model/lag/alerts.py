@@ -99,6 +99,8 @@ class _Open:
     evidence: dict[IncidentCause, str] = field(default_factory=dict)
     worst: LagVerdict | None = None
     worst_ms: int = 0
+    most: int | None = None
+    """Messages, at whatever moment of it: not always the one with the oldest message."""
     lost: int = 0
     deadline_s: float | None = None
 
@@ -252,6 +254,8 @@ class IncidentFinder:
             found.causes[cause] += 1
             found.evidence.setdefault(cause, _evidence(verdict))
         found.lost = max(found.lost, verdict.messages_lost or 0)
+        if verdict.lag_messages is not None:
+            found.most = max(found.most or 0, verdict.lag_messages)
         if found.worst is None or (verdict.lag_s or 0.0) > (found.worst.lag_s or 0.0):
             found.worst, found.worst_ms = verdict, at_ms
             found.deadline_s = self._deadline_s(at_ms, verdict)
@@ -281,7 +285,7 @@ class IncidentFinder:
             began_ms=found.began_ms,
             ended_ms=ended_ms,
             peak_lag_s=worst.lag_s if worst else None,
-            peak_lag_messages=worst.lag_messages if worst else None,
+            peak_lag_messages=found.most,
             peak_ms=found.worst_ms,
             messages_lost=found.lost,
             retention_deadline_s=found.deadline_s,

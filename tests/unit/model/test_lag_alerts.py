@@ -33,6 +33,13 @@ def test_an_incident_begins_with_the_first_bad_moment_and_ends_when_the_lag_is_y
     assert "the oldest for 90 s, 5.0/s arrive" in one.evidence
 
 
+def test_the_peaks_of_an_incident_are_those_of_its_whole_time() -> None:
+    rise = [behind(30.0 * number) for number in range(1, 11)]
+    few_and_old = replace(behind(600.0), lag_messages=32)
+    (one,) = found(*[QUIET] * 20, *rise, few_and_old, QUIET)
+    assert (one.peak_lag_s, one.peak_lag_messages) == (600.0, 1_500)
+
+
 def test_lag_that_is_young_or_usual_or_there_from_the_start_is_none() -> None:
     assert found(*[QUIET] * 20, *[behind(55.0)] * 20) == []
     teeth = [behind(30.0 * number, status=LagStatus.OK) for number in range(8)]
