@@ -73,6 +73,7 @@ _INT = _plain("INT", pa.int32(), int, 32)
 _LONG = _plain("BIGINT", pa.int64(), int, 64)
 _DOUBLE = Shape("DOUBLE", pa.float64(), _float)
 _TIME = _plain("TIMESTAMP", pa.timestamp("us", tz="UTC"), datetime)
+_LOCAL_TIME = _plain("TIMESTAMP_NTZ", pa.timestamp("us"), datetime)
 _AVRO: Mapping[str, Shape] = {
     "string": _TEXT,
     "bytes": _BYTES,
@@ -86,6 +87,8 @@ _LOGICAL: Mapping[tuple[str, str], Shape] = {
     ("int", "date"): _plain("DATE", pa.date32(), date),
     ("long", "timestamp-millis"): _TIME,
     ("long", "timestamp-micros"): _TIME,
+    ("long", "local-timestamp-millis"): _LOCAL_TIME,
+    ("long", "local-timestamp-micros"): _LOCAL_TIME,
     ("string", "uuid"): Shape("STRING", pa.string(), lambda value: None if value is None else str(value)),
     ("int", "time-millis"): Shape("STRING", pa.string(), lambda value: None if value is None else str(value)),
     ("long", "time-micros"): Shape("STRING", pa.string(), lambda value: None if value is None else str(value)),

@@ -15,7 +15,16 @@ from tests.spark.conftest import Lake
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
-NEW = {**OLD, "fields": [*OLD["fields"], {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []}]}
+LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+NEW = {
+    **OLD,
+    "fields": [
+        *OLD["fields"],
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+        {"name": "at", "type": ["null", LOCAL], "default": None},
+    ],
+}
+AT = datetime(2026, 3, 8, 2, 30, 0, 1)  # noqa: DTZ001 - a local time, which no clock of New York ever showed
 
 
 def test_avro_of_two_versions_is_one_typed_column(lake: Lake) -> None:
@@ -26,19 +35,22 @@ def test_avro_of_two_versions_is_one_typed_column(lake: Lake) -> None:
             builder = client.new_producer().with_topic(lake.topic).with_name(f"p{number}")
             builder = builder.with_schema_subject("orders-decoded")
             async with builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build() as producer:
-                value: dict[str, Any] = {"id": 10 + number} | ({"tags": ["a", "b"]} if number else {})
+                value: dict[str, Any] = {"id": 10 + number} | ({"tags": ["a", "b"], "at": AT} if number else {})
                 await producer.send_many([AvroSchema(definition).encode(value)] * 3)
                 await producer.send(b"\xff")
         await client.schema().configure_topic_schema(lake.topic, "orders-decoded")
 
     lake.with_client(publish)
     read = lake.read(decode="true", columns="offset")
-    assert read.schema.simpleString() == "struct<offset:bigint,decoded:struct<id:bigint,tags:array<string>>>"
+    assert (
+        read.schema.simpleString()
+        == "struct<offset:bigint,decoded:struct<id:bigint,tags:array<string>,at:timestamp_ntz>>"
+    )
     rows = [(row.offset, row.decoded and row.decoded.asDict()) for row in read.orderBy("offset").collect()]
     assert [value for _, value in rows] == [
-        *[{"id": 10, "tags": []}] * 3,
+        *[{"id": 10, "tags": [], "at": None}] * 3,
         None,
-        *[{"id": 11, "tags": ["a", "b"]}] * 3,
+        *[{"id": 11, "tags": ["a", "b"], "at": AT}] * 3,
         None,
     ]
     assert read.where("decoded.id = 11").count() == 3

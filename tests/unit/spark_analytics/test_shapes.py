@@ -1,7 +1,7 @@
 """Definitions as types of Spark and Arrow: values that fit are there, others are null."""
 
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,8 @@ AVRO = {
     "fields": [
         {"name": "id", "type": "long"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "here", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
+        {"name": "exactly", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
         {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
         {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
         {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
@@ -28,8 +30,11 @@ AVRO = {
         {"name": "any", "type": ["int", "string"]},
     ],
 }  # fmt: skip
+AT = datetime(2026, 3, 8, 2, 30)  # noqa: DTZ001 - a local time, which no clock of New York ever showed
 ORDER = {
-    "id": 7, "at": datetime(2026, 1, 2, tzinfo=UTC), "day": date(2026, 1, 2), "price": Decimal("1.50"), "state": "NEW",
+    "id": 7, "at": datetime(2026, 1, 2, tzinfo=UTC),
+    "here": AT, "exactly": AT + timedelta(microseconds=1), "day": date(2026, 1, 2), "price": Decimal("1.50"),
+    "state": "NEW",
     "before": None, "tags": {"a": "b"}, "lines": [{"n": 1}, {"n": 2}], "any": "x",
 }  # fmt: skip
 JSON = {
@@ -53,7 +58,8 @@ def as_column(kind: SchemaType, definition: Any, *values: Any) -> list[Any]:
 def test_avro_values_keep_their_types() -> None:
     shape = shape_of(SchemaType.AVRO, json.dumps(AVRO))
     assert shape.ddl == (
-        "STRUCT<`id`: BIGINT, `at`: TIMESTAMP, `day`: DATE, `price`: DECIMAL(9, 2), `state`: STRING, `before`: STRING,"
+        "STRUCT<`id`: BIGINT, `at`: TIMESTAMP, `here`: TIMESTAMP_NTZ, `exactly`: TIMESTAMP_NTZ, `day`: DATE,"
+        " `price`: DECIMAL(9, 2), `state`: STRING, `before`: STRING,"
         " `tags`: MAP<STRING, STRING>, `lines`: ARRAY<STRUCT<`n`: INT>>, `any`: STRING>"
     )
     (found,) = as_column(SchemaType.AVRO, AVRO, ORDER)
