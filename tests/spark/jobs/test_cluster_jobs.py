@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -115,6 +119,7 @@ def test_a_job_the_topics_and_schedules_are_read_on_a_cluster_whichever_broker_i
     schedules.put(Schedule(name="hourly", job=AnalyticsJob.LAG, every_s=3_600, first_ms=0, missed=Missed.LAST))
     elsewhere = ClusterSchedules(Cluster(service_url=brokers[0].endpoints.service_url))
     assert [each.name for each in elsewhere.book().schedules] == ["hourly"]
+    schedules.remove("hourly")
     assert [(run.job, run.state) for run in schedules.runs(CLOCK.now_ms())] == [(AnalyticsJob.LAG, RunState.FINISHED)]
 
 
@@ -126,6 +131,21 @@ def test_every_job_runs_on_a_cluster(spark: SparkSession, brokers: list[BrokerPr
     assert len({row["broker_id"] for row in results[AnalyticsJob.BALANCE].tables["brokers"]}) == len(brokers)
     runs = ClusterSchedules(Cluster(service_url=brokers[0].endpoints.service_url)).runs(CLOCK.now_ms())
     assert {run.job: run.state for run in runs} == dict.fromkeys(AnalyticsJob, RunState.FINISHED)
+
+
+@pytest.mark.nightly
+def test_a_runner_starts_a_scheduled_job_on_a_cluster_and_ends_after_it(brokers: list[BrokerProcess]) -> None:
+    url = brokers[1].endpoints.service_url
+    nightly = Schedule(name="nightly", job=AnalyticsJob.LAG, every_s=86_400, first_ms=0, missed=Missed.LAST)
+    ClusterSchedules(Cluster(service_url=url)).put(nightly)
+    command = [sys.executable, "-m", "spark_analytics", "run-schedules", "--service-url", url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "nightly: starts run" in line)
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=400)[1]
+    assert process.returncode == 0, said
+    assert re.search(r"run nightly-\d+ is done \(\d+ s\)", said), said
 
 
 def test_a_job_goes_on_without_the_telemetry_of_a_dead_broker_and_names_it(
