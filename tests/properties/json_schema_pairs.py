@@ -10,6 +10,8 @@ from danube.schema.json_schema.document import JsonDocument
 NAMES = ("a", "b", "ab", "c")
 SCALARS: tuple[Any, ...] = (None, True, False, 0, 1, 2, 3, 4, 6, -1, 1.5, 2.0, "", "a", "ab", "b", "abc", "x")
 PATTERNS = ("^a", "b$", "^x")
+OTHER_WORDS = {"oneOf": "anyOf", "anyOf": "oneOf", "exclusiveMinimum": "minimum"}
+"""Keywords that are exchanged with each other now and then."""
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 
@@ -97,7 +99,13 @@ def change(chance: Random, part: dict[str, Any]) -> None:
     """Change one schema in place."""
     kind = chance.random()
     keys = [key for key in part if key != "$defs"]
-    if kind < 0.25 and keys:
+    said_otherwise = [key for key in OTHER_WORDS if key in part]
+    if kind < 0.15 and said_otherwise:
+        key = chance.choice(said_otherwise)
+        part.setdefault(OTHER_WORDS[key], part.pop(key))
+        if key == "exclusiveMinimum" and chance.random() < 0.7:
+            part["minimum"] += 1
+    elif kind < 0.25 and keys:
         del part[chance.choice(keys)]
     elif kind < 0.5:
         word = part.get("type") if isinstance(part.get("type"), str) else chance.choice(TYPES)

@@ -146,14 +146,15 @@ class Comparison:
             ]
         backward = all(any(Direction.BACKWARD in each for each in row) for row in fits)
         forward = all(any(Direction.FORWARD in row[at] for row in fits) for at in range(len(new.alternatives)))
-        wanted = {Direction.BACKWARD: backward, Direction.FORWARD: forward}
         place = f"{path}/{new.key or old.key or SUMS[0]}"
         before, after = (f"{len(each.alternatives)} alternatives" for each in (old, new))
-        if not self._stay_apart(frozenset(each for each, fitting in wanted.items() if fitting), old, new):
-            return [Difference("one_of_may_overlap", place, before, after)]
-        if backward and forward:
+        reads_backward = backward and self._stay_apart(frozenset({Direction.BACKWARD}), old, new)
+        reads_forward = forward and self._stay_apart(frozenset({Direction.FORWARD}), old, new)
+        if reads_backward and reads_forward:
             return []
-        kind = "any_of_extended" if backward else "any_of_narrowed" if forward else "any_of_changed"
+        if (backward or forward) and not (reads_backward or reads_forward):
+            return [Difference("one_of_may_overlap", place, before, after)]
+        kind = "any_of_extended" if reads_backward else "any_of_narrowed" if reads_forward else "any_of_changed"
         return [Difference(kind, place, before, after)]
 
     def _stay_apart(self, wanted: frozenset[Direction], old: Sum, new: Sum) -> bool:

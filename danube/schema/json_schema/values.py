@@ -1,7 +1,7 @@
 """Differences in what a JSON Schema says of values themselves: types, lists of values, bounds, patterns."""
 
-from collections.abc import Callable
 from fractions import Fraction
+from math import ceil, floor
 from typing import Any, Final
 
 from danube.schema.differences import Difference
@@ -18,9 +18,7 @@ def compare_values(old: Atom, new: Atom, path: str) -> Found:
     found = _compare_types(old, new, path) + _compare_listed(old, new, path)
     both = old_types & new_types
     if both & _NUMBERS:
-        found += _compare_bound(_lower(old), _lower(new), ("minimum_lowered", "minimum_raised"), f"{path}/minimum")
-        found += _compare_bound(_upper(old), _upper(new), ("maximum_raised", "maximum_lowered"), f"{path}/maximum", -1)
-        found += _compare_multiples(old.get("multipleOf"), new.get("multipleOf"), f"{path}/multipleOf")
+        found += _compare_numbers(old, new, path, whole="fraction" not in both)
     if "string" in both:
         found += compare_limits(old, new, path, "Length")
         found += _compare_words(old, new, path, "pattern", "pattern")
@@ -42,8 +40,8 @@ def compare_limits(old: Atom, new: Atom, path: str, of: str) -> Found:
 
 def _compare_types(old: Atom, new: Atom, path: str) -> Found:
     before, after = types(old), types(new)
-    if before == after or not ("type" in old or "type" in new):
-        return []
+    if before == after or old.get("type") == new.get("type"):
+        return []  # where listed values alone differ, they are compared themselves
     kind = "type_extended" if before < after else "type_narrowed" if after < before else "type_changed"
     return [_differs(kind, f"{path}/type", _words(old, before), _words(new, after))]
 
@@ -73,16 +71,22 @@ Bound = tuple[Fraction, bool] | None
 """Bound of accepted numbers, and whether it is excluded itself; the higher accepts less."""
 
 
-def _lower(atom: Atom) -> Bound:
-    return _tightest(atom, "minimum", "exclusiveMinimum", lambda number: number)
+def _compare_numbers(old: Atom, new: Atom, path: str, *, whole: bool) -> Found:
+    """Differences in bounds and multiples; with `whole` for whole numbers alone, of which some are said in two ways."""
+    low, high = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
+    one, two = (_tightest(atom, *low, 1, whole=whole) for atom in (old, new))
+    found = _compare_bound(one, two, ("minimum_lowered", "minimum_raised"), f"{path}/minimum")
+    one, two = (_tightest(atom, *high, -1, whole=whole) for atom in (old, new))
+    found += _compare_bound(one, two, ("maximum_raised", "maximum_lowered"), f"{path}/maximum", -1)
+    before, after = (_multiple(atom, whole=whole) for atom in (old, new))
+    return found + _compare_multiples(before, after, f"{path}/multipleOf")
 
 
-def _upper(atom: Atom) -> Bound:
-    return _tightest(atom, "maximum", "exclusiveMaximum", lambda number: -number)
-
-
-def _tightest(atom: Atom, included: str, excluded: str, signed: Callable[[Fraction], Fraction]) -> Bound:
-    found = [(signed(exact(atom[key])), key == excluded) for key in (included, excluded) if key in atom]
+def _tightest(atom: Atom, included: str, excluded: str, sign: int, *, whole: bool) -> Bound:
+    """The bound that accepts least; of whole numbers it is the first one that is accepted."""
+    found = [(exact(atom[key]) * sign, key == excluded) for key in (included, excluded) if key in atom]
+    if whole:
+        found = [(Fraction(floor(number) + 1 if is_out else ceil(number)), False) for number, is_out in found]
     return max(found, default=None)
 
 
@@ -102,18 +106,25 @@ def _bound_words(bound: Bound, sign: int) -> str | None:
     return f"{text}, excluded" if bound[1] else text
 
 
-def _compare_multiples(old: float | None, new: float | None, path: str) -> Found:
-    if old is not None and new is not None and exact(old) == exact(new):
+def _multiple(atom: Atom, *, whole: bool) -> Fraction | None:
+    """Divisor of all accepted numbers; whole ones that are multiples of 1.5 are those of 3, and all are those of 1."""
+    if "multipleOf" not in atom:
+        return Fraction(1) if whole else None
+    divisor = exact(atom["multipleOf"])
+    return Fraction(divisor.numerator) if whole else divisor
+
+
+def _compare_multiples(old: Fraction | None, new: Fraction | None, path: str) -> Found:
+    if old == new:
         return []
-    if old is None and new is None:
-        return []
-    if old is None or (new is not None and (exact(new) / exact(old)).denominator == 1):
+    if old is None or (new is not None and (new / old).denominator == 1):
         kind = "multiple_of_narrowed"
-    elif new is None or (exact(old) / exact(new)).denominator == 1:
+    elif new is None or (old / new).denominator == 1:
         kind = "multiple_of_extended"
     else:
         kind = "multiple_of_changed"
-    return [_differs(kind, path, old, new)]
+    words = [None if each is None else _bound_words((each, False), 1) for each in (old, new)]
+    return [_differs(kind, path, *words)]
 
 
 def _compare_words(old: Atom, new: Atom, path: str, key: str, kind: str) -> Found:
