@@ -22,6 +22,7 @@ from danube.model.limits.schema import (
     SCHEMA_COMPILE_TIMEOUT_S,
 )
 from danube.model.text import install_text
+from danube.schema.protobuf.known import with_known
 
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 _NAME: Final = re.compile(r"(?!/)[\w.-]+(/[\w.-]+)*", re.ASCII)
@@ -32,7 +33,8 @@ _ERRORS_SHOWN: Final = 5
 
 
 def compile_protos(root: str, files: Mapping[str, str]) -> bytes:
-    """Serialized FileDescriptorSet of the file `root` and all that it imports, imports first.
+    """Serialized FileDescriptorSet of the file `root` and all that it imports, imports first. Files that clients take
+    for granted are there, unless others of their names are.
 
     Raises SchemaInvalidError with protoc's place and reason, MissingLibraryError if protoc is not installed.
     """
@@ -43,7 +45,7 @@ def compile_protos(root: str, files: Mapping[str, str]) -> bytes:
         )
     with tempfile.TemporaryDirectory(prefix="danube-protoc-") as folder:
         sources = Path(folder, "sources")
-        for name, text in files.items():
+        for name, text in with_known(root, files).items():
             _write(sources, name, text)
         return _run(sources, root, Path(folder, _OUTPUT))
 

@@ -69,7 +69,7 @@ class AvroReader:
             case "array" | "map":
                 return self._container(value, space, path, depth)
             case str() if word in PRIMITIVES:
-                return Primitive(word, _logical(value, word, path))
+                return Primitive(word, _logical(value, word))
             case _:
                 return self._type(word, space, f"{path}/type", depth + 1)
 
@@ -118,7 +118,7 @@ class AvroReader:
             raise SchemaInvalidError(
                 f"the size of a fixed is 1 to {_FIXED_BYTES_MAX}, not {shown(size)}", f"{path}/size"
             )
-        return self._define(Fixed(name, size, aliases, _logical(value, "fixed", path)), path)
+        return self._define(Fixed(name, size, aliases, _logical(value, "fixed")), path)
 
     def _enumeration(self, value: dict[str, Any], space: str, path: str) -> Enumeration:
         name, _, aliases = self._name(value, space, path)
@@ -210,8 +210,8 @@ def _texts(value: dict[str, Any], key: str, path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _logical(value: dict[str, Any], word: str, path: str) -> dict[str, Any]:
-    """Logical type, if it is one of this type; others are ignored, as the specification says."""
+def _logical(value: dict[str, Any], word: str) -> dict[str, Any]:
+    """Logical type, if it is a valid one of this type; others are ignored, as the specification says."""
     name = value.get("logicalType")
     if not isinstance(name, str):
         return {}
@@ -223,5 +223,5 @@ def _logical(value: dict[str, Any], word: str, path: str) -> dict[str, Any]:
     scale: Any = value.get("scale", 0)
     whole = type(precision) is int and type(scale) is int
     if not whole or precision <= 0 or not 0 <= scale <= precision:
-        raise SchemaInvalidError("a decimal has a precision above 0 and a scale of 0 up to it", path)
+        return {}
     return {"logicalType": name, "precision": precision, "scale": scale}

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 
 from danube.model.limits.schema import SCHEMA_COMPARISONS_MAX, SCHEMA_DIFFERENCES_MAX
 from danube.schema.differences import Difference
@@ -50,15 +50,15 @@ class ProtobufComparison:
             return [Difference("package_changed", "package", old.package, new.package)]
         found = self._compare_syntax()
         before, after = (_declared(document) for document in (self._old, self._new))
-        main = [next(iter(file.message_types_by_name.values())).full_name for file in (old, new)]
-        if main[0] != main[1]:
+        main = [next((name.full_name for name in file.message_types_by_name.values()), "") for file in (old, new)]
+        if all(main) and main[0] != main[1]:
             found.append(Difference("main_message_changed", main[1], *main))
         for name in dict.fromkeys([*before, *after]):
             if name in before and name in after and type(before[name]) is type(after[name]):
                 found += self._compare_types(before[name], after[name], name)
                 continue
             if name in before:
-                found.append(Difference(_gone(before[name]), name, before=name))
+                found.append(Difference(_gone(before[name], old), name, before=name))
             if name in after:
                 kind = "message_added" if isinstance(after[name], Descriptor) else "enum_added"
                 found.append(Difference(kind, name, after=name))
@@ -182,9 +182,11 @@ def _is_entry(message: Any) -> bool:  # noqa: ANN401 - a descriptor
     return isinstance(message, Descriptor) and bool(message.GetOptions().map_entry)
 
 
-def _gone(descriptor: Any) -> str:  # noqa: ANN401 - a descriptor
+def _gone(descriptor: Any, root: FileDescriptor) -> str:  # noqa: ANN401 - a descriptor
     if isinstance(descriptor, EnumDescriptor):
         return "enum_removed"
+    if descriptor.file.name != root.name:
+        return "imported_message_removed"
     return "message_removed" if descriptor.containing_type is None else "nested_message_removed"
 
 

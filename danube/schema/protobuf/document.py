@@ -20,6 +20,7 @@ from danube.model.errors import SchemaInvalidError, UnsupportedError
 from danube.model.limits.schema import SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX
 from danube.model.schema import SchemaType
 from danube.schema.parsed import ParsedSchema, shown
+from danube.schema.protobuf.known import is_known
 
 ProtoCompiler = Callable[[str, Mapping[str, str]], bytes]
 """Compiles the file of that name, with those it may import, to a FileDescriptorSet; raises SchemaInvalidError."""
@@ -41,24 +42,23 @@ class ProtobufDocument:
     pool: Any
     """Pool that the descriptors live in."""
     files: tuple[descriptor_pb2.FileDescriptorProto, ...]
-    """Definition and imports, Protobuf's own left out, imports first."""
+    """Definition and imports, imports first; those that are everyone's are left out."""
 
 
 def parse_protobuf(text: str, given: Mapping[str, str], compile_proto: ProtoCompiler | None) -> ParsedSchema:
     """Read a definition. Raises SchemaInvalidError."""
     root = _from_base64(text)
-    files = _compiled(text, given, compile_proto) if root is None else _gathered(root, given)
+    files = _compiled(text, given, compile_proto) if root is None else _gathered(root, given, compile_proto)
     _check_bounds(files)
     pool = DescriptorPool()
     for file in files:
         _add(pool, file)
     name = files[-1].name
-    document = ProtobufDocument(
-        pool.FindFileByName(name), pool, tuple(file for file in files if not file.name.startswith(WELL_KNOWN))
-    )
+    own = tuple(file for file in files if file.name == name or _is_own(file.name, given))
+    document = ProtobufDocument(pool.FindFileByName(name), pool, own)
     names = tuple(f"{files[-1].package}.{each.name}".strip(".") for each in files[-1].message_type)
-    if not names:
-        raise SchemaInvalidError("it defines no message: define at least one", name)
+    if not any((names, files[-1].enum_type, files[-1].extension, files[-1].service, files[-1].public_dependency)):
+        raise SchemaInvalidError("it defines nothing, and passes nothing on: define a message or an enum", name)
     canonical = _normalised(files[-1])
     digest = hashlib.sha256(canonical)
     for file in sorted(document.files[:-1], key=lambda each: each.name):
@@ -91,11 +91,15 @@ def _from_base64(text: str) -> descriptor_pb2.FileDescriptorProto | None:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
     except (binascii.Error, ValueError, DecodeError):
         return None
-    return file if file.name or file.message_type else None
+    return file if file.name or file.message_type or file.enum_type else None
+
+
+def _is_own(name: str, given: Mapping[str, str]) -> bool:
+    return not name.startswith(WELL_KNOWN) and (name in given or not is_known(name))
 
 
 def _gathered(
-    root: descriptor_pb2.FileDescriptorProto, given: Mapping[str, str]
+    root: descriptor_pb2.FileDescriptorProto, given: Mapping[str, str], compile_proto: ProtoCompiler | None
 ) -> list[descriptor_pb2.FileDescriptorProto]:
     """Root and imports, each after those that it imports."""
     root.name = root.name or ROOT
@@ -110,7 +114,7 @@ def _gathered(
             raise SchemaInvalidError(f"imports go more than {SCHEMA_DEPTH_MAX} levels deep: flatten them", file.name)
         for name in file.dependency:
             if name not in found:
-                bring(_imported(name, given, file.name))
+                bring(_imported(name, given, file.name, compile_proto))
         under_way.discard(file.name)
         found[file.name] = file
 
@@ -118,11 +122,15 @@ def _gathered(
     return [*found.values()]
 
 
-def _imported(name: str, given: Mapping[str, str], by: str) -> descriptor_pb2.FileDescriptorProto:
+def _imported(
+    name: str, given: Mapping[str, str], by: str, compile_proto: ProtoCompiler | None
+) -> descriptor_pb2.FileDescriptorProto:
     short = name.removeprefix(WELL_KNOWN).removesuffix(".proto")
     if name.startswith(WELL_KNOWN) and short in _MODULES:
         module = import_module(f"google.protobuf.{short}_pb2")
         return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    if compile_proto is not None and name not in given and is_known(name):
+        return descriptor_pb2.FileDescriptorSet.FromString(compile_proto(name, {})).file[-1]
     file = _from_base64(given[name]) if name in given else None
     if file is None:
         raise SchemaInvalidError(f"its import {name!r} is in no reference: register it in base64, and refer to it", by)

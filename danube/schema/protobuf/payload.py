@@ -17,9 +17,11 @@ class ProtobufValidator:
 
     def __init__(self, document: ProtobufDocument, message: str = "") -> None:
         """Raises PayloadInvalidError if there is no such message; without a name it is the first."""
-        first = next(iter(document.root.message_types_by_name.values())).full_name
+        if not (message or document.root.message_types_by_name):
+            raise PayloadInvalidError("the definition has no message, and is for imports alone: use another subject")
+        first = next(iter(document.root.message_types_by_name.values()), None)
         try:
-            self._type: Descriptor = document.pool.FindMessageTypeByName(message or first)
+            self._type: Descriptor = document.pool.FindMessageTypeByName(message or getattr(first, "full_name", ""))
         except KeyError:
             raise PayloadInvalidError(f"the definition has no message {message}: name one of it") from None
         self._document = document

@@ -14,6 +14,7 @@ RULES: Final[Rules] = {
     "message_added": Rule(BOTH, "a message is new"),
     "message_removed": Rule(FORWARD_ONLY, "a message is gone that payloads may be of", "keep the message"),
     "nested_message_removed": Rule(BOTH, "a message inside another is gone"),
+    "imported_message_removed": Rule(BOTH, "an imported message is gone: where fields were of it they are compared"),
     "enum_added": Rule(BOTH, "an enum is new"),
     "enum_removed": Rule(BOTH, "an enum is gone"),
     "enum_value_added": Rule(BOTH, "a value is new: readers that do not know it see its number, or an absent field"),

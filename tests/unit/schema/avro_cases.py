@@ -183,6 +183,8 @@ AVRO_CASES: Final[list[Case]] = [
         {"logical_type_changed"},
     ),
     ("decimals of another scale", _d(6, 2), _d(6, 3), "", {"logical_type_changed"}),
+    ("a decimal that cannot be is bytes", "bytes", _d(2, 3), "BF", set()),
+    ("a decimal of no precision is bytes", "bytes", {**_d(2, 0), "precision": 0}, "BF", set()),
     ("decimals, the same", _d(6, 2), _d(6, 2), "BF", set()),
     (
         "a logical type that Avro does not know here",
