@@ -60,7 +60,9 @@ class JsonPolicy(Enum):
     OPTIONAL_FRIENDLY = "optional_friendly"
     """Producers write declared properties alone, and consumers ignore others: optional properties may come and go."""
     CAUTIOUS = "cautious"
-    """As OPTIONAL_FRIENDLY, and required properties neither come nor go: the original's rule, and the default."""
+    """As OPTIONAL_FRIENDLY, and required properties neither come nor go."""
+    ORIGINAL = "original"
+    """Types and required properties alone, as the original compares."""
 
 
 _OTHER_SPELLINGS = {
@@ -89,6 +91,7 @@ class SchemaImport:
     name: str
     subject: str
     version: int
+    """0 asks for the latest one, and is never kept."""
 
 
 @dataclass(frozen=True, slots=True)

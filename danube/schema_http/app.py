@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from danube.model.calls.schemas import CheckVersion, FindVersion, RegisterVersion, SetMode, VersionDescription
+from danube.model.calls.schemas import FindVersion, RegisterVersion, SetMode, VersionDescription
 from danube.model.errors import DanubeError, NotFoundError
 from danube.model.limits.registry import SCHEMA_HTTP_BODY_BYTES_MAX
 from danube.model.schema import SchemaType
@@ -150,6 +150,7 @@ async def _register(asked: Asked) -> object:
             definition=given.definition,
             created_by=_CREATED_BY,
             references=given.references,
+            as_confluent=True,
         )
     )
     found = await asked.registry.find_version(FindVersion(subject=subject, version=made.version))
@@ -162,9 +163,7 @@ async def _look_up(asked: Asked) -> object:
         await asked.registry.version_numbers(subject)
     except NotFoundError as error:
         raise HttpError(404, SUBJECT_MISSING, str(error)) from error
-    checked = await asked.registry.check_version(
-        CheckVersion(subject=subject, type=given.type, definition=given.definition, references=given.references)
-    )
+    checked = await asked.registry.check_version(given.compared_in(subject))
     if not checked.same_as:
         raise HttpError(404, SCHEMA_MISSING, f"{subject} has no version with this schema: register it")
     found = await asked.registry.find_version(FindVersion(subject=subject, version=checked.same_as))
@@ -246,15 +245,7 @@ async def _check(asked: Asked) -> object:
     against = 0
     if len(asked.parts) > 1:
         against = (await _find(asked)).version
-    checked = await asked.registry.check_version(
-        CheckVersion(
-            subject=subject,
-            type=given.type,
-            definition=given.definition,
-            references=given.references,
-            against_version=against,
-        )
-    )
+    checked = await asked.registry.check_version(given.compared_in(subject, against))
     answer: dict[str, object] = {"is_compatible": checked.is_compatible}
     if asked.flag("verbose"):
         answer["messages"] = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from danube.model.calls.schemas import VersionDescription
+from danube.model.calls.schemas import CheckVersion, VersionDescription
 from danube.model.errors import (
     DanubeError,
     InvalidNameError,
@@ -24,6 +24,7 @@ from danube.model.untrusted_json import decode_json
 from danube.schema.protobuf.proto_text import proto_text
 
 TYPES = {"AVRO": SchemaType.AVRO, "JSON": SchemaType.JSON_SCHEMA, "PROTOBUF": SchemaType.PROTOBUF}
+_LATEST, _VERSION_MAX = -1, 2**31 - 1
 _NAMES = {kind: name for name, kind in TYPES.items()}
 
 
@@ -50,6 +51,17 @@ class GivenSchema:
     given: str
     """As it came, to be echoed: clients remember the answer as the schema's text."""
     references: tuple[SchemaImport, ...]
+
+    def compared_in(self, subject: str, against_version: int = 0) -> CheckVersion:
+        """The question for its compatibility."""
+        return CheckVersion(
+            subject=subject,
+            type=self.type,
+            definition=self.definition,
+            references=self.references,
+            against_version=against_version,
+            as_confluent=True,
+        )
 
 
 def read_object(body: bytes) -> Mapping[str, Any]:
@@ -95,7 +107,9 @@ def _references(given: object) -> tuple[SchemaImport, ...]:
         name, subject, version = fields.get("name"), fields.get("subject"), fields.get("version")
         if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int):
             raise invalid("a reference has a `name`, a `subject` and a `version`")
-        found.append(SchemaImport(name, subject, version))
+        if version < _LATEST or version == 0 or version > _VERSION_MAX:
+            raise invalid(f"the version of a reference is a number from 1, or {_LATEST} for the latest")
+        found.append(SchemaImport(name, subject, max(version, 0)))
     return tuple(found)
 
 

@@ -68,6 +68,7 @@ class GatewayRegistry:
             "schema_type": wanted.type.value,
             "definition": wanted.definition.decode(),
             "references": [f"{one.name}={one.subject}:{one.version}" for one in wanted.references],
+            "as_confluent": wanted.as_confluent,
         }
         made = await self._server.call(self._person, REGISTER, arguments)
         if not isinstance(made, RegisteredResult):

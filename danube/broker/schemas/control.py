@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from danube.broker.schemas.definitions import CompatibilityRule, Definitions
 from danube.broker.schemas.versions import latest_of
@@ -107,7 +108,8 @@ class SchemaControl:
         check_member_name("schema subject", wanted.subject)
         _check_texts(wanted)
         text = _text(wanted.type, wanted.definition)
-        parsed = await self._definitions.parse(wanted.type, text, wanted.references)
+        references = await self._pinned(wanted.references)
+        parsed = await self._definitions.parse(wanted.type, text, references, as_confluent=wanted.as_confluent)
 
         async def judge(mode: CompatibilityMode, policy: JsonPolicy, earlier: Sequence[VersionRecord]) -> None:
             if mode is CompatibilityMode.NONE:
@@ -125,7 +127,8 @@ class SchemaControl:
             created_by=wanted.created_by,
             description=wanted.description,
             tags=wanted.tags,
-            references=wanted.references,
+            references=references,
+            as_confluent=wanted.as_confluent,
         )
         return await self._records.register(new, judge)
 
@@ -156,12 +159,12 @@ class SchemaControl:
 
     async def subjects(self) -> list[SubjectSummary]:
         """All subjects that have versions, by name."""
-        default = await self._records.default_mode()
+        settings = await self._records.settings()
         found = []
         for subject in await self._records.subjects():
             latest = latest_of(await self._records.versions(subject.name))
             if latest is not None:
-                found.append(_summary(subject, latest, default))
+                found.append(_summary(subject, latest, settings.mode_of(subject)))
         return found
 
     async def check(
@@ -184,16 +187,18 @@ class SchemaControl:
         A subject that is not registered yet, or has no version left, is compatible with everything.
         """
         check_member_name("schema subject", wanted.subject)
-        parsed = await self._definitions.parse(wanted.type, _text(wanted.type, wanted.definition), wanted.references)
+        references = await self._pinned(wanted.references)
+        text = _text(wanted.type, wanted.definition)
+        parsed = await self._definitions.parse(wanted.type, text, references, as_confluent=wanted.as_confluent)
         live = [one for one in await self._records.newest(wanted.subject) if not one.is_deleted]
-        subject = await self._records.subject(wanted.subject)
-        mode = wanted.mode or (subject.mode if subject else None) or await self._records.default_mode()
+        subject, settings = await self._records.subject(wanted.subject), await self._records.settings()
+        mode = wanted.mode or settings.mode_of(subject)
         same = next((one.version for one in live if one.fingerprint == parsed.fingerprint), 0)
         if wanted.against_version:
             live = [one for one in live if one.version == wanted.against_version]
             if not live:
                 raise NotFoundError(f"{wanted.subject} has no version {wanted.against_version}: list its versions")
-        rule = CompatibilityRule(mode, subject.json_policy if subject else JsonPolicy.CAUTIOUS)
+        rule = CompatibilityRule(mode, settings.policy_of(subject))
         found = await self._definitions.compare(rule, parsed, live)
         return CheckedVersion(
             is_compatible=not found.conflicts,
@@ -227,18 +232,17 @@ class SchemaControl:
             if not wanted.ask:
                 if wanted.mode is None:
                     raise InvalidRequestError("the default of the cluster needs a mode: give one")
-                await self._records.set_default_mode(wanted.mode)
-            return ModeAnswer(mode=await self._records.default_mode(), is_own=False)
+                await self._records.set_defaults(wanted.mode, wanted.json_policy)
+            default = await self._records.settings()
+            return ModeAnswer(mode=default.mode, is_own=False, json_policy=default.json_policy)
         if not wanted.ask:
             await self._records.set_mode(wanted.subject, wanted.mode, wanted.json_policy)
         found = await self._records.subject(wanted.subject)
         if found is None:
             raise no_subject(wanted.subject)
-        return ModeAnswer(
-            mode=found.mode or await self._records.default_mode(),
-            is_own=found.mode is not None,
-            json_policy=found.json_policy,
-        )
+        settings = await self._records.settings()
+        policy = settings.policy_of(found)
+        return ModeAnswer(mode=settings.mode_of(found), is_own=found.mode is not None, json_policy=policy)
 
     # Topics
 
@@ -287,6 +291,7 @@ class SchemaControl:
         else:
             name = await self._named(wanted.schema_id) if wanted.schema_id else wanted.subject
             subject, version = await self.find(name, wanted.version)
+        settings = await self._records.settings()
         return VersionDescription(
             subject=version.subject,
             version=version.version,
@@ -300,10 +305,11 @@ class SchemaControl:
             description=version.description,
             tags=version.tags,
             references=version.references,
-            mode=subject.mode or await self._records.default_mode(),
+            mode=settings.mode_of(subject),
             has_own_mode=subject.mode is not None,
             uses=await self.uses(subject, version),
-            json_policy=subject.json_policy,
+            json_policy=settings.policy_of(subject),
+            as_confluent=version.as_confluent,
         )
 
     async def compiled_file(self, version: VersionDescription) -> bytes:
@@ -348,6 +354,19 @@ class SchemaControl:
             raise no_subject(subject)
         return found, versions
 
+    async def _pinned(self, references: Sequence[SchemaImport]) -> tuple[SchemaImport, ...]:
+        """The references, with a version in place of 0, the latest. Raises PreconditionFailedError."""
+        found = []
+        for one in references:
+            latest = latest_of(await self._records.newest(one.subject)) if not one.version else None
+            if latest is None and not one.version:
+                raise PreconditionFailedError(
+                    f"the reference {one.name[:80]!r} is to the latest version of {one.subject[:80]}, which has none:"
+                    " register it first"
+                )
+            found.append(replace(one, version=latest.version) if latest else one)
+        return tuple(found)
+
     async def _implied(self, kind: SchemaType, definition: bytes) -> tuple[SchemaImport, ...]:
         """References of a Protobuf definition to the latest versions of subjects that have the imported names."""
         if kind is not SchemaType.PROTOBUF:
@@ -371,7 +390,7 @@ class SchemaControl:
             created_by=version.created_by,
             tags=version.tags,
             fingerprint=version.fingerprint,
-            compatibility_mode=(subject.mode or await self._records.default_mode()).value,
+            compatibility_mode=(await self._records.settings()).mode_of(subject).value,
         )
 
     def _now_s(self) -> int:
@@ -395,12 +414,12 @@ def _message_name(text: str) -> str:
     return ".".join(found[1] for found in (package, message) if found)
 
 
-def _summary(subject: SubjectRecord, latest: VersionRecord, default: CompatibilityMode) -> SubjectSummary:
+def _summary(subject: SubjectRecord, latest: VersionRecord, mode: CompatibilityMode) -> SubjectSummary:
     return SubjectSummary(
         subject=subject.name,
         schema_type=latest.type.value,
         latest_version=latest.version,
-        compatibility_mode=(subject.mode or default).value,
+        compatibility_mode=mode.value,
         schema_id=subject.schema_id,
         tags=latest.tags,
     )

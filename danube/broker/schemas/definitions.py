@@ -15,7 +15,7 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.protoc.compiler import compile_protos
 from danube.schema.compatibility import DIRECTIONS, TRANSITIVE, Finding, check
 from danube.schema.differences import Direction
-from danube.schema.formats import parse
+from danube.schema.formats import dialect_of, parse
 from danube.schema.parsed import ParsedSchema
 from danube.schema.protobuf.proto_text import described_file
 from danube.schema.validation import Validator, validator
@@ -35,7 +35,7 @@ class CompatibilityRule:
     """Rules of a subject: its mode, and the policy for JSON Schemas."""
 
     mode: CompatibilityMode
-    json_policy: JsonPolicy = JsonPolicy.CAUTIOUS
+    json_policy: JsonPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,14 @@ class Definitions:
         self._parsed: OrderedDict[tuple[str, int], ParsedSchema] = OrderedDict()
         self._faults: OrderedDict[int, Fault] = OrderedDict()
 
-    async def parse(self, kind: SchemaType, text: str, references: Sequence[SchemaImport]) -> ParsedSchema:
+    async def parse(
+        self, kind: SchemaType, text: str, references: Sequence[SchemaImport], *, as_confluent: bool = False
+    ) -> ParsedSchema:
         """A new definition, with its references. Raises SchemaInvalidError, PreconditionFailedError."""
         resolved = await self._resolved(references, set())
         thread = self._proto_thread if kind is SchemaType.PROTOBUF else self._thread
-        return await thread.run(lambda: parse(kind, text, resolved, compile_proto=compile_protos))
+        dialect = dialect_of(as_confluent=as_confluent)
+        return await thread.run(lambda: parse(kind, text, resolved, compile_proto=compile_protos, dialect=dialect))
 
     async def compiled_file(self, text: str, references: Sequence[SchemaImport]) -> bytes:
         """The serialized FileDescriptorProto of a Protobuf definition. Raises SchemaInvalidError."""
@@ -96,7 +99,8 @@ class Definitions:
         key = (version.subject, version.version)
         found = self._parsed.get(key)
         if found is None:
-            found = await self.parse(version.type, version.definition, version.references)
+            as_confluent = version.as_confluent
+            found = await self.parse(version.type, version.definition, version.references, as_confluent=as_confluent)
             self._parsed[key] = found
             if len(self._parsed) > SCHEMA_VALIDATORS_MAX:
                 self._parsed.popitem(last=False)

@@ -13,7 +13,7 @@ from danube.model.errors import DanubeError, PayloadInvalidError
 from danube.model.limits.registry import SCHEMA_VALIDATORS_MAX
 from danube.runtime.blocking import run_apart
 from danube.runtime.protoc.compiler import compile_protos
-from danube.schema.formats import parse
+from danube.schema.formats import dialect_of, parse
 from danube.schema.validation import validator
 
 Decode = Callable[[bytes], Any]
@@ -76,7 +76,8 @@ class PayloadDecoder:
         references = await self._referenced(found)
 
         def made() -> Decode:
-            parsed = parse(found.type, text, references, compile_proto=compile_protos)
+            dialect = dialect_of(as_confluent=found.as_confluent)
+            parsed = parse(found.type, text, references, compile_proto=compile_protos, dialect=dialect)
             return validator(parsed).decode
 
         return await run_apart("schema", made)

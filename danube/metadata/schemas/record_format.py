@@ -19,6 +19,9 @@ class SubjectRecord:
     mode: CompatibilityMode | None = None
     """None follows the cluster's default."""
     json_policy: JsonPolicy = JsonPolicy.CAUTIOUS
+    """Its own. Subjects from before there was a default of the cluster have this one."""
+    follows_default_policy: bool = False
+    """True while it has no policy of its own."""
     changes: int = 0
     """Counts registrations, deletions and changes of the mode."""
 
@@ -42,6 +45,8 @@ class VersionRecord:
     references: tuple[SchemaImport, ...] = ()
     deleted_s: int = 0
     """0 while it is not deleted."""
+    as_confluent: bool = False
+    """True if a JSON Schema that names no draft is of draft 7, as Confluent's clients have it."""
 
     @property
     def is_deleted(self) -> bool:
@@ -77,6 +82,16 @@ class RegistrySettings:
 
     mode: CompatibilityMode = CompatibilityMode.BACKWARD
     """Of subjects that have none of their own."""
+    json_policy: JsonPolicy = JsonPolicy.ORIGINAL
+    """As the mode."""
+
+    def mode_of(self, subject: SubjectRecord | None) -> CompatibilityMode:
+        """The mode that is in force."""
+        return (subject.mode if subject else None) or self.mode
+
+    def policy_of(self, subject: SubjectRecord | None) -> JsonPolicy:
+        """The policy for JSON Schemas that is in force."""
+        return self.json_policy if subject is None or subject.follows_default_policy else subject.json_policy
 
 
 encode_subject, decode_subject = record_codec(

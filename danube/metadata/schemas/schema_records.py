@@ -51,6 +51,7 @@ class NewVersion:
     description: str = ""
     tags: tuple[str, ...] = ()
     references: tuple[SchemaImport, ...] = ()
+    as_confluent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,8 @@ class SchemaRecords:
             for reference in new.references:
                 await _require_live(builder, reference)
             if versions:
-                own_mode = subject.mode if subject else None
-                json_policy = subject.json_policy if subject else JsonPolicy.CAUTIOUS
-                await judge(own_mode or await self._default_mode(builder), json_policy, versions)
+                settings = _settings(await builder.read(keys.SCHEMA_SETTINGS))
+                await judge(settings.mode_of(subject), settings.policy_of(subject), versions)
             return await self._append(builder, new, subject)
 
         return await commit_transaction(self._store, self._rng, change)
@@ -104,7 +104,8 @@ class SchemaRecords:
                 raise LimitReachedError(f"the registry has {SCHEMA_SUBJECTS_MAX} subjects, the most: use one of them")
             builder.put(keys.SCHEMA_ID_COUNTER, encode_counter(schema_id))
             builder.put(keys.schema_id(schema_id), encode_id(SubjectName(new.subject)))
-            subject = SubjectRecord(new.subject, schema_id, 0)
+            own = {"json_policy": JsonPolicy.STRICT} if new.as_confluent else {"follows_default_policy": True}
+            subject = replace(SubjectRecord(new.subject, schema_id, 0), **own)
         if subject.last_version >= SCHEMA_VERSIONS_MAX:
             raise LimitReachedError(
                 f"{new.subject} has had {SCHEMA_VERSIONS_MAX} versions, the most: go on with another subject"
@@ -122,6 +123,7 @@ class SchemaRecords:
             description=new.description,
             tags=new.tags,
             references=new.references,
+            as_confluent=new.as_confluent,
         )
         subject = replace(subject, last_version=version.version, changes=subject.changes + 1)
         builder.put(keys.SCHEMA_NUMBER_COUNTER, encode_counter(number))
@@ -174,20 +176,27 @@ class SchemaRecords:
             found = _subject(await builder.read(keys.schema_subject(subject)))
             if found is None:
                 raise no_subject(subject)
-            changed = replace(found, mode=mode, json_policy=json_policy or found.json_policy, changes=found.changes + 1)
+            changed = replace(found, mode=mode, changes=found.changes + 1)
+            if json_policy is not None:
+                changed = replace(changed, json_policy=json_policy, follows_default_policy=False)
             builder.put(keys.schema_subject(subject), encode_subject(changed))
             return changed
 
         return await commit_transaction(self._store, self._rng, change)
 
-    async def set_default_mode(self, mode: CompatibilityMode) -> None:
-        """Set the mode of subjects that have none of their own."""
-        await self._store.put(keys.SCHEMA_SETTINGS, encode_settings(RegistrySettings(mode)))
+    async def set_defaults(self, mode: CompatibilityMode, json_policy: JsonPolicy | None = None) -> None:
+        """Set the mode, and the policy unless it is None, of subjects that have none of their own."""
 
-    async def default_mode(self) -> CompatibilityMode:
-        """The mode of subjects that have none of their own."""
-        entry = await self._store.get(keys.SCHEMA_SETTINGS)
-        return (decode_settings(entry) if entry else RegistrySettings()).mode
+        async def change(builder: TransactionBuilder) -> None:
+            found = _settings(await builder.read(keys.SCHEMA_SETTINGS))
+            changed = replace(found, mode=mode, json_policy=json_policy or found.json_policy)
+            builder.put(keys.SCHEMA_SETTINGS, encode_settings(changed))
+
+        await commit_transaction(self._store, self._rng, change)
+
+    async def settings(self) -> RegistrySettings:
+        """Mode and policy of subjects that have none of their own."""
+        return _settings(await self._store.get(keys.SCHEMA_SETTINGS))
 
     async def subject(self, name: str) -> SubjectRecord | None:
         """A subject; one that another broker has just registered is found too."""
@@ -247,10 +256,6 @@ class SchemaRecords:
         """A key; one that this broker does not have yet is looked for at the others."""
         return await self._store.get(key) or await self._store.get(key, linearizable=True)
 
-    async def _default_mode(self, builder: TransactionBuilder) -> CompatibilityMode:
-        entry = await builder.read(keys.SCHEMA_SETTINGS)
-        return (decode_settings(entry) if entry else RegistrySettings()).mode
-
     async def require_no_referrer(self, subject: str, version: int) -> None:
         """Raise PreconditionFailedError while another version refers to this one."""
         referrers = await self.referrers(subject, version)
@@ -274,6 +279,10 @@ async def _require_live(builder: TransactionBuilder, reference: SchemaImport) ->
             f"the reference {reference.name[:80]!r} is to version {reference.version} of {reference.subject[:80]},"
             " which is not registered: register it first"
         )
+
+
+def _settings(entry: Entry | None) -> RegistrySettings:
+    return decode_settings(entry) if entry else RegistrySettings()
 
 
 def _subject(entry: Entry | None) -> SubjectRecord | None:

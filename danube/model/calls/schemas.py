@@ -16,6 +16,9 @@ class RegisterVersion:
     created_by: str = ""
     tags: tuple[str, ...] = ()
     references: tuple[SchemaImport, ...] = ()
+    as_confluent: bool = False
+    """Read it as Confluent's registry does: a JSON Schema that names no draft is of draft 7, and a subject that is new
+    is judged strictly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,8 @@ class CheckVersion:
     references: tuple[SchemaImport, ...] = ()
     against_version: int = 0
     """Compare with this version alone; 0 for those that the mode names."""
+    as_confluent: bool = False
+    """Read it as Confluent's registry does: a JSON Schema that names no draft is of draft 7."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +178,9 @@ class VersionDescription:
     """False if the subject follows the cluster's default."""
     uses: tuple[VersionUse, ...]
     json_policy: JsonPolicy = JsonPolicy.CAUTIOUS
+    """In force for the subject."""
+    as_confluent: bool = False
+    """True if a JSON Schema that names no draft is of draft 7."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ def compare_arrays(comparison: "Comparison", old: Atom, new: Atom, path: str) ->
         found.append(Difference(kind, f"{path}/uniqueItems"))
     found += _compare_positions(comparison, old, new, path)
     found += _compare_rest(comparison, old.get("items", True), new.get("items", True), path)
+    one, two = (atom.get("additionalItems", True) for atom in (old, new))  # it says nothing until `items` is a list
+    found += comparison.compare((one,), (two,), f"{path}/additionalItems")
     return found + _compare_contained(comparison, old, new, path)
 
 

@@ -114,7 +114,7 @@ def _place_items(own: Atom) -> None:
         own["prefixItems"] = own.pop("items")
         if "additionalItems" in own:
             own["items"] = own.pop("additionalItems")
-    elif "prefixItems" not in own:
+    elif "items" in own:
         own.pop("additionalItems", None)
 
 

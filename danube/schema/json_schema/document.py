@@ -87,10 +87,10 @@ class JsonValidator:
         return value
 
 
-def parse_json_schema(text: str, given: Mapping[str, str]) -> ParsedSchema:
-    """Read a definition. Raises SchemaInvalidError."""
+def parse_json_schema(text: str, given: Mapping[str, str], default: str) -> ParsedSchema:
+    """Read a definition, of the dialect `default` unless it names another. Raises SchemaInvalidError."""
     root = _read(text, "#")
-    dialect = _dialect(root)
+    dialect = _dialect(root, default)
     others = {name: _read(other, f"reference {name}") for name, other in given.items()}
     references = References(root, dialect, others)
     for schema in (root, *references.used.values()):
@@ -140,10 +140,10 @@ def _read(text: str, place: str) -> Schema:
     return root
 
 
-def _dialect(root: Schema) -> str:
+def _dialect(root: Schema, default: str) -> str:
     named = root.get("$schema") if isinstance(root, dict) else None
     if named is None:
-        return DIALECT_2020
+        return default
     if not isinstance(named, str) or named.removesuffix("#") not in DIALECTS:
         raise SchemaInvalidError(f"{shown(named)} is none of the drafts 7, 2019-09 and 2020-12: use one", "#/$schema")
     return DIALECTS[named.removesuffix("#")]

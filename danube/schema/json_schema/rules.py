@@ -1,4 +1,4 @@
-"""Judgement on each kind of difference between two JSON Schemas, as a table, for both policies."""
+"""Judgement on each kind of difference between two JSON Schemas, as a table, for each policy."""
 
 from typing import Final
 
@@ -164,10 +164,17 @@ CAUTIOUS: Final[Rules] = {
     "required_property_added": Rule(NEITHER, "a new property is required", "leave it optional, or give it a default"),
     "required_property_removed": Rule(NEITHER, "a property that was required is gone", "keep it"),
 }
-"""As the original judges: readers and writers of all versions count on required properties."""
+"""The same, where readers and writers of all versions count on required properties."""
+
+_COMPARED: Final = ("type_", "required_", "property_became_", "schema_", "too_complex")
+ORIGINAL: Final[Rules] = {
+    kind: rule if kind.startswith(_COMPARED) else Rule(BOTH, rule.says) for kind, rule in CAUTIOUS.items()
+}
+"""What the original compares, at every level: types, and which properties are required."""
 
 RULES: Final = {
     JsonPolicy.STRICT: STRICT,
     JsonPolicy.OPTIONAL_FRIENDLY: OPTIONAL_FRIENDLY,
     JsonPolicy.CAUTIOUS: CAUTIOUS,
+    JsonPolicy.ORIGINAL: ORIGINAL,
 }

@@ -1009,7 +1009,7 @@ class SchemaImport(_message.Message):
     def __init__(self, name: _Optional[str] = ..., subject: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class RegisterVersionRequest(_message.Message):
-    __slots__ = ("subject", "type", "definition", "description", "created_by", "tags", "references")
+    __slots__ = ("subject", "type", "definition", "description", "created_by", "tags", "references", "as_confluent")
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_FIELD_NUMBER: _ClassVar[int]
@@ -1017,6 +1017,7 @@ class RegisterVersionRequest(_message.Message):
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    AS_CONFLUENT_FIELD_NUMBER: _ClassVar[int]
     subject: str
     type: str
     definition: bytes
@@ -1024,7 +1025,8 @@ class RegisterVersionRequest(_message.Message):
     created_by: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     references: _containers.RepeatedCompositeFieldContainer[SchemaImport]
-    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., description: _Optional[str] = ..., created_by: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ...) -> None: ...
+    as_confluent: bool
+    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., description: _Optional[str] = ..., created_by: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., as_confluent: _Optional[bool] = ...) -> None: ...
 
 class RegisterVersionResponse(_message.Message):
     __slots__ = ("schema_id", "version", "is_new_version", "fingerprint")
@@ -1039,20 +1041,22 @@ class RegisterVersionResponse(_message.Message):
     def __init__(self, schema_id: _Optional[int] = ..., version: _Optional[int] = ..., is_new_version: _Optional[bool] = ..., fingerprint: _Optional[str] = ...) -> None: ...
 
 class CheckVersionRequest(_message.Message):
-    __slots__ = ("subject", "type", "definition", "mode", "references", "against_version")
+    __slots__ = ("subject", "type", "definition", "mode", "references", "against_version", "as_confluent")
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
     AGAINST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    AS_CONFLUENT_FIELD_NUMBER: _ClassVar[int]
     subject: str
     type: str
     definition: bytes
     mode: str
     references: _containers.RepeatedCompositeFieldContainer[SchemaImport]
     against_version: int
-    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., mode: _Optional[str] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., against_version: _Optional[int] = ...) -> None: ...
+    as_confluent: bool
+    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., mode: _Optional[str] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., against_version: _Optional[int] = ..., as_confluent: _Optional[bool] = ...) -> None: ...
 
 class CheckVersionResponse(_message.Message):
     __slots__ = ("is_compatible", "mode", "differences", "same_as", "compared")
@@ -1113,7 +1117,7 @@ class VersionUse(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., last_used_ms: _Optional[int] = ...) -> None: ...
 
 class VersionDescription(_message.Message):
-    __slots__ = ("subject", "version", "schema_id", "number", "type", "definition", "fingerprint", "created_s", "created_by", "description", "tags", "references", "mode", "has_own_mode", "uses", "json_policy")
+    __slots__ = ("subject", "version", "schema_id", "number", "type", "definition", "fingerprint", "created_s", "created_by", "description", "tags", "references", "mode", "has_own_mode", "uses", "json_policy", "as_confluent")
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1130,6 +1134,7 @@ class VersionDescription(_message.Message):
     HAS_OWN_MODE_FIELD_NUMBER: _ClassVar[int]
     USES_FIELD_NUMBER: _ClassVar[int]
     JSON_POLICY_FIELD_NUMBER: _ClassVar[int]
+    AS_CONFLUENT_FIELD_NUMBER: _ClassVar[int]
     subject: str
     version: int
     schema_id: int
@@ -1146,7 +1151,8 @@ class VersionDescription(_message.Message):
     has_own_mode: bool
     uses: _containers.RepeatedCompositeFieldContainer[VersionUse]
     json_policy: str
-    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., schema_id: _Optional[int] = ..., number: _Optional[int] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., fingerprint: _Optional[str] = ..., created_s: _Optional[int] = ..., created_by: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., mode: _Optional[str] = ..., has_own_mode: _Optional[bool] = ..., uses: _Optional[_Iterable[_Union[VersionUse, _Mapping[str, object]]]] = ..., json_policy: _Optional[str] = ...) -> None: ...
+    as_confluent: bool
+    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., schema_id: _Optional[int] = ..., number: _Optional[int] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., fingerprint: _Optional[str] = ..., created_s: _Optional[int] = ..., created_by: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., mode: _Optional[str] = ..., has_own_mode: _Optional[bool] = ..., uses: _Optional[_Iterable[_Union[VersionUse, _Mapping[str, object]]]] = ..., json_policy: _Optional[str] = ..., as_confluent: _Optional[bool] = ...) -> None: ...
 
 class SetModeRequest(_message.Message):
     __slots__ = ("subject", "mode", "ask", "json_policy")

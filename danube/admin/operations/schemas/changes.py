@@ -88,6 +88,7 @@ async def _check(call: Call, params: CheckParams) -> CheckResult:
         definition=params.definition.encode(),
         mode=params.mode,
         references=params.imports(),
+        as_confluent=params.as_confluent,
     )
     found = await call.gateway.check_version(wanted)
     return CheckResult.of(
@@ -109,6 +110,7 @@ async def _explain(call: Call, params: ExplainParams) -> Explanation:
         definition=text.encode(),
         references=after.references if after else before.references,
         against_version=before.version,
+        as_confluent=(after or before).as_confluent,
     )
     found = await call.gateway.check_version(wanted)
     return explanation(params.subject, before, text, found, after.version if after else None)

@@ -14,6 +14,7 @@ from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, Sch
 from danube.model.untrusted_json import decode_json
 
 TOOLSET = "schemas"
+LATEST = "latest"
 
 SubjectText = Annotated[str, StringConstraints(min_length=1, max_length=NAME_BYTES_MAX), Completes("subject")]
 TypeWord = Annotated[
@@ -44,7 +45,14 @@ class DefinitionParams(SubjectParams):
     references: list[_Reference] = Field(
         default=[],
         max_length=SCHEMA_REFERENCES_MAX,
-        description="Versions that it refers to, each as NAME=SUBJECT:VERSION, with the name that it uses.",
+        description="Versions that it refers to, each as NAME=SUBJECT:VERSION, with the name that it uses; `latest` is"
+        " a version, too.",
+    )
+
+    as_confluent: bool = Field(
+        default=False,
+        description="Read it as Confluent's registry does: a JSON Schema without `$schema` is of draft 7, and a subject"
+        " that is new has the policy `strict`.",
     )
 
     def imports(self) -> tuple[SchemaImport, ...]:
@@ -56,9 +64,9 @@ def parse_reference(text: str) -> SchemaImport:
     """Read NAME=SUBJECT:VERSION. Raises InvalidRequestError."""
     name, separator, target = text.partition("=")
     subject, _, version = target.rpartition(":")
-    if not separator or not name or not subject or not version.isdecimal():
+    if not separator or not name or not subject or not (version.isdecimal() or version == LATEST):
         raise InvalidRequestError(f"{text[:80]!r} is no reference: write NAME=SUBJECT:VERSION")
-    return SchemaImport(name, subject, int(version))
+    return SchemaImport(name, subject, 0 if version == LATEST else int(version))
 
 
 class DifferenceView(Result):

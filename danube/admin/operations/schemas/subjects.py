@@ -137,8 +137,8 @@ class SetModeParams(Params):
     mode: ModeWord = Field(description="What the next versions must stay compatible with.")
     json_policy: JsonPolicyWord | None = Field(
         default=None,
-        description="For JSON Schemas: `cautious` lets optional properties come and go, and required ones stay;"
-        " `optional_friendly` asks no more than readers need; `strict` compares every document.",
+        description="For JSON Schemas: `original` compares types and required properties alone; `strict` compares every"
+        " document; `optional_friendly` lets optional properties come and go; `cautious` has required ones stay, too.",
     )
 
 
@@ -200,6 +200,7 @@ async def _register(call: Call, params: RegisterParams) -> RegisteredResult:
             created_by=call.caller.who,
             tags=tuple(params.tags),
             references=params.imports(),
+            as_confluent=params.as_confluent,
         )
     )
     return RegisteredResult.of(made, subject=params.subject)
