@@ -80,7 +80,9 @@ async def test_a_broker_with_several_partitions_from_before_writes_the_first_of_
     own, records = await network.id_of(first), Records(network.meta_store.store)
     await network.stop("a")
     for index in (10, 2):
-        await records.create_topic(AUDIT_TOPIC.partition(index), DispatchStrategy.RELIABLE, 0, broker=own)
+        await records.create_topic(
+            AUDIT_TOPIC.partition(index), DispatchStrategy.RELIABLE, 0, broker=own, base=AUDIT_TOPIC
+        )
     first = await shared(network, "a")
     await record(first, "after")
     assert [each.entry.operation for each in (await first.admin.audit()).records] == ["before", "after"]
@@ -97,7 +99,7 @@ async def test_what_an_older_version_recorded_in_another_partition_is_shown_whic
     first, second = [await network.start(name, **on_loopback) for name in "ab"]
     own, records = await network.id_of(first), Records(network.meta_store.store)
     await network.stop("a")
-    await records.create_topic(AUDIT_TOPIC.partition(2), DispatchStrategy.RELIABLE, 0, broker=own)
+    await records.create_topic(AUDIT_TOPIC.partition(2), DispatchStrategy.RELIABLE, 0, broker=own, base=AUDIT_TOPIC)
     with monkeypatch.context() as before:
         before.setattr(ClusterTopics, "first_of_own", last_of_own)
         first = await network.start("a", **on_loopback)
