@@ -12,51 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from danube.client import AlreadyExistsError as AlreadyExistsError
-    from danube.client import BrokerUnreachableError as BrokerUnreachableError
-    from danube.client import CompatibilityMode as CompatibilityMode
-    from danube.client import Consumer as Consumer
-    from danube.client import ConsumerBuilder as ConsumerBuilder
-    from danube.client import ConsumerOptions as ConsumerOptions
-    from danube.client import ConsumerReplacedError as ConsumerReplacedError
-    from danube.client import DanubeClient as DanubeClient
-    from danube.client import DanubeClientBuilder as DanubeClientBuilder
-    from danube.client import DanubeError as DanubeError
-    from danube.client import DeadlineExceededError as DeadlineExceededError
-    from danube.client import DispatchStrategy as DispatchStrategy
-    from danube.client import DispatchStrategyMismatchError as DispatchStrategyMismatchError
-    from danube.client import InternalError as InternalError
-    from danube.client import InvalidNameError as InvalidNameError
-    from danube.client import InvalidRequestError as InvalidRequestError
-    from danube.client import LimitReachedError as LimitReachedError
-    from danube.client import LookupError as LookupError  # noqa: A004 - the published client's name
-    from danube.client import MessageTooLargeError as MessageTooLargeError
-    from danube.client import NotFoundError as NotFoundError
-    from danube.client import NotPermittedError as NotPermittedError
-    from danube.client import OffsetTrimmedError as OffsetTrimmedError
-    from danube.client import PayloadInvalidError as PayloadInvalidError
-    from danube.client import PreconditionFailedError as PreconditionFailedError
-    from danube.client import Producer as Producer
-    from danube.client import ProducerBuilder as ProducerBuilder
-    from danube.client import ProducerFencedError as ProducerFencedError
-    from danube.client import ProducerOptions as ProducerOptions
-    from danube.client import SchemaIncompatibleError as SchemaIncompatibleError
-    from danube.client import SchemaInfo as SchemaInfo
-    from danube.client import SchemaInvalidError as SchemaInvalidError
-    from danube.client import SchemaRefusedError as SchemaRefusedError
-    from danube.client import SchemaRegistryClient as SchemaRegistryClient
-    from danube.client import SchemaType as SchemaType
-    from danube.client import SequenceError as SequenceError
-    from danube.client import SettingsError as SettingsError
-    from danube.client import SubscriptionBusyError as SubscriptionBusyError
-    from danube.client import SubType as SubType
-    from danube.client import TopicDeletedError as TopicDeletedError
-    from danube.client import TopicHeldError as TopicHeldError
-    from danube.client import TopicNotFoundError as TopicNotFoundError
-    from danube.client import UnauthenticatedError as UnauthenticatedError
-    from danube.client import UnavailableError as UnavailableError
-    from danube.client import UnrecoverableError as UnrecoverableError
-    from danube.client import UnsupportedError as UnsupportedError
+    from danube.client import *  # those of `__all__`
 
     __version__: str
 

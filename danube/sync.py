@@ -6,8 +6,8 @@
         with client.producer("/default/orders", "shop") as producer:
             producer.send(b"hello")
         with client.consumer("/default/orders", "billing") as consumer:
-            for message in consumer.receive_many(timeout_s=5):
-                consumer.ack(message)
+            while messages := consumer.receive_many(timeout_s=5):
+                consumer.ack_many(messages)
 
 Each call waits for its outcome, and raises what the async client raises. Ctrl-C ends the wait, and cancels what it was
 for. A client may be used by several threads.

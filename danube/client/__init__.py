@@ -10,39 +10,7 @@ from danube.client.publish.batch_stream import StoredRange
 from danube.client.publish.producer import Producer, ProducerBuilder, ProducerOptions
 from danube.client.schemas import SchemaRegistryClient
 from danube.model.calls.stream import FetchFrom, FetchTime, ProducerAccess
-from danube.model.errors import (
-    AlreadyExistsError,
-    BrokerUnreachableError,
-    ConsumerReplacedError,
-    DanubeError,
-    DeadlineExceededError,
-    DispatchStrategyMismatchError,
-    InternalError,
-    InvalidNameError,
-    InvalidRequestError,
-    LimitReachedError,
-    LookupError,  # noqa: A004 - a public name
-    MessageTooLargeError,
-    NotFoundError,
-    NotPermittedError,
-    OffsetTrimmedError,
-    PayloadInvalidError,
-    PreconditionFailedError,
-    ProducerFencedError,
-    SchemaIncompatibleError,
-    SchemaInvalidError,
-    SchemaRefusedError,
-    SequenceError,
-    SettingsError,
-    SubscriptionBusyError,
-    TopicDeletedError,
-    TopicHeldError,
-    TopicNotFoundError,
-    UnauthenticatedError,
-    UnavailableError,
-    UnrecoverableError,
-    UnsupportedError,
-)
+from danube.model.errors import *  # those of `__all__`
 from danube.model.schema import CompatibilityMode, SchemaInfo, SchemaType
 from danube.model.subscription import SubscriptionType as SubType
 from danube.model.topic import DispatchStrategy

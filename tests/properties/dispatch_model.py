@@ -22,6 +22,8 @@ class Message:
     is_recalled: bool = False
     """Whether it failed before a restart and was not sent since."""
     holder: int | None = None
+    number: int = 0
+    """Of its send, counted for all."""
     at_s: float = 0.0
     is_asked: bool = False
     """Whether its dead letter is under way."""
@@ -36,6 +38,9 @@ class Reader:
     turn: int
     turn_left: int
     paused: bool = False
+    front: int = 0
+    """After the latest send that it answered."""
+    answered_s: float = float("-inf")
     held: set[int] = field(default_factory=set)
 
     @property
@@ -54,6 +59,8 @@ class Model:
         self.taken_up = 0
         """Offsets below it were sent since the last restart, or acknowledged before it."""
         self.turns = 0
+        self.sends = 0
+        self.now_s = 0.0
 
     def next_reader(self) -> int | None:
         if self.type is not SubscriptionType.SHARED:
@@ -69,6 +76,8 @@ class Model:
             message, reader = self.messages[offset], self.readers[consumer_id]
             message.state, message.holder = "in flight", consumer_id
             message.attempt += 1
+            self.sends += 1
+            message.number = self.sends
             message.at_s = now_s + self.policy.ack_timeout_s
             reader.held.add(offset)
             self.taken_up = max(self.taken_up, offset + 1)
@@ -113,15 +122,15 @@ class Model:
             self.messages[offset].state, self.messages[offset].holder = "ready", None
 
     def lose(self, consumer_id: int, now_s: float) -> None:
-        """What it had longest failed, and is held back from the second time on."""
+        """What it had longest failed, and is held back from the second time on where others may have the rest."""
         reader = self.readers.get(consumer_id)
         if reader is not None and reader.held:
-            oldest = min(reader.held, key=lambda each: (self.messages[each].at_s, each))
+            oldest = min(reader.held, key=lambda each: self.messages[each].number)
             failures = self.messages[oldest].failures = self.messages[oldest].failures + 1
             if failures > self.policy.max_redelivery_count:
                 self.let_go(oldest)
                 self.poison(oldest)
-            elif failures > 1:
+            elif failures > 1 and self.type is SubscriptionType.SHARED:
                 self.let_go(oldest)
                 self.hold(oldest, now_s + delay_s(failures - 1, self.policy))
         self.detach(consumer_id)
@@ -133,7 +142,15 @@ class Model:
         for offset in range(max(start, 0), min(end, self.taken_up)):
             self.finish(offset)
 
+    def answered(self, offset: int) -> None:
+        """Its holder got as far as this."""
+        holder = self.messages[offset].holder
+        if holder is not None:
+            reader = self.readers[holder]
+            reader.front, reader.answered_s = max(reader.front, self.messages[offset].number + 1), self.now_s
+
     def finish(self, offset: int) -> None:
+        self.answered(offset)
         self.let_go(offset)
         self.messages[offset].state, self.messages[offset].is_asked = "acknowledged", False
 
@@ -155,6 +172,7 @@ class Model:
 
     def nack(self, offset: int, delay: float | None, now_s: float) -> None:
         if 0 <= offset < len(self.messages) and self.messages[offset].state == "in flight":
+            self.answered(offset)
             self.fail(offset, delay, now_s)
 
     def fail(self, offset: int, delay: float | None, now_s: float) -> None:
@@ -188,9 +206,18 @@ class Model:
     def pass_time(self, now_s: float) -> None:
         for offset, message in enumerate(self.messages):
             if message.state == "in flight" and message.at_s <= now_s:
-                self.fail(offset, None, now_s)
+                self.time_out(offset, now_s)
             if message.state == "waiting" and message.at_s <= now_s:
                 message.state = "ready"
+
+    def time_out(self, offset: int, now_s: float) -> None:
+        """What is behind an answer counts from that."""
+        message = self.messages[offset]
+        assert message.holder is not None
+        reader = self.readers[message.holder]
+        message.at_s = reader.answered_s + self.policy.ack_timeout_s if message.number >= reader.front else now_s
+        if message.at_s <= now_s:
+            self.fail(offset, None, now_s)
 
     def next_due_s(self) -> float | None:
         return min((each.at_s for each in self.messages if each.state in {"in flight", "waiting"}), default=None)

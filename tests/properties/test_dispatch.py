@@ -120,9 +120,9 @@ class DispatchMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         until_s = self.now_s + seconds
         while self.timer_s is not None and self.timer_s <= until_s:
-            self.now_s = max(self.now_s, self.timer_s)
+            self.now_s = self.model.now_s = max(self.now_s, self.timer_s)
             self.fire_timer()
-        self.now_s = until_s
+        self.now_s = self.model.now_s = until_s
 
     @rule(policy=POLICIES)
     def policy_changes(self, policy: RedeliveryPolicy) -> None:
@@ -216,10 +216,12 @@ class DispatchMachine(RuleBasedStateMachine):
         assert self.cursors[-1] == Cursor(len(self.model.messages))
 
     def acknowledge(self, start: int, end: int) -> None:
+        self.model.now_s = self.now_s
         self.model.acknowledge(start, end)
         self.handle(Acknowledged(start, end))
 
     def nack(self, offset: int, delay: float | None) -> None:
+        self.model.now_s = self.now_s
         self.model.nack(offset, delay, self.now_s)
         self.handle(Nacked(offset, delay))
 

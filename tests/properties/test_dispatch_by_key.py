@@ -3,9 +3,7 @@
 The model says for each message who may have it and when; the engine decides the rest, and must leave nothing undone.
 """
 
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from dataclasses import replace
 from unittest.mock import patch
 
 from hypothesis import strategies as st
@@ -41,10 +39,12 @@ from danube.broker.dispatch.events import (
 from danube.broker.dispatch.in_flight import DeliveryState
 from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
 from danube.broker.dispatch.selection import key_shared
-from danube.broker.dispatch.selection.key_ring import points_of, ring_hash
+from danube.broker.dispatch.selection.key_ring import ring_hash
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, FailedRange, SubscriptionType
+
+from .keyed_model import Member, Message, points, takes
 
 LOOKAHEAD = 14
 GRACE_S = 5.0
@@ -58,45 +58,6 @@ FILTERS: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), (), ("a", "b"
 BACK = st.integers(0, 40)
 WINDOWS = st.sampled_from([1, 2, 5, 30])
 KEYS = st.text("abcdef", max_size=15)
-
-
-@dataclass
-class Message:
-    """One message as the model sees it."""
-
-    key: str
-    state: str = "open"
-    """open (new or ready), in flight, waiting, blocked, letter or done."""
-    attempt: int = 0
-    failures: int = 0
-    """Of deliveries; unlike `attempt` known after a restart."""
-    is_recalled: bool = False
-    """Whether it failed before a restart and was not sent since."""
-    holder: int | None = None
-    keeper: "Member | None" = None
-    """Who went away while it had this."""
-    at_s: float = 0.0
-    is_asked: bool = False
-
-
-@dataclass(eq=False)
-class Member:
-    """A consumer that has keys, attached or away."""
-
-    filters: tuple[str, ...]
-    window: int = 0
-    is_attached: bool = True
-    is_paused: bool = False
-    leaves_at_s: float = float("inf")
-
-
-@lru_cache
-def points(consumer_id: int) -> tuple[int, ...]:
-    return tuple(points_of(consumer_id))
-
-
-def takes(filters: tuple[str, ...], key: str) -> bool:
-    return not filters or any(fnmatchcase(key, each) for each in filters)
 
 
 class KeyedMachine(RuleBasedStateMachine):
@@ -114,6 +75,7 @@ class KeyedMachine(RuleBasedStateMachine):
         self.sent_end = 0
         """Offsets below it may have been taken up."""
         self.unclaimed = 0
+        self.sends = 0
         self.wanted: ReadKeys | None = None
         self.are_keys_at_hand = True
         self.cursors = [Cursor(0)]
@@ -138,7 +100,7 @@ class KeyedMachine(RuleBasedStateMachine):
         if member is None or member.filters != filters:
             member = self.members[consumer_id] = Member(filters)
         member.window, member.is_attached, member.is_paused = window, True, False
-        member.leaves_at_s = float("inf")
+        member.leaves_at_s, member.front, member.answered_s = float("inf"), 0, float("-inf")
         self.handle(ConsumerAttached(consumer_id, window, filters=filters))
 
     @rule(consumer_id=CONSUMER_IDS)
@@ -151,7 +113,7 @@ class KeyedMachine(RuleBasedStateMachine):
         """What it had longest failed, and is held back from the second time on."""
         held = [offset for offset, message in enumerate(self.messages) if message.holder == consumer_id]
         if held:
-            oldest = min(held, key=lambda each: (self.messages[each].at_s, each))
+            oldest = min(held, key=lambda each: self.messages[each].number)
             message = self.messages[oldest]
             message.failures += 1
             if message.failures > self.policy.max_redelivery_count:
@@ -186,6 +148,7 @@ class KeyedMachine(RuleBasedStateMachine):
     @rule(data=st.data(), delay=st.none() | st.sampled_from([0.0, 3.0]))
     def nack_one_in_flight(self, data: st.DataObject, delay: float | None) -> None:
         offset = data.draw(st.sampled_from(self.in_state("in flight")))
+        self.answered(self.messages[offset])
         self.fail(offset, delay)
         self.handle(Nacked(offset, delay))
 
@@ -357,7 +320,14 @@ class KeyedMachine(RuleBasedStateMachine):
 
     def finish(self, offset: int) -> None:
         message = self.messages[offset]
+        self.answered(message)
         message.state, message.holder, message.is_asked = "done", None, False
+
+    def answered(self, message: Message) -> None:
+        """Its holder got as far as this."""
+        if message.holder is not None:
+            member = self.members[message.holder]
+            member.front, member.answered_s = max(member.front, message.number + 1), self.now_s
 
     def fail(self, offset: int, delay: float | None) -> None:
         message = self.messages[offset]
@@ -394,7 +364,11 @@ class KeyedMachine(RuleBasedStateMachine):
         self.timer_s = None
         for offset, message in enumerate(self.messages):
             if message.state == "in flight" and message.at_s <= self.now_s:
-                self.fail(offset, None)
+                assert message.holder is not None
+                member, timeout_s = self.members[message.holder], self.policy.ack_timeout_s
+                message.at_s = member.answered_s + timeout_s if message.number >= member.front else self.now_s
+                if message.at_s <= self.now_s:
+                    self.fail(offset, None)
             if message.state == "waiting" and message.at_s <= self.now_s:
                 message.state = "open"
         for consumer_id in [each for each, member in self.members.items() if member.leaves_at_s <= self.now_s]:
@@ -467,6 +441,8 @@ class KeyedMachine(RuleBasedStateMachine):
             assert self.owner(offset) == send.consumer_id
             assert self.has_room(send.consumer_id)
             message.state, message.attempt, message.holder = "in flight", send.attempt, send.consumer_id
+            self.sends += 1
+            message.number = self.sends
             message.keeper, message.at_s = None, self.now_s + self.policy.ack_timeout_s
 
     def withheld(self) -> None:
@@ -478,7 +454,7 @@ class KeyedMachine(RuleBasedStateMachine):
             waiting.remove(*exhausted)
         for offset, message in enumerate(self.messages[: self.engine.next_offset]):
             is_exhausted = message.is_recalled and message.failures > self.policy.max_redelivery_count
-            if is_exhausted and message.state == "open" and offset not in waiting:
+            if is_exhausted and message.state == "open" and offset not in waiting and self.owner(offset) is not None:
                 assert all(each.state == "done" for each in self.messages[:offset] if each.key == message.key)
                 self.poison(offset)
                 message.is_recalled = False

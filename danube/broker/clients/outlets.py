@@ -12,6 +12,7 @@ from typing import Protocol
 from danube.broker.clients.delivery import BatchWindow
 from danube.broker.dispatch.events import Send
 from danube.model.calls.consume import (
+    ConsumeAsk,
     ConsumeAssigned,
     ConsumeBatches,
     ConsumeConfirmed,
@@ -26,6 +27,7 @@ from danube.model.limits.stream import (
     CONSUME_ANSWER_BYTES,
     CONSUME_CREDIT_BYTES_MAX,
     CONSUME_CUT_BYTES_MIN,
+    CONSUME_MESSAGES_MAX,
     CONSUME_SEEN_RANGES_MAX,
 )
 from danube.model.ranges import OffsetRange, RangeSet
@@ -48,6 +50,11 @@ class Outlet(ABC):
     @abstractmethod
     def room(self) -> int:
         """Bytes that may be written now; none at or below 0."""
+
+    @property
+    def messages_max(self) -> int:
+        """Messages that may be written now."""
+        return CONSUME_MESSAGES_MAX
 
     @abstractmethod
     def write(self, batch: StoredBatch, send: Send) -> tuple[int, int]:
@@ -81,6 +88,10 @@ class CountedStream(ServerStream, Protocol):
     """A stream that counts messages for the subscription's rate."""
 
     @property
+    def messages_max(self) -> int | None:
+        """Messages that may be written now, one at least; None is any number."""
+
+    @property
     def unpaced_room(self) -> int:
         """Bytes that may be written now of answers without messages."""
 
@@ -94,13 +105,24 @@ class CountedStream(ServerStream, Protocol):
 class BatchStream:
     """A streaming consumer's stream, with its credit: a `ServerStream` whose ends are events to the consumer."""
 
-    def __init__(self, stream: CountedStream, credit_bytes: int, moved: Callable[[], ConsumeMoved]) -> None:
-        """`moved` tells where the topic is served."""
+    def __init__(
+        self,
+        stream: CountedStream,
+        credit_bytes: int,
+        moved: Callable[[], ConsumeMoved],
+        *,
+        credit_messages: int | None = None,
+        reports: bool = False,
+    ) -> None:
+        """`moved` tells where the topic is served. No credit of messages is any number of them."""
         self._stream = stream
         self._moved = moved
         self._is_assigned = False
         self.credit_bytes = min(credit_bytes, CONSUME_CREDIT_BYTES_MAX)
         """Bytes of bodies that may be sent."""
+        self._credit_messages = credit_messages
+        self.reports = reports
+        """True if the consumer says what its application has."""
         self.caller = stream.caller
         self.open = stream.open
         self.write = stream.write
@@ -118,13 +140,42 @@ class BatchStream:
 
     def room_beside(self, collected_bytes: int) -> int:
         """Room beside what is off the credit and not written yet."""
-        if self.credit_bytes <= 0:
+        if self.credit_bytes <= 0 or self.messages_max <= 0:
             return 0
         return min(self.credit_bytes, self._stream.room - collected_bytes)
 
-    def add_credit(self, size: int) -> None:
-        """The consumer takes so many bytes more."""
+    @property
+    def is_paced(self) -> bool:
+        """True while the subscription has a rate."""
+        return self._stream.messages_max is not None
+
+    @property
+    def messages_max(self) -> int:
+        """Messages that credit and rate allow now."""
+        credit, paced = self._credit_messages, self._stream.messages_max
+        return min(CONSUME_MESSAGES_MAX if each is None else each for each in (credit, paced))
+
+    def add_credit(self, size: int, messages: int) -> None:
+        """The consumer takes so many bytes and messages more."""
         self.credit_bytes = min(self.credit_bytes + size, CONSUME_CREDIT_BYTES_MAX)
+        if self._credit_messages is not None:
+            self._credit_messages = min(self._credit_messages + messages, CONSUME_MESSAGES_MAX)
+
+    def use_credit(self, size: int, messages: int) -> None:
+        """So much is sent."""
+        self.credit_bytes -= size
+        if self._credit_messages is not None:
+            self._credit_messages -= messages
+
+    def void_credit(self) -> None:
+        """The consumer gives credit anew."""
+        self.credit_bytes = 0
+        if self._credit_messages is not None:
+            self._credit_messages = 0
+
+    def ask(self, *, give_back: bool) -> None:
+        """Ask what the application has; it is little, so it goes whether there is room or not."""
+        self._stream.write_batch(consume.event(ConsumeAsk(give_back)), 0)
 
     def write_batches(self, batches: ConsumeBatches) -> None:
         """Write batches, whose bytes were taken off the credit."""
@@ -189,8 +240,12 @@ class BatchOutlet(Outlet):
             return 0
         return self._stream.room_beside(self._collected_bytes)
 
+    @property
+    def messages_max(self) -> int:
+        return self._stream.messages_max
+
     def write(self, batch: StoredBatch, send: Send) -> tuple[int, int]:
-        end = min(send.end, batch.end_offset)
+        end = min(send.end, batch.end_offset, send.start + self._stream.messages_max)
         fetched = _part(batch, send.start, end)
         size = len(fetched.body)
         if self._collected and (
@@ -199,8 +254,10 @@ class BatchOutlet(Outlet):
             self.flush()
         self._collected.append(fetched)
         self._collected_bytes += size
-        self._stream.credit_bytes -= size
+        self._stream.use_credit(size, end - send.start)
         self._spans.append(OffsetRange(send.start, end))
+        if self._stream.is_paced:
+            self.flush()  # which counts it
         return end, size
 
     def flush(self) -> None:
@@ -216,11 +273,22 @@ class BatchOutlet(Outlet):
         """The consumer gets messages from now on."""
         self._stream.assign()
 
+    def ask(self, *, give_back: bool) -> None:
+        """Ask what the application has of all that was sent up to now."""
+        self.flush()
+        self._stream.ask(give_back=give_back)
+
     def saw(self, answers: int) -> None:
         """The consumer has so many answers of this stream."""
         while self._on_its_way and self._on_its_way[0][0] <= answers:
             for span in self._on_its_way.popleft()[1]:
                 self.seen.add(*span)
+
+    def left(self) -> RangeSet:
+        """Offsets that may be answered after this stream: a consumer that reports names only what it has."""
+        if self._stream.reports:
+            self.saw(self._answers)
+        return self.seen
 
     def answered(self, spans: Iterable[OffsetRange]) -> list[OffsetRange]:
         """The parts of these that were seen and not answered before; they are answered now."""

@@ -8,24 +8,27 @@ the background, one read at a time for the subscription, so that a replay delays
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from danube.broker.clients.delivery import BatchWindow, BatchWindows
 from danube.broker.clients.outlets import BatchOutlet, BatchStream, MessageOutlet, Outlet
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     Acknowledged,
+    AskReport,
     ConsumerAttached,
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
     DeadLetter,
     DeadLetterFailed,
+    EndSilent,
     Event,
     Instruction,
     KeysRead,
     Nacked,
     ReadKeys,
+    Reported,
     SaveCursor,
     Seek,
     Send,
@@ -94,10 +97,12 @@ class DispatchDriver:
         on_unreadable: Callable[[int], None],
         on_dead_letter: Callable[[DeadLetter], None] | None = None,
         on_blocked: Callable[[], None] | None = None,
+        on_silent: Callable[[int], None] | None = None,
         windows: BatchWindows | None = None,
     ) -> None:
         """`on_unreadable` gets the id of a consumer whose messages cannot be read: its stream is to be ended.
 
+        `on_silent` gets the id of a consumer that does not report: it is lost.
         `on_blocked` is called whenever the subscription becomes blocked, and when it is not blocked any more.
         """
         self.engine = engine
@@ -105,6 +110,7 @@ class DispatchDriver:
         """Copies a message, and has `handle` told of DeadLettered or DeadLetterFailed later; without it all fail."""
         self._on_unreadable = on_unreadable
         self._on_blocked = on_blocked
+        self._on_silent = on_silent
         self._was_blocked = False
         self._logged_unreadable: str | None = None
         self.counts = DeliveryCounts()
@@ -140,7 +146,15 @@ class DispatchDriver:
         else:
             outlet = MessageOutlet(stream, self._window)
         self._outlets[consumer_id] = outlet
-        attached = ConsumerAttached(consumer_id, window, filters=filters, by_batch=by_batch, is_paused=outlet.paused)
+        attached = ConsumerAttached(
+            consumer_id,
+            window,
+            filters=filters,
+            by_batch=by_batch,
+            is_paused=outlet.paused,
+            turn_max=outlet.messages_max,
+            reports=isinstance(stream, BatchStream) and stream.reports,
+        )
         self.handle(attached)
 
     def answer(self, consumer_id: int, update: ConsumeUpdate) -> int:
@@ -157,6 +171,9 @@ class DispatchDriver:
                 for start, end in outlet.answered([OffsetRange(nacked.start, nacked.end)]):
                     refused += end - start
                     self.handle(Nacked(start, nacked.delay_s, nacked.reason, end=end))
+            if update.report is not None:
+                returned = tuple(outlet.answered(update.report.returned))
+                self.handle(Reported(consumer_id, replace(update.report, returned=returned)))
         self.ready(consumer_id)
         return refused
 
@@ -176,8 +193,8 @@ class DispatchDriver:
         outlet = self._outlets.pop(consumer_id, None)
         if outlet is None:
             return
-        if isinstance(outlet, BatchOutlet) and outlet.seen:
-            self._left[consumer_id] = outlet.seen
+        if isinstance(outlet, BatchOutlet) and (left := outlet.left()):
+            self._left[consumer_id] = left
         if not self._outlets:
             self._clear_windows()
         self.handle(ConsumerDetached(consumer_id, is_lost=is_lost, unsent=tuple(outlet.waiting) if is_lost else ()))
@@ -190,7 +207,7 @@ class DispatchDriver:
         self._pump(consumer_id, outlet)
         if outlet.paused and outlet.room > 0 and not (outlet.waiting and isinstance(outlet, BatchOutlet)):
             outlet.paused = False
-            self.handle(ConsumerResumed(consumer_id))
+            self.handle(ConsumerResumed(consumer_id, outlet.messages_max))
         self._settle()
 
     def handle(self, event: Event) -> None:
@@ -218,7 +235,7 @@ class DispatchDriver:
                 outlet = self._outlets.get(consumer_id)
                 if outlet is not None and outlet.paused and not outlet.waiting and outlet.room > 0:
                     outlet.paused = False
-                    self.handle(ConsumerResumed(consumer_id))
+                    self.handle(ConsumerResumed(consumer_id, outlet.messages_max))
         finally:
             self._is_settling = False
             collecting, self._collecting = self._collecting, set()
@@ -269,6 +286,13 @@ class DispatchDriver:
         if isinstance(instruction, ReadKeys):
             self._keys_wanted = instruction
             self._report_keys()
+        elif isinstance(instruction, AskReport):
+            outlet = self._outlets.get(instruction.consumer_id)
+            if isinstance(outlet, BatchOutlet):
+                outlet.ask(give_back=instruction.give_back)
+        elif isinstance(instruction, EndSilent):
+            if self._on_silent is not None:
+                self._on_silent(instruction.consumer_id)
         elif isinstance(instruction, DeadLetter) and self.on_dead_letter is not None:
             self.on_dead_letter(instruction)
         elif isinstance(instruction, DeadLetter):

@@ -2,7 +2,7 @@
 
 Each offset below `next_offset` is in exactly one state: acknowledged, in flight, waiting, ready or exhausted. Ready
 messages are sent before new ones, lowest offset first (`ordered.py`), or key by key (`key_shared.py`). Instructions
-come in this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, at most one SetTimer.
+come in this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, reports, at most one SetTimer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,6 +21,7 @@ from danube.broker.dispatch.events import (
     KeysRead,
     Nacked,
     PolicyChanged,
+    Reported,
     RetryBlocked,
     SaveCursor,
     Seek,
@@ -34,7 +35,7 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import NEVER_S, Flow
-from danube.broker.dispatch.in_flight import AttachedConsumer, ConsumerView, DeliveryState
+from danube.broker.dispatch.in_flight import AttachedConsumer, Delivery, DeliveryState
 from danube.broker.dispatch.progress import PassedOver, Progress, judge_recalled
 from danube.broker.dispatch.redelivery import (
     DISCONNECT_REASON,
@@ -45,10 +46,12 @@ from danube.broker.dispatch.redelivery import (
     delay_s,
     verdict,
 )
+from danube.broker.dispatch.reports import Reports
 from danube.broker.dispatch.selection.key_filter import check_filters
 from danube.broker.dispatch.selection.key_shared import KeySharedFlow
 from danube.broker.dispatch.selection.ordered import OrderedFlow
 from danube.broker.dispatch.selection.selection import BatchEnd, unknown_end
+from danube.broker.dispatch.view import DispatchView
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits.broker import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
 from danube.model.policies import PoisonPolicy
@@ -56,13 +59,21 @@ from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, SubscriptionType
 
 _Governing = (
-    PolicyChanged | WindowChanged | SkipBlocked | RetryBlocked | DeadLettered | DeadLetterFailed | Seek | SkipRange
+    PolicyChanged
+    | WindowChanged
+    | SkipBlocked
+    | RetryBlocked
+    | DeadLettered
+    | DeadLetterFailed
+    | Seek
+    | SkipRange
+    | Reported
 )
 
 _SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it fall evenly on 64 bits
 
 
-class DispatchEngine:
+class DispatchEngine(DispatchView):
     """Decides which consumer of a subscription gets a message, and when again.
 
     Promises: every message is sent until it is acknowledged, or passed over by a rule that counts it, and never again
@@ -98,88 +109,17 @@ class DispatchEngine:
         self._goes_in_order = subscription_type in {SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER}
         self._flow = _flow_for(subscription_type, self._progress, grace_s, batch_end)
         self._deliveries = self._flow.deliveries
+        self._reports = Reports(self._deliveries, is_shared=subscription_type is SubscriptionType.SHARED)
         self._exhausted = ExhaustedDeliveries()
         self._consumers: dict[int, AttachedConsumer] = {}
         self._timer_s = NEVER_S
-
-    @property
-    def cursor(self) -> Cursor:
-        """The cursor to save."""
-        return self._progress.cursor
-
-    @property
-    def position(self) -> int:
-        """Everything below it is acknowledged; the cursor's, at less cost."""
-        return self._progress.position
-
-    @property
-    def next_offset(self) -> int:
-        """The lowest offset that was not taken up yet."""
-        return self._progress.next_offset
-
-    @property
-    def durable_end(self) -> int:
-        """The offset after the last message that may be sent."""
-        return self._progress.durable_end
-
-    @property
-    def lag(self) -> int:
-        """Durable messages that are not acknowledged."""
-        return self._progress.lag
-
-    @property
-    def in_flight(self) -> int:
-        """Messages sent and not yet answered; costs O(consumers)."""
-        return sum(consumer.in_flight for consumer in self._consumers.values())
-
-    @property
-    def waiting(self) -> int:
-        """Messages in back-off; costs O(ranges)."""
-        return self._deliveries.messages(DeliveryState.WAITING)
-
-    @property
-    def ready(self) -> int:
-        """Messages to be sent as soon as a consumer has room and their key allows; costs O(ranges)."""
-        return self._deliveries.messages(DeliveryState.READY)
-
-    @property
-    def blocked(self) -> list[OffsetRange]:
-        """Messages that wait for an operator."""
-        return list(self._exhausted.blocked)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Tell whether any message waits for an operator."""
-        return self._exhausted.has_any and bool(self._exhausted.blocked)
-
-    @property
-    def blocked_messages(self) -> int:
-        """The number of messages that wait for an operator; costs O(ranges)."""
-        return self._exhausted.blocked.count()
-
-    @property
-    def dead_letters(self) -> int:
-        """Messages that are to be copied to the dead letter topic; costs O(ranges)."""
-        return self._exhausted.dead_letters
-
-    @property
-    def unclaimed(self) -> int:
-        """Messages passed over because no consumer takes their key, since the engine began."""
-        return self._flow.unclaimed
-
-    @property
-    def consumers(self) -> tuple[ConsumerView, ...]:
-        """The attached consumers, as they came."""
-        return tuple(
-            ConsumerView(each.consumer_id, each.window, each.in_flight, each.is_paused)
-            for each in self._consumers.values()
-        )
 
     def handle(self, event: Event, now_s: float) -> list[Instruction]:
         """Handle an event at this monotonic time; answers the instructions, in this order.
 
         Raises InvalidRequestError when a consumer attaches with a window or quantum below 1, or with wrong filters.
         """
+        self._deliveries.now_s = now_s
         self._apply(event, now_s)
         instructions = self._send(now_s + self._policy.ack_timeout_s)
         progress, exhausted = self._progress, self._exhausted
@@ -188,6 +128,9 @@ class DispatchEngine:
         if progress.changed:
             progress.changed = False
             instructions.append(SaveCursor(progress.cursor))
+        if self._reports.asks:
+            instructions += self._reports.asks
+            self._reports.asks.clear()
         due_s = self._deliveries.due_before(self._timer_s)
         if exhausted.has_any or self._flow.due_s < self._timer_s:
             due_s = self._due_before_timer()
@@ -271,7 +214,7 @@ class DispatchEngine:
             case ConsumerPaused():
                 self._set_paused(event.consumer_id, is_paused=True)
             case ConsumerResumed():
-                self._set_paused(event.consumer_id, is_paused=False)
+                self._set_paused(event.consumer_id, is_paused=False, turn_max=event.turn_max)
             case ConsumerAttached():
                 self._attach(event, now_s)
             case ConsumerDetached():
@@ -283,8 +226,10 @@ class DispatchEngine:
                 self._govern(event, now_s)
 
     def _govern(self, event: _Governing, now_s: float) -> None:
-        """Apply decisions of administrators and policies."""
+        """Apply decisions of administrators and policies, and what consumers report."""
         match event:
+            case Reported():
+                self._reported(event, now_s)
             case PolicyChanged():
                 self._policy = event.policy
                 for span in self._exhausted.undecided():
@@ -318,8 +263,18 @@ class DispatchEngine:
         self._timer_s = NEVER_S
         for unsent in [part for send in fired.taken_back for part in self.still_wanted(send)]:
             self._deliveries.take_back(unsent.start, unsent.end)
-        self._deliveries.come_due(now_s, lambda start, end: self._fail(start, end, now_s))
+        self._deliveries.come_due(now_s, lambda due: self._overdue(due, now_s))
         self._flow.expire(now_s)
+
+    def _overdue(self, due: Delivery, now_s: float) -> None:
+        if not self._reports.has_time(due, self._consumers.values(), self._policy.ack_timeout_s, now_s):
+            self._fail(due.start, due.end, now_s)
+
+    def _reported(self, event: Reported, now_s: float) -> None:
+        consumer = self._consumers.get(event.consumer_id)
+        if consumer is not None:
+            for span in self._reports.apply(consumer, event.report, self._policy.ack_timeout_s, now_s):
+                self._fail(*span, now_s)
 
     def _nack(self, event: Nacked, now_s: float) -> None:
         """A late one, for a message that is not in flight (any more), does not change when it is sent again."""
@@ -327,6 +282,7 @@ class DispatchEngine:
             return
         end = event.offset + 1 if event.end is None else event.end
         for span in self._deliveries.in_flight_spans(event.offset, end):
+            self._deliveries.nacked(*span)
             self._fail(*span, now_s, event)
 
     def _blame_oldest(self, lost: ConsumerDetached, now_s: float) -> None:
@@ -339,7 +295,7 @@ class DispatchEngine:
         consumer = self._consumers.get(lost.consumer_id)
         if not (lost.is_lost and self._policy.disconnects_fail and consumer is not None and consumer.held):
             return
-        offset = min((each.at_s, each.start) for each in consumer.held)[1]
+        offset = min((each.number, each.start) for each in consumer.held)[1]
         (failed,) = self._progress.fail(offset, offset + 1)
         decision = verdict(failed.failures, self._policy)
         if decision is not Verdict.RETRY:
@@ -363,11 +319,10 @@ class DispatchEngine:
 
     def _exhaust(self, start: int, end: int, decision: Verdict, reason: str) -> None:
         """Messages of one range in flight failed too often."""
+        self._deliveries.exhaust(start, end)
         if decision is Verdict.DROP:
             self._drop(start, end)
-            return
-        self._deliveries.exhaust(start, end)
-        if decision is Verdict.BLOCK:
+        elif decision is Verdict.BLOCK:
             self._exhausted.block(start, end, reason)
         else:
             self._exhausted.queue_dead_letter(start, end, reason)
@@ -443,6 +398,7 @@ class DispatchEngine:
         consumer = AttachedConsumer(
             event.consumer_id, window, quantum, quantum, event.is_paused, allowed=window, by_batch=event.by_batch
         )
+        consumer.turn_max, consumer.reports = event.turn_max, event.reports
         self._consumers[event.consumer_id] = consumer
         self._flow.attach(consumer, event.filters)
         self._flow.refresh(consumer)
@@ -452,10 +408,10 @@ class DispatchEngine:
         if consumer is not None:
             self._flow.detach(consumer, now_s)
 
-    def _set_paused(self, consumer_id: int, *, is_paused: bool) -> None:
+    def _set_paused(self, consumer_id: int, *, is_paused: bool, turn_max: int = 0) -> None:
         consumer = self._consumers.get(consumer_id)
         if consumer is not None:
-            consumer.is_paused = is_paused
+            consumer.is_paused, consumer.turn_max = is_paused, turn_max
             self._flow.refresh(consumer)
 
     def _change_window(self, window: int) -> None:

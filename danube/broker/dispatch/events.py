@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.model.calls.consume import ConsumeReport
+from danube.model.limits.stream import CONSUME_MESSAGES_MAX
 from danube.model.subscription import Cursor
 
 
@@ -56,7 +58,23 @@ class ReadKeys:
     end: int
 
 
-Instruction = Send | SaveCursor | SetTimer | DeadLetter | ReadKeys
+@dataclass(frozen=True, slots=True)
+class AskReport:
+    """Ask this consumer for Reported: messages that it was sent are overdue, unless they wait for its application."""
+
+    consumer_id: int
+    give_back: bool
+    """True if another consumer has room for what waits there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndSilent:
+    """This consumer did not report in time: it is lost."""
+
+    consumer_id: int
+
+
+Instruction = Send | SaveCursor | SetTimer | DeadLetter | ReadKeys | AskReport | EndSilent
 
 
 def add_send(out: list[Instruction], send: Send) -> None:
@@ -93,6 +111,10 @@ class ConsumerAttached:
     """True if it is sent ranges, one at a time: ConsumerResumed says that the last one was written. Keys go as ever."""
     is_paused: bool = False
     """True if it gets nothing before ConsumerResumed."""
+    turn_max: int = CONSUME_MESSAGES_MAX
+    """The most messages of the next range, by batch in a Shared subscription."""
+    reports: bool = False
+    """True if it answers AskReport; else a message is overdue when nothing sent before it was answered for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +140,16 @@ class ConsumerResumed:
     """A consumer's stream has room again."""
 
     consumer_id: int
+    turn_max: int = CONSUME_MESSAGES_MAX
+    """As in ConsumerAttached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The answer to AskReport: what the application has. All else that was sent waits for it, and has more time."""
+
+    consumer_id: int
+    report: ConsumeReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,4 +285,5 @@ Event = (
     | Seek
     | SkipRange
     | KeysRead
+    | Reported
 )

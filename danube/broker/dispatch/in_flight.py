@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from math import inf
 
+from danube.model.limits.stream import CONSUME_MESSAGES_MAX
 from danube.model.ranges import OffsetRange
 
 _STALE_ENTRIES = 64
@@ -59,6 +61,16 @@ class AttachedConsumer:
     """The most that `in_flight` may be: more than a window that was made smaller meanwhile."""
     by_batch: bool = False
     """True if it is sent one range at a time, in a Shared subscription of one batch at most."""
+    turn_max: int = CONSUME_MESSAGES_MAX
+    """The most messages of that range."""
+    reports: bool = False
+    """True if it says what its application has."""
+    asked_s: float | None = None
+    """Monotonic time at which it was asked for that, and did not answer yet."""
+    front: tuple[int, int] = (0, 0)
+    """Number of the latest send of which it answered anything, and the offset up to which."""
+    answered_s: float = -inf
+    """Monotonic time of its last answer."""
 
     @property
     def room(self) -> int:
@@ -93,6 +105,8 @@ class Delivery:
     state: DeliveryState
     holder: AttachedConsumer | None = None
     """The consumer that has them while they are in flight."""
+    number: int = 0
+    """Of the send, counted for the whole subscription: what a consumer was sent first it works on first."""
     at_s: float = 0.0
     """Monotonic time: in flight, when they time out; waiting, when they are ready."""
 
@@ -123,6 +137,9 @@ class Deliveries:
         """How many ranges are WAITING."""
         self._heap: list[tuple[float, int, Delivery]] = []
         self._pushed = 0
+        self._sends = 0
+        self.now_s = 0.0
+        """Monotonic time of what is applied."""
 
     @property
     def redelivery_ranges(self) -> int:
@@ -179,7 +196,7 @@ class Deliveries:
 
     def send_new(self, start: int, end: int, consumer: AttachedConsumer, deadline_s: float) -> None:
         """Messages above all others here go out for the first time."""
-        sent = Delivery(start, end, 1, DeliveryState.IN_FLIGHT, consumer, deadline_s)
+        sent = Delivery(start, end, 1, DeliveryState.IN_FLIGHT, consumer, at_s=deadline_s)
         self._starts.append(start)
         self._ranges.append(sent)
         self._assign(sent, consumer)
@@ -263,10 +280,10 @@ class Deliveries:
         self._waiting = 0
         self.has_unsent = False
 
-    def come_due(self, now_s: float, failed: Callable[[int, int], None]) -> None:
-        """Apply the passing of time: back-offs end, and `failed` gets start and end of what timed out.
+    def come_due(self, now_s: float, overdue: Callable[[Delivery], None]) -> None:
+        """Apply the passing of time: back-offs end, and `overdue` gets what timed out.
 
-        It must back off, exhaust or remove exactly that.
+        It must postpone, back off, exhaust or remove exactly that.
         """
         heap = self._heap
         while heap and heap[0][0] <= now_s:
@@ -277,8 +294,31 @@ class Deliveries:
                 self._waiting -= 1
                 self._make_ready(due)
             else:
-                failed(due.start, due.end)
+                overdue(due)
         self._tidy()
+
+    def postpone(self, delivery: Delivery, until_s: float) -> None:
+        """Messages in flight have time until then."""
+        delivery.at_s = until_s
+        self._schedule(delivery)
+
+    def held_spans(self, consumer: AttachedConsumer, start: int, end: int) -> list[OffsetRange]:
+        """The parts of `[start, end)` that are in flight to this consumer, each of one range."""
+        return [OffsetRange(max(start, each.start), min(end, each.end)) for each in self.held_by(consumer, start, end)]
+
+    def postpone_span(self, start: int, end: int, until_s: float) -> None:
+        """As `postpone`, for messages of one range."""
+        self.postpone(self._cut(start, end), until_s)
+
+    def answered(self, delivery: Delivery, end: int) -> None:
+        """The consumer answered messages of a range, up to `end`: it got as far as that."""
+        if delivery.holder is not None:
+            delivery.holder.answered_s = self.now_s
+            delivery.holder.front = max(delivery.holder.front, (delivery.number, end))
+
+    def nacked(self, start: int, end: int) -> None:
+        """The consumer refused messages of one range in flight."""
+        self.answered(self._ranges[self._index(start)], end)
 
     def release(self, consumer: AttachedConsumer) -> None:
         """The consumer left: what it had is ready at once."""
@@ -349,7 +389,7 @@ class Deliveries:
 
     def _split(self, index: int, at: int) -> None:
         left = self._ranges[index]
-        right = Delivery(at, left.end, left.attempt, left.state, left.holder, left.at_s)
+        right = Delivery(at, left.end, left.attempt, left.state, left.holder, left.number, left.at_s)
         left.end = at
         self._starts.insert(index + 1, at)
         self._ranges.insert(index + 1, right)
@@ -367,6 +407,7 @@ class Deliveries:
     def _trim(self, index: int, at: int) -> None:
         """Acknowledge a range below `at`, which lies within it."""
         trimmed = self._ranges[index]
+        self.answered(trimmed, at)
         if trimmed.holder is not None:
             self._free_window(trimmed.holder, at - trimmed.start)
         elif trimmed.state is DeliveryState.READY:
@@ -375,6 +416,7 @@ class Deliveries:
 
     def _drop(self, done: Delivery) -> None:
         """Acknowledge a whole range; the caller takes it out of the lists."""
+        self.answered(done, done.end)
         if done.holder is not None:
             done.holder.held.discard(done)
             self._free_window(done.holder, done.end - done.start)
@@ -422,6 +464,8 @@ class Deliveries:
         del self._ready[bisect_left(self._ready, start)]
 
     def _assign(self, sent: Delivery, consumer: AttachedConsumer) -> None:
+        self._sends += 1
+        sent.number = self._sends
         consumer.in_flight += sent.end - sent.start
         consumer.held.add(sent)
         self._schedule(sent)

@@ -91,6 +91,13 @@ class PacedStream:
         return self._stream.is_left
 
     @property
+    def messages_max(self) -> int | None:
+        """Messages that may be written now, one at least; None is any number."""
+        if not self._topic.dispatch_rate:
+            return None
+        return max(1, int(self._pace.bucket().available(self._pace.clock.monotonic_s())))
+
+    @property
     def unpaced_room(self) -> int:
         """Room for answers without messages: a rate of messages delays none of these."""
         return self._stream.room

@@ -31,7 +31,7 @@ class ConsumeStream:
         self._opening: ConsumeOpen | None = None
         self._member: Membership | None = None
         self._batches: BatchStream | None = None
-        self._early_credit = 0
+        self._early_credit = self._early_messages = 0
         """Given before the consumer was attached."""
         self._to_confirm = 0
         self._is_cancelled = False
@@ -111,7 +111,14 @@ class ConsumeStream:
         pace = self._context.paces.of(member.topic, member.subscription)
         paced = PacedStream(self._stream, pace, partial(member.subscription.ready, member.consumer))
         moved = _where(self._context, wanted.subscribe.topic)
-        self._batches = BatchStream(paced, wanted.credit_bytes + self._early_credit, moved)
+        messages = wanted.credit_messages
+        self._batches = BatchStream(
+            paced,
+            wanted.credit_bytes + self._early_credit,
+            moved,
+            credit_messages=None if messages is None else messages + self._early_messages,
+            reports=wanted.reports,
+        )
         self._member = member
         self._stream.write(consume.opened(ConsumeOpened(consumer_id)))
         self._context.consumers.attach(member, self._batches)
@@ -121,8 +128,11 @@ class ConsumeStream:
             raise InvalidRequestError("an update came before the stream was opened: open it with the first message")
         if self._batches is None:
             self._early_credit += update.credit_bytes
+            self._early_messages += update.credit_messages
         else:
-            self._batches.add_credit(update.credit_bytes)
+            if update.report is not None and update.report.gave_back:
+                self._batches.void_credit()
+            self._batches.add_credit(update.credit_bytes, update.credit_messages)
         if self._is_attached:
             self._subscription.answer(self._attached.consumer, update)
         if update.sequence:

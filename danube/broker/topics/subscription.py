@@ -23,6 +23,7 @@ from danube.model.errors import (
     LimitReachedError,
     StorageUnavailableError,
     SubscriptionBusyError,
+    UnavailableError,
 )
 from danube.model.limits.broker import (
     CONSUMERS_PER_SUBSCRIPTION_MAX,
@@ -255,6 +256,7 @@ class ReliableSubscription(Subscription):
             tasks=tasks,
             on_unreadable=self._unreadable,
             on_blocked=self._log_blocked,
+            on_silent=self._silent,
             windows=dispatch.windows,
         )
         self.counts = self.driver.counts
@@ -349,10 +351,17 @@ class ReliableSubscription(Subscription):
         )
 
     def _unreadable(self, consumer_id: int) -> None:
+        error = StorageUnavailableError("stored messages cannot be read; the broker's log says why")
+        self._end(consumer_id, error, is_lost=False)
+
+    def _silent(self, consumer_id: int) -> None:
+        error = UnavailableError("the client did not say in time what its application has: it stood still")
+        self._end(consumer_id, error, is_lost=True)
+
+    def _end(self, consumer_id: int, error: DanubeError, *, is_lost: bool) -> None:
         for consumer in self.consumers.values():
             if consumer.consumer_id == consumer_id and consumer.stream is not None:
-                error = StorageUnavailableError("stored messages cannot be read; the broker's log says why")
-                self.detach(consumer, consumer.stream).fail(error)
+                self.detach(consumer, consumer.stream, is_lost=is_lost).fail(error)
 
 
 @dataclass(slots=True)

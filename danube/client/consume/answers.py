@@ -7,7 +7,7 @@ unconfirmed goes along with the next one: the broker counts it where it still kn
 from collections import deque
 from dataclasses import dataclass, field
 
-from danube.model.calls.consume import ConsumeUpdate, NackedRange
+from danube.model.calls.consume import ConsumeReport, ConsumeUpdate, NackedRange
 from danube.model.limits.stream import CLIENT_UNANSWERED_RANGES_MAX, CONSUME_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 
@@ -24,9 +24,10 @@ class Answers:
 
     generation: int = 0
     answers_seen: int = 0
+    report: ConsumeReport | None = None
+    """Asked for by the broker, and not sent yet."""
     confirmed: int = 0
     """The last update that the broker has."""
-    _credit_bytes: int = 0
     _acknowledged: RangeSet = field(default_factory=RangeSet)
     _nacked: deque[NackedRange] = field(default_factory=deque)
     _sent: deque[_Sent] = field(default_factory=deque)
@@ -40,20 +41,16 @@ class Answers:
 
     def is_settled(self, sequence: int) -> bool:
         """Tell whether the broker has all answers up to this update, or there are none that it has not."""
-        return self.confirmed >= sequence or not (self._sent or self.has_answers())
-
-    @property
-    def credit_bytes(self) -> int:
-        """Credit that is not given yet."""
-        return self._credit_bytes
+        return self.confirmed >= sequence or not self.is_unconfirmed
 
     def has_answers(self) -> bool:
         """Tell whether any answer waits."""
         return bool(self._acknowledged) or bool(self._nacked)
 
-    def give_credit(self, size: int) -> None:
-        """The broker may send so many bytes more."""
-        self._credit_bytes += size
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Tell whether the broker may lack any answer."""
+        return bool(self._sent) or self.has_answers()
 
     def acknowledge(self, start: int, end: int) -> None:
         """Acknowledge a range."""
@@ -74,6 +71,7 @@ class Answers:
             self.generation = generation
             self._acknowledged = RangeSet()
             self._nacked.clear()
+            self.report = None
 
     def confirm(self, sequence: int) -> None:
         """The broker has all updates up to this one."""
@@ -83,27 +81,30 @@ class Answers:
 
     def reopened(self) -> None:
         """Another stream: what the former left unconfirmed is sent again; nacks are not, the messages come anyway."""
-        self.answers_seen = self._credit_bytes = 0
+        self.answers_seen = 0
+        self.report = None
         self._nacked.clear()
         for sent in self._sent:
             for span in sent.acknowledged:
                 self.acknowledge(*span)
         self._sent.clear()
 
-    def update(self, *, close: bool = False) -> ConsumeUpdate:
-        """The next update, with what a single one may have."""
+    def update(self, credit: tuple[int, int], *, close: bool = False) -> ConsumeUpdate:
+        """The next update, with what a single one may have, and credit of bytes and messages."""
         acknowledged = self._acknowledged.lowest(CONSUME_RANGES_MAX)
         for span in acknowledged:
             self._acknowledged.remove(*span)
         nacked = tuple(self._nacked.popleft() for _ in range(min(len(self._nacked), CONSUME_RANGES_MAX)))
-        credit_bytes, self._credit_bytes = self._credit_bytes, 0
+        report, self.report = self.report, None
         sequence = 0
         if acknowledged or nacked or close:
             self._sequence += 1
             sequence = self._sequence
             self._sent.append(_Sent(sequence, acknowledged))
         return ConsumeUpdate(
-            credit_bytes=credit_bytes,
+            credit_bytes=credit[0],
+            credit_messages=credit[1],
+            report=report,
             generation=self.generation,
             acknowledged=acknowledged,
             nacked=nacked,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
@@ -11,16 +11,20 @@ from danube.client.connection.connection import Connection
 from danube.client.consume.answers import Answers
 from danube.client.consume.fetch import batch_messages
 from danube.client.consume.inbox import Inbox, Source
+from danube.client.consume.prefetch import Credit
 from danube.client.message import Message
 from danube.model.calls.client import Subscribe
 from danube.model.calls.consume import (
+    ConsumeAsk,
     ConsumeBatches,
     ConsumeConfirmed,
     ConsumeFenced,
     ConsumeMoved,
     ConsumeOpen,
     ConsumeOpened,
+    ConsumeReport,
     NackedRange,
+    TakenRange,
 )
 from danube.model.calls.stream import FetchFrom, FetchStart
 from danube.model.errors import DanubeError, InternalError, UnavailableError, UnsupportedError
@@ -35,16 +39,27 @@ if TYPE_CHECKING:
     from danube.client.typed.decoder import PayloadDecoder
 
 
+class ReportingSource(Source, Protocol):
+    """A source that knows what the application has."""
+
+    def held(self) -> tuple[TakenRange, ...]:
+        """Messages that the application has and has not answered."""
+
+
 class ConsumeStream:
     """Streaming consumption of one topic. `open` a stream, `read` it; answers outlive it."""
 
     def __init__(
-        self, connection: Connection, scope: TaskScope, prefetch_bytes: int, decoder: "PayloadDecoder | None" = None
+        self,
+        connection: Connection,
+        scope: TaskScope,
+        credit: Credit,
+        decoder: "PayloadDecoder | None" = None,
     ) -> None:
         self._connection = connection
         self._decoder = decoder
         self._scope = scope
-        self._prefetch_bytes = prefetch_bytes
+        self._credit = credit
         self._answers = Answers()
         self._stream: ClientStream | None = None
         self._changed = Wakeup()
@@ -72,7 +87,12 @@ class ConsumeStream:
         stream = await self._connection.open_exchange(address, paths.CONSUME)
         guard = _Guard(stream, self._connection)
         try:
-            opening = ConsumeOpen(subscribe=wanted, start=start, credit_bytes=self._prefetch_bytes if reads else 0)
+            self._credit.reset()
+            is_first = reads and not self._answers.is_unconfirmed  # else these go first, so that nothing comes again
+            size, count = self._credit.give() if is_first else (0, 0)
+            opening = ConsumeOpen(
+                subscribe=wanted, start=start, credit_bytes=size, credit_messages=count, reports=reads
+            )
             with suppress(DanubeError):  # its answer tells why
                 await stream.send(consume.open_request(opening))
             opened = await _opened(stream)
@@ -91,9 +111,10 @@ class ConsumeStream:
             guard.end()
         self._stream, self.is_unsupported = stream, False
         self._answers.reopened()
+        self._confirmed.notify()  # a nack of the former stream is not sent again, so nothing would confirm it
         return opened.consumer_id
 
-    async def read(self, source: Source, inbox: Inbox) -> DanubeError | None:
+    async def read(self, source: ReportingSource, inbox: Inbox) -> DanubeError | None:
         """Read the open stream to its end; answers the error with which it ended, None for a good end."""
         stream = self._stream
         if stream is None:
@@ -104,6 +125,9 @@ class ConsumeStream:
         try:
             while (raw := await stream.receive()) is not None:
                 answer = consume.response(raw)
+                if isinstance(answer, ConsumeAsk):
+                    self._report(source, inbox, give_back=answer.give_back)
+                    continue
                 error = self._handle(answer, source, inbox, await self._messages(answer))
                 if error is not None or self.moved is not None:
                     return error
@@ -116,10 +140,16 @@ class ConsumeStream:
             stream.cancel()
             self._confirmed.notify()
 
-    def taken(self, size: int) -> None:
-        """The application has taken batches of so many bytes: others may come."""
-        self._answers.give_credit(size)
-        if self._answers.credit_bytes >= self._prefetch_bytes // 2:
+    def taken(self, size: int, count: int) -> None:
+        """The application has taken so many messages, and batches of so many bytes: others may come."""
+        self._credit.released(size, count)
+        if self._credit.is_due():
+            self._changed.notify()
+
+    def wanted(self) -> None:
+        """The application waits for messages."""
+        if self._credit.is_held_back:
+            self._credit.is_held_back = False
             self._changed.notify()
 
     def acknowledge(self, spans: Sequence[OffsetRange]) -> int:
@@ -194,8 +224,10 @@ class ConsumeStream:
             case ConsumeBatches(generation, batches):
                 if generation != self._answers.generation:  # a seek: what came before it is not wanted any more
                     inbox.discard(source)
+                    self._credit.drop_waiting()
                 self._answers.saw(generation)
                 for batch, messages in zip(batches, received, strict=True):
+                    self._credit.received(len(batch.body), len(messages))
                     inbox.add(source, messages, len(batch.body))
             case ConsumeConfirmed(sequence):
                 self._answers.confirm(sequence)
@@ -207,17 +239,27 @@ class ConsumeStream:
                 return error
         return None
 
+    def _report(self, source: ReportingSource, inbox: Inbox, *, give_back: bool) -> None:
+        """Say what the application has; what it has not taken may go to other consumers."""
+        taken, is_busy = source.held(), inbox.is_busy
+        returned = inbox.discard(source) if give_back else ()
+        if give_back:
+            self._credit.give_back()
+        self._answers.report = ConsumeReport(taken, is_busy, give_back, returned)
+        self._changed.notify()
+
     async def _send_answers(self, stream: ClientStream) -> None:
         """Send what there is, again and again: what is answered meanwhile goes together."""
         answers = self._answers
         with suppress(DanubeError):  # whoever reads is told why the stream ended
             while True:
-                is_credit_due = answers.credit_bytes >= self._prefetch_bytes // 2
-                if not (answers.has_answers() or is_credit_due or self._is_closing):
+                is_due = answers.report is not None or self._credit.is_due()
+                if not (answers.has_answers() or is_due or self._is_closing):
                     await self._changed.wait()
                     continue
                 is_last = self._is_closing and not answers.has_answers()
-                await stream.send(consume.update_request(answers.update(close=is_last)))
+                credit = self._credit.give()
+                await stream.send(consume.update_request(answers.update(credit, close=is_last)))
                 if is_last:
                     return
 

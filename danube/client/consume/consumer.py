@@ -15,6 +15,7 @@ from danube.client.connection.retry import Failures, delay_before_retry
 from danube.client.connection.session import final_error
 from danube.client.consume.inbox import Inbox
 from danube.client.consume.pipelines import AckPipeline, MessageQueue
+from danube.client.consume.prefetch import Demand
 from danube.client.consume.topic_consumer import ConsumerSettings, TopicConsumer
 from danube.client.message import Message
 from danube.client.metrics import Metrics
@@ -22,7 +23,7 @@ from danube.client.settings import ConsumerOptions
 from danube.model.calls.stream import FetchStart
 from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundError, UnrecoverableError
 from danube.model.limits.broker import CLIENT_CLOSE_TIMEOUT_S, CLIENT_PARTITIONS_INTERVAL_S
-from danube.model.limits.stream import CLIENT_PREFETCH_BYTES_MIN, CLIENT_RECEIVE_MANY_MAX
+from danube.model.limits.stream import CLIENT_RECEIVE_MANY_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
@@ -42,8 +43,9 @@ class Consumer:
     once. When the broker is lost for good, or the topic is deleted, all of them raise. Partitions that the topic gets
     later are joined within CLIENT_PARTITIONS_INTERVAL_S.
 
-    A broker with `danube.stream` sends whole batches ahead, at most `prefetch_bytes` of them, and gets acknowledgements
-    by ranges. With others it is one call for each message; what the methods promise is the same.
+    A broker with `danube.stream` sends batches ahead, about what the application works off in a second, and gets
+    acknowledgements by ranges. What waits here does not fail. With others it is one call for each message; what the
+    methods promise is the same.
     """
 
     def __init__(self, connection: Connection, settings: ConsumerSettings) -> None:
@@ -51,13 +53,12 @@ class Consumer:
         self._settings = settings
         self._scope = TaskScope(f"consumer {settings.name}")
         self._consumers: dict[str, TopicConsumer] = {}
-        self._inbox = Inbox()
+        self._demand = Demand(settings.prefetch_messages)
+        self._inbox = Inbox(connection.clock, self._demand)
         self._is_reading = False
         self._queue: MessageQueue | None = None
         self._acks = AckPipeline(self._scope)
         self._closed = False
-        self._prefetch_bytes = settings.prefetch_bytes
-        """Of one topic or partition."""
 
     async def subscribe(self) -> None:
         """Join the subscription on the topic or on all its partitions; the first consumer creates it.
@@ -68,7 +69,7 @@ class Consumer:
             return
         base = TopicName.parse(self._settings.topic)
         topics = await self._find_topics(base)
-        self._prefetch_bytes = max(self._settings.prefetch_bytes // max(len(topics), 1), CLIENT_PREFETCH_BYTES_MIN)
+        self._demand.sources = max(len(topics), 1)
         consumers = {str(topic): self._topic_consumer(topic) for topic in topics}
         for consumer in consumers.values():
             consumer.attachment.open()
@@ -85,16 +86,14 @@ class Consumer:
             self._scope.spawn(self._follow_partitions(base), f"partitions of {base}")
 
     async def receive(self) -> asyncio.Queue[Message]:
-        """Begin to receive and answer the queue of messages; the same queue every time. It holds up to 100.
+        """Begin to receive and answer the queue of messages; the same queue every time.
 
         Its `get` raises DanubeError once the consumer is closed or has lost its broker for good. Raises
         UnrecoverableError before `subscribe`.
         """
         if self._queue is None:
             self._begin()
-            self._queue = MessageQueue()
-            self._inbox.singles_max = 1
-            self._scope.spawn(self._fill(self._queue), "queue")
+            self._queue = MessageQueue(self._inbox)
         return self._queue
 
     async def receive_many(
@@ -192,8 +191,6 @@ class Consumer:
             async with asyncio.timeout(CLIENT_CLOSE_TIMEOUT_S):
                 await self.flush_acks()
         self._inbox.end(UnrecoverableError("the consumer is closed"))
-        if self._queue is not None:
-            self._queue.end(UnrecoverableError("the consumer is closed"))
         for consumer in list(self._consumers.values()):
             in_order = await consumer.close(in_order=in_order)
         await self._scope.close()
@@ -214,21 +211,11 @@ class Consumer:
     async def __anext__(self) -> Message:
         if self._closed:
             raise StopAsyncIteration
-        if self._queue is not None:
-            return await self._next_of(self._queue)
         self._begin()
         if found := self._inbox.take(1):
             return found[0]
         try:
             return (await self._inbox.get(1))[0]
-        except UnrecoverableError:
-            if self._closed:
-                raise StopAsyncIteration from None
-            raise
-
-    async def _next_of(self, queue: MessageQueue) -> Message:
-        try:
-            return await queue.get()
         except UnrecoverableError:
             if self._closed:
                 raise StopAsyncIteration from None
@@ -244,14 +231,6 @@ class Consumer:
         self._is_reading = True
         for topic, consumer in self._consumers.items():
             self._scope.spawn(self._read(consumer), f"read {topic}")
-
-    async def _fill(self, queue: MessageQueue) -> None:
-        try:
-            while True:
-                for message in await self._inbox.get(1):
-                    await queue.put(message)
-        except DanubeError as error:
-            queue.end(error)
 
     async def _ack_spans(self, consumer: TopicConsumer, spans: Sequence[OffsetRange], *, waits: bool) -> None:
         if waits:
@@ -283,7 +262,7 @@ class Consumer:
             await sleep_for(connection.clock, delay)
 
     def _topic_consumer(self, topic: TopicName) -> TopicConsumer:
-        return TopicConsumer(self._connection, topic, self._settings, self._scope, self._prefetch_bytes)
+        return TopicConsumer(self._connection, topic, self._settings, self._scope, self._demand)
 
     async def _follow_partitions(self, base: TopicName) -> None:
         """Join partitions that were not there before: the first time at once, for those made while subscribing."""
@@ -375,11 +354,18 @@ class ConsumerBuilder(ConsumerSettings):
         return self
 
     def with_prefetch_bytes(self, size: int) -> Self:
-        """Set how much a broker may send ahead of the application, in bytes of batches, all partitions together.
+        """Set the most that a broker may send ahead of the application, in bytes of batches, all partitions together.
 
-        What waits here for longer than the acknowledgement timeout is sent again, so a slow application sets less.
+        The client asks for less where the application is slow, and for one message at least.
         """
         self.prefetch_bytes = size
+        return self
+
+    def with_prefetch_messages(self, count: int) -> Self:
+        """The same in messages, from 1 on."""
+        if count < 1:
+            raise InvalidRequestError(f"a prefetch of {count} messages brings none: use 1 or more")
+        self.prefetch_messages = count
         return self
 
     def with_streams(self, enabled: bool) -> Self:  # noqa: FBT001 - as the other builders of this client

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from danube.client.consume.prefetch import Demand
 from danube.client.message import Message
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import CLIENT_RECEIVE_MESSAGES_MAX
+from danube.model.ranges import OffsetRange, RangeSet
+from danube.runtime.clock import Clock
 from danube.runtime.tasks import Wakeup
 
 
@@ -20,6 +23,9 @@ class Source(Protocol):
 
     def taken(self, messages: Sequence[Message], size: int) -> None:
         """The application has these, consecutive ones of one batch; `size` bytes of credit are free, once a batch."""
+
+    def wanted(self) -> None:
+        """The application waits, and nothing is here."""
 
 
 @dataclass(slots=True)
@@ -34,13 +40,17 @@ class _Piece:
 class Inbox:
     """Messages between the streams of a consumer and its application."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, demand: Demand) -> None:
+        self._clock = clock
+        self._demand = demand
+        self._waiting = 0
+        """Calls of the application that wait for messages."""
+        self.sources: dict[Source, None] = {}
+        """Those that are read now."""
         self._pieces: deque[_Piece] = deque()
         self._singles = 0
         self._changed = Wakeup()
         self._error: DanubeError | None = None
-        self.singles_max = CLIENT_RECEIVE_MESSAGES_MAX
-        """Single messages that it holds at most."""
         self.messages = 0
         """Messages in it."""
 
@@ -48,6 +58,16 @@ class Inbox:
     def ended(self) -> bool:
         """Tell whether no message follows."""
         return self._error is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether the application has taken messages and not asked for more since."""
+        return self._demand.taken > 0 and not self._waiting
+
+    def raise_if_over(self) -> None:
+        """Raise the error with which the consumer ended, once it is empty."""
+        if self._error is not None and not self.messages:
+            raise self._error
 
     def end(self, error: DanubeError) -> None:
         """Raise `error` once it is empty. Only the first call counts."""
@@ -62,33 +82,43 @@ class Inbox:
 
     async def add_single(self, source: Source, message: Message) -> None:
         """Add a message that came alone, when there is room."""
-        while self._singles >= self.singles_max and self._error is None:
+        while self._singles >= CLIENT_RECEIVE_MESSAGES_MAX and self._error is None:
             await self._changed.wait()
         self._singles += 1
         self.add(source, (message,), 0)
 
-    def discard(self, source: Source) -> None:
-        """Drop what one topic has here: its broker sends it again."""
+    def discard(self, source: Source) -> tuple[OffsetRange, ...]:
+        """Drop what one topic has here, and answer what that was: its broker sends it again."""
+        left = [piece.messages[piece.at :] for piece in self._pieces if piece.source is source]
         self._pieces = deque(piece for piece in self._pieces if piece.source is not source)
         self.messages = sum(len(piece.messages) - piece.at for piece in self._pieces)
         self._singles = sum(not piece.size for piece in self._pieces)
         self._changed.notify()
+        return tuple(RangeSet(OffsetRange(each[0].offset, each[-1].offset + 1) for each in left))
 
     def take(self, most: int) -> list[Message]:
         """The next messages, at most so many, all of one topic. Empty when there is none now."""
         found: list[Message] = []
+        self._demand.ask(most, self._clock.monotonic_s())
         pieces = self._pieces
         source = pieces[0].source if pieces else None
         while pieces and len(found) < most and pieces[0].source is source:
             found += self._take_from(pieces[0], most - len(found))
+        if found:
+            self._demand.take(len(found))
         return found
 
     async def get(self, most: int) -> list[Message]:
         """The next messages, at least one, waiting for it. Raises the error with which the consumer ended."""
         while not (found := self.take(most)):
-            if self._error is not None:
-                raise self._error
-            await self._changed.wait()
+            self.raise_if_over()
+            for source in self.sources:
+                source.wanted()
+            self._waiting += 1
+            try:
+                await self._changed.wait()
+            finally:
+                self._waiting -= 1
         return found
 
     def _take_from(self, piece: _Piece, most: int) -> Sequence[Message]:

@@ -4,56 +4,40 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from danube.client.consume.inbox import Inbox
 from danube.client.message import Message
-from danube.model.calls.client import ReceivedMessage
 from danube.model.errors import DanubeError
-from danube.model.limits.broker import CLIENT_ACKS_IN_FLIGHT_MAX, CLIENT_RECEIVE_MESSAGES_MAX
+from danube.model.limits.broker import CLIENT_ACKS_IN_FLIGHT_MAX
 from danube.runtime.tasks import TaskScope
-
-_END = Message(ReceivedMessage(0, 0, "", "", 0, b"", 0, ""))
 
 _log = logging.getLogger(__name__)
 
 
 class MessageQueue(asyncio.Queue[Message]):
-    """A bounded `asyncio.Queue` whose `get` raises the consumer's error once it has ended and is empty."""
+    """The inbox of a consumer as an `asyncio.Queue`, whose `get` raises the consumer's error once it is over."""
 
-    def __init__(self) -> None:
-        super().__init__(CLIENT_RECEIVE_MESSAGES_MAX)
-        self._error: DanubeError | None = None
-
-    def end(self, error: DanubeError) -> None:
-        """Raise `error` from `get` once the queue is empty. Only the first call counts."""
-        if self._error is not None:
-            return
-        self._error = error
-        self._wake_a_getter()
+    def __init__(self, inbox: Inbox) -> None:
+        super().__init__()
+        self._inbox = inbox
 
     async def get(self) -> Message:
         """The next message, waiting for it. Raises the error with which the consumer ended."""
-        self._raise_if_over()
-        return self._checked(await super().get())
+        return (await self._inbox.get(1))[0]
 
     def get_nowait(self) -> Message:
         """The next message. Raises asyncio.QueueEmpty, or the error with which the consumer ended."""
-        self._raise_if_over()
-        return self._checked(super().get_nowait())
+        self._inbox.raise_if_over()
+        if found := self._inbox.take(1):
+            return found[0]
+        raise asyncio.QueueEmpty
 
-    def _raise_if_over(self) -> None:
-        if self._error is not None and self.empty():
-            raise self._error
+    def qsize(self) -> int:
+        """The number of messages that are there."""
+        return self._inbox.messages
 
-    def _checked(self, message: Message) -> Message:
-        if message is not _END:
-            return message
-        self._wake_a_getter()
-        assert self._error is not None  # noqa: S101 - only `end` adds the mark
-        raise self._error
-
-    def _wake_a_getter(self) -> None:
-        """Waiting getters mean an empty queue, so there is room for the mark; each passes it on to the next."""
-        if not self.full():
-            self.put_nowait(_END)
+    def empty(self) -> bool:
+        """Tell whether none is there."""
+        return not self._inbox.messages
 
 
 class AckPipeline:

@@ -12,6 +12,7 @@ from danube.client.connection.connection import Connection
 from danube.client.connection.session import Link
 from danube.client.consume.consume_stream import ConsumeStream
 from danube.client.consume.inbox import Inbox
+from danube.client.consume.prefetch import Credit, Demand, Taken
 from danube.client.message import Message
 from danube.client.metrics import NO_METRICS, Metrics
 from danube.client.schemas import SchemaRegistryClient
@@ -23,7 +24,7 @@ from danube.model.calls.client import (
     Receive,
     Subscribe,
 )
-from danube.model.calls.consume import NackedRange
+from danube.model.calls.consume import NackedRange, TakenRange
 from danube.model.calls.stream import FetchFrom, FetchStart
 from danube.model.errors import (
     AlreadyExistsError,
@@ -33,8 +34,8 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.limits.broker import CLIENT_CLOSE_GRACE_S
-from danube.model.limits.stream import CLIENT_PREFETCH_BYTES
-from danube.model.ranges import OffsetRange, RangeSet
+from danube.model.limits.stream import CLIENT_PREFETCH_BYTES, CONSUME_MESSAGES_MAX
+from danube.model.ranges import OffsetRange
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.carrier import ClientStream
@@ -59,6 +60,7 @@ class ConsumerSettings:
     options: ConsumerOptions = field(default_factory=ConsumerOptions)
     start: FetchStart = FetchFrom.LATEST
     prefetch_bytes: int = CLIENT_PREFETCH_BYTES
+    prefetch_messages: int = CONSUME_MESSAGES_MAX
     streams: bool = True
     metrics: Metrics = NO_METRICS
     schema: "TypedSchema | WritersSchema | None" = None
@@ -85,7 +87,7 @@ class TopicConsumer:
         topic: TopicName,
         settings: ConsumerSettings,
         scope: TaskScope,
-        prefetch_bytes: int,
+        demand: Demand,
     ) -> None:
         self._connection = connection
         self._topic = topic
@@ -95,10 +97,11 @@ class TopicConsumer:
         self._stream: ClientStream | None = None
         self._reading: Link | None = None
         """The link of its stream of single messages."""
-        self._batches = ConsumeStream(connection, scope, prefetch_bytes, self._decoder)
+        credit = Credit(max(settings.prefetch_bytes // demand.sources, 1), demand)
+        self._demand = demand
+        self._batches = ConsumeStream(connection, scope, credit, self._decoder)
         self._has_streamed = False
-        self._unanswered = RangeSet()
-        """Offsets that the application has and has not answered."""
+        self._taken = Taken()
         self._has_begun = settings.start is FetchFrom.LATEST
         """False until the subscription exists at the position that was asked for."""
         self.attachment = Attachment(
@@ -107,6 +110,7 @@ class TopicConsumer:
 
     async def read_into(self, inbox: Inbox) -> None:
         """Put messages into `inbox`, in the order of the stream, until cancelled. Raises DanubeError at the end."""
+        inbox.sources[self] = None
         try:
             while True:
                 link = await self.attachment.ready()
@@ -115,22 +119,31 @@ class TopicConsumer:
         except DanubeError as error:
             self._batches.end(error)
             raise
+        finally:
+            del inbox.sources[self]
 
     def taken(self, messages: Sequence[Message], size: int) -> None:
         """As `Source.taken`."""
-        self._unanswered.add(messages[0].offset, messages[-1].offset + 1)
+        self._taken.add(messages[0].offset, messages[-1].offset + 1, self._demand.now_s)
         self._settings.metrics.received(str(self._topic), messages)
-        if size:
-            self._batches.taken(size)
+        self._batches.taken(size, len(messages))
+
+    def wanted(self) -> None:
+        """As `Source.wanted`."""
+        self._batches.wanted()
+
+    def held(self) -> tuple[TakenRange, ...]:
+        """As `ReportingSource.held`."""
+        return self._taken.report(self._connection.clock.monotonic_s())
 
     def unanswered(self, start: int, end: int) -> list[OffsetRange]:
         """The parts of a range that the application has and has not answered."""
-        return self._unanswered.overlap(start, end)
+        return self._taken.unanswered.overlap(start, end)
 
     async def acknowledge(self, spans: Sequence[OffsetRange], *, waits: bool = True) -> None:
         """Acknowledge ranges; returns once the broker has that, if it `waits`. Raises DanubeError."""
         for span in spans:
-            self._unanswered.remove(*span)
+            self._taken.unanswered.remove(*span)
         self._settings.metrics.acknowledged(str(self._topic), sum(end - start for start, end in spans))
         if self.is_streaming:
             sequence = self._batches.acknowledge(spans)
@@ -142,7 +155,7 @@ class TopicConsumer:
 
     async def negative_acknowledge(self, span: OffsetRange, delay_s: float | None, reason: str | None) -> None:
         """Return once the broker will send these again. Raises DanubeError."""
-        self._unanswered.remove(*span)
+        self._taken.unanswered.remove(*span)
         self._settings.metrics.nacked(str(self._topic), span.end - span.start)
         if self.is_streaming:
             sequence = self._batches.nack(NackedRange(*span, delay_s, reason or ""))

@@ -17,6 +17,30 @@ class ConsumeOpen:
     start: FetchStart = FetchFrom.LATEST
     """Position of a subscription that this call creates."""
     credit_bytes: int
+    credit_messages: int | None = None
+    """None is any number."""
+    reports: bool = False
+    """Says what its application has when asked."""
+
+
+class TakenRange(NamedTuple):
+    """Messages `start` to `end` (not included) that the application took so long ago."""
+
+    start: int
+    end: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeReport:
+    """Messages that the application of a consumer has; everything else waits for it."""
+
+    taken: tuple[TakenRange, ...] = ()
+    is_busy: bool = False
+    """It has not asked for more since it took some."""
+    gave_back: bool = False
+    """It dropped what had not been taken, and the credit before this is void."""
+    returned: tuple[OffsetRange, ...] = ()
 
 
 class NackedRange(NamedTuple):
@@ -44,6 +68,8 @@ class ConsumeUpdate:
     """Not 0: to be confirmed."""
     answers_seen: int = 0
     """Answers with batches that arrived on the stream: what is answered is in these, or of an earlier stream."""
+    credit_messages: int = 0
+    report: ConsumeReport | None = None
     close: bool = False
     """Nothing follows: the consumer leaves in good order."""
 
@@ -92,5 +118,13 @@ class ConsumeMoved:
     proxy: bool = False
 
 
-ConsumeEvent = ConsumeAssigned | ConsumeFenced | ConsumeMoved
+@dataclass(frozen=True, slots=True)
+class ConsumeAsk:
+    """The consumer is to report."""
+
+    give_back: bool = False
+    """And to give back what its application has not taken."""
+
+
+ConsumeEvent = ConsumeAssigned | ConsumeFenced | ConsumeMoved | ConsumeAsk
 ConsumeResponse = ConsumeOpened | ConsumeBatches | ConsumeConfirmed | ConsumeEvent

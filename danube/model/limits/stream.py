@@ -20,7 +20,14 @@ CONSUME_CUT_BYTES_MIN = 4 * KIB
 """Smaller bodies are sent whole, whatever range is meant: cutting costs more than they do."""
 CLIENT_PREFETCH_BYTES = 4 * MIB
 """Bodies that a streaming consumer's client holds, or has asked for, by default."""
-CLIENT_PREFETCH_BYTES_MIN = 64 * KIB
+CLIENT_PREFETCH_S = 1.0
+"""Work of the application that waits in a client, where it takes one message at a time; one message at least."""
+CLIENT_BATCH_WORK_S = 120.0
+"""The same where it takes many at a time: a call may take its time, whatever the number of messages."""
+CLIENT_TAKEN_SPANS_MAX = 1_024
+"""Ranges of messages whose age a client remembers, where they are not answered."""
+CONSUME_WORK_TIMEOUTS = 12
+"""Acknowledgement timeouts for which a busy application may work on a message: 6 minutes by default."""
 CLIENT_RECEIVE_MANY_MAX = 65_536
 """Messages of one `receive_many` by default."""
 CLIENT_UNANSWERED_RANGES_MAX = 65_536

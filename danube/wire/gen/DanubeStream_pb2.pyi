@@ -154,7 +154,7 @@ class ConsumeRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[ConsumeOpen, _Mapping[str, object]]] = ..., update: _Optional[_Union[ConsumeUpdate, _Mapping[str, object]]] = ...) -> None: ...
 
 class ConsumeOpen(_message.Message):
-    __slots__ = ("topic_name", "subscription", "consumer_name", "subscription_type", "key_filters", "offset", "earliest", "latest", "append_time_ms", "credit_bytes")
+    __slots__ = ("topic_name", "subscription", "consumer_name", "subscription_type", "key_filters", "offset", "earliest", "latest", "append_time_ms", "credit_bytes", "credit_messages", "reports")
     TOPIC_NAME_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +165,8 @@ class ConsumeOpen(_message.Message):
     LATEST_FIELD_NUMBER: _ClassVar[int]
     APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
     topic_name: str
     subscription: str
     consumer_name: str
@@ -175,10 +177,12 @@ class ConsumeOpen(_message.Message):
     latest: bool
     append_time_ms: int
     credit_bytes: int
-    def __init__(self, topic_name: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_name: _Optional[str] = ..., subscription_type: _Optional[_Union[_DanubeApi_pb2.ConsumerRequest.SubscriptionType, str, int]] = ..., key_filters: _Optional[_Iterable[str]] = ..., offset: _Optional[int] = ..., earliest: _Optional[bool] = ..., latest: _Optional[bool] = ..., append_time_ms: _Optional[int] = ..., credit_bytes: _Optional[int] = ...) -> None: ...
+    credit_messages: int
+    reports: bool
+    def __init__(self, topic_name: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_name: _Optional[str] = ..., subscription_type: _Optional[_Union[_DanubeApi_pb2.ConsumerRequest.SubscriptionType, str, int]] = ..., key_filters: _Optional[_Iterable[str]] = ..., offset: _Optional[int] = ..., earliest: _Optional[bool] = ..., latest: _Optional[bool] = ..., append_time_ms: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., credit_messages: _Optional[int] = ..., reports: _Optional[bool] = ...) -> None: ...
 
 class ConsumeUpdate(_message.Message):
-    __slots__ = ("credit_bytes", "generation", "acknowledged_below", "acknowledged", "nacked", "sequence", "close", "answers_seen")
+    __slots__ = ("credit_bytes", "generation", "acknowledged_below", "acknowledged", "nacked", "sequence", "close", "answers_seen", "credit_messages", "report")
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_BELOW_FIELD_NUMBER: _ClassVar[int]
@@ -187,6 +191,8 @@ class ConsumeUpdate(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     credit_bytes: int
     generation: int
     acknowledged_below: int
@@ -195,7 +201,31 @@ class ConsumeUpdate(_message.Message):
     sequence: int
     close: bool
     answers_seen: int
-    def __init__(self, credit_bytes: _Optional[int] = ..., generation: _Optional[int] = ..., acknowledged_below: _Optional[int] = ..., acknowledged: _Optional[_Iterable[_Union[ConsumeRange, _Mapping[str, object]]]] = ..., nacked: _Optional[_Iterable[_Union[ConsumeNack, _Mapping[str, object]]]] = ..., sequence: _Optional[int] = ..., close: _Optional[bool] = ..., answers_seen: _Optional[int] = ...) -> None: ...
+    credit_messages: int
+    report: ConsumeReport
+    def __init__(self, credit_bytes: _Optional[int] = ..., generation: _Optional[int] = ..., acknowledged_below: _Optional[int] = ..., acknowledged: _Optional[_Iterable[_Union[ConsumeRange, _Mapping[str, object]]]] = ..., nacked: _Optional[_Iterable[_Union[ConsumeNack, _Mapping[str, object]]]] = ..., sequence: _Optional[int] = ..., close: _Optional[bool] = ..., answers_seen: _Optional[int] = ..., credit_messages: _Optional[int] = ..., report: _Optional[_Union[ConsumeReport, _Mapping[str, object]]] = ...) -> None: ...
+
+class ConsumeReport(_message.Message):
+    __slots__ = ("taken", "busy", "gave_back", "returned")
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    GAVE_BACK_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    taken: _containers.RepeatedCompositeFieldContainer[ConsumeTaken]
+    busy: bool
+    gave_back: bool
+    returned: _containers.RepeatedCompositeFieldContainer[ConsumeRange]
+    def __init__(self, taken: _Optional[_Iterable[_Union[ConsumeTaken, _Mapping[str, object]]]] = ..., busy: _Optional[bool] = ..., gave_back: _Optional[bool] = ..., returned: _Optional[_Iterable[_Union[ConsumeRange, _Mapping[str, object]]]] = ...) -> None: ...
+
+class ConsumeTaken(_message.Message):
+    __slots__ = ("start", "end", "age_ms")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    age_ms: int
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class ConsumeRange(_message.Message):
     __slots__ = ("start", "end")
@@ -250,14 +280,22 @@ class ConsumeConfirmed(_message.Message):
     def __init__(self, sequence: _Optional[int] = ...) -> None: ...
 
 class ConsumeEvent(_message.Message):
-    __slots__ = ("assigned", "fenced", "moved")
+    __slots__ = ("assigned", "fenced", "moved", "report")
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     assigned: bool
     fenced: ConsumeFenced
     moved: ConsumeMoved
-    def __init__(self, assigned: _Optional[bool] = ..., fenced: _Optional[_Union[ConsumeFenced, _Mapping[str, object]]] = ..., moved: _Optional[_Union[ConsumeMoved, _Mapping[str, object]]] = ...) -> None: ...
+    report: ConsumeAsk
+    def __init__(self, assigned: _Optional[bool] = ..., fenced: _Optional[_Union[ConsumeFenced, _Mapping[str, object]]] = ..., moved: _Optional[_Union[ConsumeMoved, _Mapping[str, object]]] = ..., report: _Optional[_Union[ConsumeAsk, _Mapping[str, object]]] = ...) -> None: ...
+
+class ConsumeAsk(_message.Message):
+    __slots__ = ("give_back",)
+    GIVE_BACK_FIELD_NUMBER: _ClassVar[int]
+    give_back: bool
+    def __init__(self, give_back: _Optional[bool] = ...) -> None: ...
 
 class ConsumeFenced(_message.Message):
     __slots__ = ("code", "message")

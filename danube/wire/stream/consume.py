@@ -4,6 +4,7 @@ from functools import partial
 
 from danube.model.calls.client import Subscribe
 from danube.model.calls.consume import (
+    ConsumeAsk,
     ConsumeAssigned,
     ConsumeBatches,
     ConsumeConfirmed,
@@ -12,14 +13,16 @@ from danube.model.calls.consume import (
     ConsumeMoved,
     ConsumeOpen,
     ConsumeOpened,
+    ConsumeReport,
     ConsumeResponse,
     ConsumeUpdate,
     NackedRange,
+    TakenRange,
 )
 from danube.model.calls.stream import FetchedBatch, FetchFrom
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import RPC_STATUS_MESSAGE_CHARS_MAX
-from danube.model.limits.stream import CONSUME_RANGES_MAX
+from danube.model.limits.stream import CONSUME_RANGES_MAX, CONSUME_SEEN_RANGES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import SubscriptionType
 from danube.wire.client_messages import start_fields, start_of
@@ -45,6 +48,8 @@ def open_request(call: ConsumeOpen) -> bytes:
         subscription_type=wanted.type,
         key_filters=wanted.key_filters,
         credit_bytes=call.credit_bytes,
+        credit_messages=call.credit_messages,
+        reports=call.reports,
         **start_fields(call.start),
     )
     return pb.ConsumeRequest(open=opening).SerializeToString()
@@ -61,8 +66,30 @@ def update_request(call: ConsumeUpdate) -> bytes:
         sequence=call.sequence,
         close=call.close,
         answers_seen=call.answers_seen,
+        credit_messages=call.credit_messages,
+        report=None if call.report is None else _report(call.report),
     )
     return pb.ConsumeRequest(update=update).SerializeToString()
+
+
+def _report(report: ConsumeReport) -> pb.ConsumeReport:
+    return pb.ConsumeReport(
+        taken=[pb.ConsumeTaken(start=start, end=end, age_ms=round(age_s * 1000)) for start, end, age_s in report.taken],
+        busy=report.is_busy,
+        gave_back=report.gave_back,
+        returned=[pb.ConsumeRange(start=start, end=end) for start, end in report.returned],
+    )
+
+
+def _report_of(message: pb.ConsumeReport) -> ConsumeReport:
+    if len(message.taken) > CONSUME_RANGES_MAX or len(message.returned) > CONSUME_SEEN_RANGES_MAX:
+        raise InvalidRequestError(f"a report has at most {CONSUME_RANGES_MAX} ranges that were taken: send the oldest")
+    return ConsumeReport(
+        tuple(TakenRange(each.start, each.end, each.age_ms / 1000) for each in message.taken),
+        message.busy,
+        message.gave_back,
+        tuple(OffsetRange(each.start, each.end) for each in message.returned),
+    )
 
 
 def _nack(nacked: NackedRange) -> pb.ConsumeNack:
@@ -91,7 +118,13 @@ def _opening(message: pb.ConsumeOpen) -> ConsumeOpen:
         key_filters=tuple(message.key_filters),
     )
     start = start_of(message, FetchFrom.LATEST)
-    return ConsumeOpen(subscribe=subscribe, start=start, credit_bytes=message.credit_bytes)
+    return ConsumeOpen(
+        subscribe=subscribe,
+        start=start,
+        credit_bytes=message.credit_bytes,
+        credit_messages=message.credit_messages if message.HasField("credit_messages") else None,
+        reports=message.reports,
+    )
 
 
 def _update(message: pb.ConsumeUpdate) -> ConsumeUpdate:
@@ -109,6 +142,8 @@ def _update(message: pb.ConsumeUpdate) -> ConsumeUpdate:
         sequence=message.sequence,
         close=message.close,
         answers_seen=message.answers_seen,
+        credit_messages=message.credit_messages,
+        report=_report_of(message.report) if message.HasField("report") else None,
     )
 
 
@@ -135,6 +170,8 @@ def event(told: ConsumeEvent) -> bytes:
     match told:
         case ConsumeAssigned():
             message = pb.ConsumeEvent(assigned=True)
+        case ConsumeAsk(give_back):
+            message = pb.ConsumeEvent(report=pb.ConsumeAsk(give_back=give_back))
         case ConsumeFenced(error):
             status = status_of(error)
             message = pb.ConsumeEvent(fenced=pb.ConsumeFenced(code=status.error_code, message=status.message))
@@ -170,6 +207,8 @@ def _event(message: pb.ConsumeEvent) -> ConsumeEvent | None:
     match message.WhichOneof("event"):
         case "assigned":
             return ConsumeAssigned()
+        case "report":
+            return ConsumeAsk(message.report.give_back)
         case "fenced":
             text = message.fenced.message[:RPC_STATUS_MESSAGE_CHARS_MAX]
             return ConsumeFenced(error_from(StatusCode.FAILED_PRECONDITION, text, message.fenced.code))

@@ -187,7 +187,8 @@ class SharedSelection:
         count = min(room, end - start)
         if consumer.by_batch:
             self._rotation.pass_on()
-            return consumer, min(count, (self._batch_end(start) or start + CONSUME_TURN_MESSAGES) - start)
+            end = self._batch_end(start) or start + CONSUME_TURN_MESSAGES
+            return consumer, min(count, end - start, consumer.turn_max)
         if self._rotation.ready_count > 1:
             count = min(count, consumer.turn_left)
         self._account(consumer, count, is_full=count == room)

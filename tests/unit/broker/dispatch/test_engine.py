@@ -151,15 +151,16 @@ def test_a_nack_of_what_is_not_in_flight_changes_nothing(exclusive: Subscription
     assert exclusive.now(Nacked(4)) == []
 
 
-def test_messages_time_out_each_from_its_own_send(exclusive: Subscription) -> None:
+def test_messages_time_out_from_their_own_send_where_later_ones_were_answered(exclusive: Subscription) -> None:
     exclusive.at(10.0, Acknowledged(0, 9))
-    failed = SaveCursor(Cursor(9, failed=(FailedRange(9, 10, 1),)))
-    assert exclusive.at(30.0, TimerFired()) == [Send(1, 19, 20), failed, SetTimer(31.0)]
+    exclusive.now(Acknowledged(18, 19))
+    failed = SaveCursor(Cursor(9, (OffsetRange(18, 19),), (FailedRange(9, 10, 1),)))
+    assert exclusive.at(30.0, TimerFired()) == [failed, SetTimer(31.0)]
     exclusive.now(Acknowledged(10, 12))
     assert exclusive.at(31.0, TimerFired()) == [Send(1, 9, 10, 2), SetTimer(40.0)]
     assert exclusive.at(40.0, TimerFired())[1:] == [SetTimer(41.0)]
-    assert exclusive.engine.cursor.failed == (FailedRange(9, 10, 1), FailedRange(12, 19, 1))
-    assert (exclusive.engine.waiting, exclusive.engine.in_flight) == (7, 2)
+    assert exclusive.engine.cursor.failed == (FailedRange(9, 10, 1), FailedRange(12, 18, 1))
+    assert (exclusive.engine.waiting, exclusive.engine.in_flight) == (6, 2)
 
 
 def test_a_timeout_gives_its_room_to_others() -> None:

@@ -16,7 +16,7 @@ class Setting:
         self.deliveries.send_new(start, end, self.consumer, deadline_s)
 
     def pass_time(self, now_s: float, *, hold_until_s: float) -> None:
-        self.deliveries.come_due(now_s, lambda start, end: self.deliveries.back_off(start, end, hold_until_s))
+        self.deliveries.come_due(now_s, lambda due: self.deliveries.back_off(due.start, due.end, hold_until_s))
 
     def expect(self, *, in_flight: int = 0, waiting: int = 0, ready: int = 0) -> None:
         assert list(self.deliveries.problems()) == []
