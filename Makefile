@@ -102,9 +102,10 @@ failover: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kills, pauses, restarts a
 	@$(BIN)/python -m lab.failover --rounds $(ROUNDS) --folder .failover --wheel-python $(WHEEL_VENV)/bin/python
 
 .PHONY: trials
-trials: $(INSTALLED) ## Raft: fifty times kill -9 of all members, then ten minutes beside a busy broker without an election
+trials: $(INSTALLED) ## Raft: fifty times kill -9 of all members, ten minutes beside a busy broker without an election, 15 beside twenty busy processes without a takeover
 	@$(BIN)/python -m lab.trials.raft kill-all --rounds 50
 	@$(BIN)/python -m lab.trials.raft busy --minutes 10
+	@$(BIN)/python -m lab.trials.raft crowded --minutes 15
 
 .PHONY: soak-metadata
 soak-metadata: $(INSTALLED) ## Rounds of kills, pauses and cuts on a metadata store: histories are judged (ROUNDS=10 STORE=raft)

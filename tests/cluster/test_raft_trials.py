@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.trials.busy import BusyReport, Lead, Sample, busy
+from lab.trials.crowded import CrowdedReport, crowded
 from lab.trials.kill import KillAllReport, KilledGroup, Revival, kill_all
 from lab.trials.raft import main
 
@@ -123,3 +124,20 @@ def test_words_that_make_no_sense_are_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main(words)
     assert refused.value.code == 2
+
+
+class TestCrowded:
+    @pytest.mark.cluster
+    @pytest.mark.nightly
+    @pytest.mark.timeout(240)
+    async def test_a_moment_beside_busy_processes_takes_nothing_over(self, tmp_path: Path) -> None:
+        report = await crowded(tmp_path, 5.0, tell=ignore)
+        assert report.is_good, report.text()
+
+    @pytest.mark.parametrize(("wrong", "restarted", "acknowledged"), [(("a line",), 0, 9), ((), 1, 9), ((), 0, 0)])
+    def test_a_takeover_or_silent_applications_are_no_good_trial(
+        self, wrong: tuple[str, ...], restarted: int, acknowledged: int
+    ) -> None:
+        report = CrowdedReport(seconds=9, acknowledged=acknowledged, wrong=wrong, restarted=restarted, elections=0)
+        assert not report.is_good
+        assert "TAKEN FOR DEAD" in report.text()

@@ -93,6 +93,8 @@ class DeathWatch:
                 connection = await self._connect(broker.admin_url)
             except ConnectionRefusedError:
                 refusals += 1
+                if was_connected and refusals == DEATH_LOOKS:  # not later: this ends as soon as the lease does
+                    _log.warning("broker %d is dead: it closed its connections and refuses new ones", broker.broker_id)
                 if was_connected and refusals >= DEATH_LOOKS:
                     await self._end_lease(broker)
                 await sleep_for(self._clock, DEATH_LOOK_S if was_connected else CLUSTER_RETRY_S)
@@ -111,5 +113,3 @@ class DeathWatch:
             await self._store.expire_lease(lease_id)
         except DanubeError as error:  # the others agree on nothing at the moment
             _log.debug("broker %d is dead, and its lease cannot be ended yet: %s", broker.broker_id, error)
-        else:
-            _log.warning("broker %d is dead: it closed its connections and refuses new ones", broker.broker_id)

@@ -102,12 +102,13 @@ async def seen_after(place: Place, peers: Peers, clock: SimClock, attempts: int)
     ids=["dead", "refused once", "silent", "refused now and then", "alive", "never connected"],
 )
 async def test_a_broker_is_dead_once_its_connection_ended_and_new_ones_are_refused(
-    store: MemoryStore, clock: SimClock, words: list[str], left: list[int]
+    store: MemoryStore, clock: SimClock, caplog: pytest.LogCaptureFixture, words: list[str], left: list[int]
 ) -> None:
     peers, none = Peers(words), Peers(["silent"])
     leader = await Place(store, clock, 1, peers.connect).join()
     other = await Place(store, clock, 2, none.connect).join()
     assert await seen_after(leader, peers, clock, len(words) if words[-1] == "stays" else 8) == left
+    assert caplog.text.count("broker 2 is dead") == (left == [1])
     for place in (leader, other):
         await place.tasks.close()
 
