@@ -12,6 +12,7 @@ from itertools import pairwise
 from danube.admin.gateway import AdminGateway
 from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.lag.group import base_of
+from danube.model.limits.broker import TELEMETRY_INTERVAL_S
 from danube.model.limits.faces import HISTORY_POINTS, HISTORY_RECORDS_MAX, HISTORY_S, LAG_LIVE_SLICE_RECORDS
 from danube.model.records.telemetry import (
     TELEMETRY_TOPIC,
@@ -86,18 +87,35 @@ def history_of(
             members = groups.setdefault(reading.subscription, {})
             members.setdefault(reading.topic, []).append((stamp.at_ms, lag, reading.messages_out))
     moments = [since_ms + (now_ms - since_ms) * at // (HISTORY_POINTS - 1) for at in range(HISTORY_POINTS)]
+    given = [[(at_ms, out) for at_ms, _, out in told] for each in groups.values() for told in each.values()]
+    known = sum(moment <= _told_until([*taken.values(), *given], now_ms) for moment in moments)
     return TopicHistory(
         span_s=(now_ms - since_ms) / 1_000,
-        published=_sums([_rates(told, moments) for told in taken.values()]),
-        groups={name: _group(members, moments) for name, members in sorted(groups.items())},
+        published=_first(_sums([_rates(told, moments) for told in taken.values()]), known),
+        groups={name: _group(members, moments, known) for name, members in sorted(groups.items())},
     )
 
 
-def _group(members: dict[str, list[tuple[int, int, int]]], moments: Sequence[int]) -> GroupHistory:
+def _told_until(counters: Sequence[Sequence[tuple[int, int]]], now_ms: int) -> int:
+    """The time up to which rates are known: a counter that grew when it was last told has another reading under way."""
+    until_ms = now_ms
+    for (before_ms, before), (last_ms, last) in (told[-2:] for told in counters if len(told) > 1):
+        due_ms = last_ms + 2 * max(last_ms - before_ms, round(TELEMETRY_INTERVAL_S * 1_000))
+        if last != before and now_ms < due_ms:
+            until_ms = min(until_ms, last_ms)
+    return until_ms
+
+
+def _first(points: Points, known: int) -> Points:
+    """The first points, and None for the rest."""
+    return points[:known] + (None,) * (len(points) - known)
+
+
+def _group(members: dict[str, list[tuple[int, int, int]]], moments: Sequence[int], rates_known: int) -> GroupHistory:
     lags = [_held([(at_ms, lag) for at_ms, lag, _ in told], moments) for told in members.values()]
     known = [tuple(None if lag is None or lag < 0 else lag for lag in points) for points in lags]
     consumed = [_rates([(at_ms, out) for at_ms, _, out in told], moments) for told in members.values()]
-    return GroupHistory(lag=_sums(known), consumed=_sums(consumed))
+    return GroupHistory(lag=_sums(known), consumed=_first(_sums(consumed), rates_known))
 
 
 def _held(told: Sequence[tuple[int, int]], moments: Sequence[int]) -> Points:

@@ -17,21 +17,40 @@ from danube.admin.present import Table, View, heading
 from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
 
 _TONES = {
-    "good": {"ok", "active", "ready", "applied", "done", "succeeded"},
+    "good": {"ok", "active", "ready", "applied", "done", "intact", "succeeded"},
     "warn": {
         "draining",
         "drained",
+        "excluded",
+        "moving",
+        "not known",
+        "opening",
         "overloaded",
         "planned",
         "rewind",
         "running",
         "started",
+        "unassigned",
         "unknown",
         "waiting",
         "warn",
         "warning",
     },
-    "bad": {"blocked", "critical", "expired", "failed", "refused", "rejected", "stall", "stop"},
+    "bad": {
+        "blocked",
+        "broken",
+        "critical",
+        "expired",
+        "failed",
+        "full",
+        "lost",
+        "missing",
+        "refused",
+        "rejected",
+        "stall",
+        "stop",
+        "unreachable",
+    },
 }
 _TONED = ("status", "verdict", "outcome", "state", "cause")
 """How fields end whose words are coloured."""

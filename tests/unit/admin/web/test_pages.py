@@ -12,8 +12,11 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.web import server
 from danube.admin.web.assets import STATIC
 from danube.admin.web.pages.catalog import page_path, page_url, required_of
+from danube.admin.web.pages.tables import tone_of
+from danube.model.calls.balance import BrokerPlaceState
 from danube.model.errors import BrokerUnreachableError
 from danube.model.limits.faces import WEB_ROWS_DEFAULT
+from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import Effect
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.patience import PATIENCE_S
@@ -306,3 +309,26 @@ def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "tone"),
+    [
+        ("status", "unreachable", "bad"),
+        ("broker_status", "draining", "warn"),
+        ("verdict", "unreachable", "bad"),
+        *[("state", state, "warn") for state in OwnershipState if state is not OwnershipState.SERVED],
+        ("status", BrokerPlaceState.MISSING, "bad"),
+        ("name", "unreachable", ""),
+    ],
+)
+def test_a_word_that_says_how_things_stand_is_a_badge_in_every_table(name: str, word: str, tone: str) -> None:
+    assert tone_of(name, word) == tone
+
+
+def test_what_is_hidden_in_a_table_that_scrolls_makes_no_page_wider() -> None:
+    """Text for screen readers is placed absolutely: without a place of its own, the region does not clip it."""
+    style = STATIC["style.css"].content.decode()
+    for region in (".scroll", ".picture"):
+        (rules,) = re.findall(rf"^\{region} \{{(.*overflow-x: auto.*)\}}", style, re.MULTILINE)
+        assert "position: relative" in rules
