@@ -13,7 +13,8 @@ PER_S = 20
 def _told(at_ms: int, name: str, count: int) -> list[tuple[Stamp, Reading]]:
     stamp = Stamp(broker_id="1", start_id="a", sequence=at_ms, at_ms=at_ms, full=False)
     group = SubscriptionReading(name, "1", "billing", "2", "exclusive", 1, 1, count, lag_messages=7)
-    return [(stamp, TopicReading(name, "1", "reliable", None, None, count, 0, 1, 1, 1)), (stamp, group)]
+    base = str(ORDERS) if name != str(ORDERS) else None
+    return [(stamp, TopicReading(name, "1", "reliable", base, 0 if base else None, count, 0, 1, 1, 1)), (stamp, group)]
 
 
 def _steady(
