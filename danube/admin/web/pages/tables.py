@@ -17,41 +17,12 @@ from danube.admin.present import Table, View, heading
 from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
 
 _TONES = {
-    "good": {"ok", "active", "ready", "applied", "done", "intact", "succeeded"},
-    "warn": {
-        "draining",
-        "drained",
-        "excluded",
-        "moving",
-        "not known",
-        "opening",
-        "overloaded",
-        "planned",
-        "rewind",
-        "running",
-        "started",
-        "unassigned",
-        "unknown",
-        "waiting",
-        "warn",
-        "warning",
-    },
-    "bad": {
-        "blocked",
-        "broken",
-        "critical",
-        "expired",
-        "failed",
-        "full",
-        "lost",
-        "missing",
-        "refused",
-        "rejected",
-        "stall",
-        "stop",
-        "unreachable",
-    },
+    "good": "ok, active, ready, applied, done, intact, succeeded",
+    "warn": "draining, drained, excluded, moving, not known, opening, overloaded, planned, rewind, running, started,"
+    " unassigned, unknown, waiting, warn, warning",
+    "bad": "blocked, broken, critical, expired, failed, full, lost, missing, refused, rejected, stall, stop, unreachable",
 }
+_TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split(", ")}
 _TONED = ("status", "verdict", "outcome", "state", "cause")
 """How fields end whose words are coloured."""
 _BARS = ("lag", "load", "backlog")
@@ -146,7 +117,7 @@ def tone_of(name: str, value: object) -> str:
     """`good`, `warn`, `bad`, or nothing for a field that says nothing of how things stand."""
     if not name.endswith(_TONED):
         return ""
-    return next((tone for tone, words in _TONES.items() if str(value).lower() in words), "")
+    return _TONE_OF.get(str(value).lower(), "")
 
 
 def _grid(operation: AnyOperation, known: Mapping[str, str], field: str, result: Result, table: Table) -> Grid:
