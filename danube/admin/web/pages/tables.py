@@ -20,7 +20,8 @@ _TONES = {
     "good": "ok, active, ready, applied, done, intact, succeeded",
     "warn": "draining, drained, excluded, moving, not known, opening, overloaded, planned, rewind, running, started,"
     " unassigned, unknown, waiting, warn, warning",
-    "bad": "blocked, broken, critical, expired, failed, full, lost, missing, refused, rejected, stall, stop, unreachable",
+    "bad": "blocked, broken, critical, expired, failed, full, lost, missing, refused, rejected, stall, stop,"
+    " unreachable",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split(", ")}
 _TONED = ("status", "verdict", "outcome", "state", "cause")
