@@ -149,12 +149,21 @@ def test_a_runner_starts_a_scheduled_job_on_a_cluster_and_ends_after_it(brokers:
 
 
 def test_a_job_goes_on_without_the_telemetry_of_a_dead_broker_and_names_it(
+    spark: SparkSession, brokers: list[BrokerProcess]
+) -> None:
+    del spark
+    brokers[1].kill()
+    assert len(job(brokers[0], AnalyticsJob.LAG, publish=False).window["unread"]) == 1
+    brokers[1].start()
+
+
+@pytest.mark.nightly
+def test_ingest_goes_on_without_a_dead_broker_and_reads_its_telemetry_on_when_it_runs_again(
     spark: SparkSession, brokers: list[BrokerProcess], tmp_path: Path
 ) -> None:
     request = IngestRequest(cluster=Cluster(service_url=brokers[0].endpoints.service_url), folder=tmp_path / "table")
     assert run_ingest(request, CLOCK, "local[2]", steps()) > 0
     brokers[1].kill()
-    assert len(job(brokers[0], AnalyticsJob.LAG, publish=False).window["unread"]) == 1
     assert run_ingest(request, CLOCK, "local[2]", steps()) > 0
     brokers[1].start()
     assert run_ingest(request, CLOCK, "local[2]", steps()) > 0
