@@ -459,7 +459,7 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
         self, name: TopicName, topics: Sequence[TopicName], wanted: admin.CreateTopic | admin.CreatePartitionedTopic
     ) -> None:
         self.cluster.require_namespace(name.namespace)
-        if any(name in {topic.name, topic.name.base} for topic in self.cluster.topics.values()):
+        if any(name in {topic.name, topic.name.base_by_form} for topic in self.cluster.topics.values()):
             raise TopicExistsError(f"there is a topic {name} already")
         for topic in topics:
             made = self.cluster.add_topic(topic, wanted.strategy, created_ms=self.clock.now_ms())
