@@ -14,7 +14,7 @@ from danube.admin.target import Target
 from danube.broker.cluster.cluster_topics import ClusterTopics
 from danube.metadata.records.catalog import Records, TopicRecord
 from danube.model.plans.plan import Caller, Effect, Face
-from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome
+from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome, decode_record
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.grpc.carrier import GrpcCarrier
@@ -114,6 +114,21 @@ async def test_what_an_older_version_recorded_in_another_partition_is_shown_whic
             trail = (await execute(session, AUDIT, AuditParams(who=CALLER.who, face=Face.CLI))).model_dump()
         found = [row["operation"] for row in trail["records"] if row["operation"] != "audit"]
         assert (found, trail["is_intact"], len(trail["logs"])) == (["before", "at a", "at b"], True, 3)
+
+
+async def test_partitions_that_nobody_writes_take_no_share_of_what_is_read_of_a_system_topic(network: Network) -> None:
+    network.carrier = GrpcCarrier(network.clock)
+    first = await network.start("a", broker_addr="127.0.0.1:0", admin_addr="127.0.0.1:0")
+    own, records = await network.id_of(first), Records(network.meta_store.store)
+    extra = await records.create_topic(
+        AUDIT_TOPIC.partition(1), DispatchStrategy.RELIABLE, 0, broker=own, base=AUDIT_TOPIC
+    )
+    await until(lambda: is_served(first, extra.name))
+    for number in range(9):
+        await record(first, f"o{number}")
+    async with open_gateway(Target(endpoint=f"http://{first.broker.addresses.admin}")) as gateway:
+        found = await gateway.system_records(AUDIT_TOPIC, since_ms=0, limit=8)
+    assert [decode_record(each.payload).entry.operation for each in found] == [f"o{number}" for number in range(1, 9)]
 
 
 def last_of_own(topics: ClusterTopics, partitions: Iterable[TopicRecord]) -> TopicRecord | None:
