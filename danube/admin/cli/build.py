@@ -5,6 +5,7 @@ Nothing here names an operation. What the original calls otherwise is in `origin
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from inspect import Parameter, Signature
 from typing import Annotated, Any
@@ -173,6 +174,8 @@ def _operation_command(operation: AnyOperation, connect: Connect) -> Callable[..
         if operation.needs_person:
             return plan_flow.consent(shell, operation, params)
         if operation.is_planned:
+            if typed["confirm"]:
+                shell = replace(shell, target=replace(shell.target, assume_yes=True))
             words = PlanWords(plan_id=typed["plan_id"], dry_run=bool(typed["dry_run"]))
             return plan_flow.carry_out(shell, operation, params, words)
         if typed.get(WATCHED):
@@ -203,6 +206,9 @@ def _flow_parameters(operation: AnyOperation) -> list[Parameter]:
     if operation.is_planned:
         return [
             _flag("dry_run", bool, typer.Option("--dry-run", help="Show the plan and do nothing."), default=False),
+            _flag(
+                "confirm", bool, typer.Option("--confirm", help="As --yes, for scripts.", hidden=True), default=False
+            ),
             _flag("plan_id", str | None, typer.Option("--plan-id", metavar="ID", help="Apply this plan.")),
         ]
     if operation.effect is Effect.READ:

@@ -21,8 +21,11 @@ Complete = Callable[[str], Callable[..., list[str]]]
 NAMESPACE = "namespace"
 _METAVAR_CHARS_MAX = 60
 """Words of a longer choice are left to completion, and to the error that lists them."""
+DEFINITION, FILE = "definition", "file"
 _SHORT = {"subscription": "-s"}
 """As in the original."""
+_ORIGINAL = {DEFINITION: "--schema", "schema_subject": "--subject", "validation_policy": "--policy"}
+"""The original's words for an option, where they are others: both are taken."""
 
 
 def fields_of(operation: AnyOperation) -> dict[str, FieldSpec]:
@@ -41,6 +44,9 @@ def parameters_of(operation: AnyOperation, complete: Complete) -> list[Parameter
     fields = fields_of(operation)
     arguments = [_argument(fields[name], complete) for name in operation.positional]
     options = [_option(field, complete) for name, field in fields.items() if name not in operation.positional]
+    if DEFINITION in fields:
+        file = typer.Option(help="A file with the definition, in place of its text.", metavar="PATH")
+        options.append(_parameter(FILE, str, file, is_required=False))
     if takes_namespace(operation):
         options.append(_namespace(complete))
     return arguments + options
@@ -58,7 +64,7 @@ def _arguments(operation: AnyOperation, typed: dict[str, Any]) -> dict[str, Any]
     """By the names of the parameters; what was not given is left out, for the model has the default."""
     found = {}
     for name, field in fields_of(operation).items():
-        value = typed.get(name)
+        value = typed.get(name) if name != DEFINITION else _definition(typed)
         if value is None or (field.kind is FieldKind.LIST and not value):
             continue
         found[name] = _from_json(field, value) if field.type is dict else value
@@ -67,6 +73,13 @@ def _arguments(operation: AnyOperation, typed: dict[str, Any]) -> dict[str, Any]
         if field.completes == "topic" and isinstance(value, str):
             found[name] = _whole_name(value, typed.get(NAMESPACE) if takes_namespace(operation) else None)
     return found
+
+
+def _definition(typed: dict[str, Any]) -> str | None:
+    text, file = typed.get(DEFINITION), typed.get(FILE)
+    if text is not None and file is not None:
+        raise InvalidRequestError(f"a definition is given once: leave out --{DEFINITION} or --{FILE}")
+    return text if file is None else f"@{file}"
 
 
 def _as_typed(operation: AnyOperation, text: str) -> str:
@@ -102,9 +115,11 @@ def _option(field: FieldSpec, complete: Complete) -> Parameter:
         if field.type is bool and field.kind is not FieldKind.SWITCH
         else field.option
     )
+    original = [_ORIGINAL[field.name]] if field.name in _ORIGINAL else []
     info = typer.Option(
         *short,
         word,
+        *original,
         help=_help(field),
         metavar=_metavar(field),
         show_default=False,
@@ -112,7 +127,7 @@ def _option(field: FieldSpec, complete: Complete) -> Parameter:
         max=field.maximum if field.has_own_bounds else None,
         autocompletion=_completion(field, complete),
     )
-    return _parameter(field.name, _annotation(field), info, is_required=field.is_required)
+    return _parameter(field.name, _annotation(field), info, is_required=field.is_required and field.name != DEFINITION)
 
 
 def _namespace(complete: Complete) -> Parameter:

@@ -65,7 +65,7 @@ class TopicControl:
         records = self._topics.records_behind(name)
         if (base := records[0].base) is not None and records[0].name == name:
             raise PreconditionFailedError(
-                f"{name} is one partition of {base}: delete {base}, which deletes all its partitions"
+                f"Cannot delete individual partition {name}: delete {base}, which deletes all its partitions"
             )
         if name.is_of(AUDIT_TOPIC) and records[0].strategy is DispatchStrategy.RELIABLE:
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")

@@ -29,6 +29,13 @@ ALIASES = (
         is_hidden=False,
     ),
     Alias(
+        words=("schemas", "get-compatibility"),
+        operation="get_schema",
+        summary="Show the compatibility mode of a subject.",
+        positional=("subject",),
+        only=("subject", "compatibility_mode"),
+    ),
+    Alias(
         words=("brokers", "leader-broker"),
         operation="cluster_status",
         summary="Show the id of the leader.",

@@ -74,8 +74,8 @@ def _row(info: BrokerInfo) -> BrokerRow:
 LIST_BROKERS = Operation(
     name="list_brokers",
     words=("brokers", "list"),
-    summary="List the brokers of the cluster with their broker IDs, status and addresses.",
-    description="Use first: other operations take the broker IDs that it answers.",
+    summary="List the brokers of the cluster.",
+    description="Returns broker IDs, status and addresses. Use this first to discover the brokers that others name.",
     effect=Effect.READ,
     params=PageParams,
     result=BrokerList,

@@ -283,6 +283,7 @@ SET_MODE = Operation(
     result=ModeResult,
     run=_set_mode,
     done="Compatibility mode set: {mode}",
+    positional=("subject",),
     examples=(
         Example("Both directions, all versions", {"subject": ORDERS, "mode": "full_transitive"}),
         Example("The default of the cluster", {"mode": "forward"}),
