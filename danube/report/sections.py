@@ -205,7 +205,7 @@ _SECTIONS: Mapping[AnalyticsJob, Callable[[Reported], list[Section]]] = {
 }
 _COMMANDS = {
     AnalyticsJob.LAG: "danube-admin analytics lag",
-    AnalyticsJob.BALANCE: "danube-admin cluster rebalance",
+    AnalyticsJob.BALANCE: "danube-admin brokers rebalance",
     AnalyticsJob.HISTORY: "danube-admin analytics lag",
     AnalyticsJob.CAPACITY: "danube-admin brokers list",
     AnalyticsJob.FORECAST: "danube-admin topics list",

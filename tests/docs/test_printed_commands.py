@@ -42,6 +42,14 @@ def _printed() -> Iterator[str]:
                 yield from re.findall(r"`(danube-admin [a-z0-9-][^`]*)`", _text(node))
 
 
+def _named() -> Iterator[tuple[str, str]]:
+    """The first two words of every command that a text names, whether it is to be typed as it stands or not."""
+    for path in (each for package in ("danube", "spark_analytics") for each in (ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            yield from re.findall(r"danube-admin ([a-z][a-z-]*) ([a-z][a-z-]*)", _text(node))
+
+
 def _text(node: ast.AST) -> str:
     match node:
         case ast.JoinedStr():
@@ -69,6 +77,16 @@ def test_a_printed_command_can_be_typed(printed: set[str], subtests: pytest.Subt
     for command in sorted(printed):
         with subtests.test(command):
             typed(command)
+
+
+def test_every_command_that_a_text_names_exists() -> None:
+    whole: Any = typer.main.get_command(app(connect_to(MemoryGateway())))
+    groups = {
+        name: {*each.commands} for name, each in whole.commands.items() if isinstance(each, typer.core.TyperGroup)
+    }
+    named = {*_named()}
+    assert ("brokers", "rebalance") in named
+    assert {pair for pair in named if pair[0] in groups and pair[1] not in groups[pair[0]]} == set()
 
 
 def test_commands_are_found_and_wrong_ones_are_noticed(printed: set[str]) -> None:
