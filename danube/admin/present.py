@@ -4,8 +4,9 @@ What comes from a cluster is text that strangers chose. `printable` shows its co
 them, on every face; markup is each face's own matter and is switched off there.
 """
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from danube.admin.bars import drawn_bar
+from danube.admin.operations import BY_NAME
 from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.fields import Completes, Detail, IfKnown, Params, Result, ToolName, Wide, marks, row_type
 from danube.admin.operations.operation import AnyOperation
@@ -21,6 +23,7 @@ from danube.admin.operations.portrait import Portrait, PortraitCell
 from danube.model.plans.plan import canonical
 from danube.model.text import number_text, size_text, span_text
 
+_TOOLS = re.compile(rf"(?<![\w/.-])({'|'.join(name for name in BY_NAME if '_' in name)})(?![\w/-])")
 BAR_CELLS = 8
 """Of a bar in a table."""
 UNKNOWN = "-"
@@ -61,7 +64,8 @@ def view_of(
     if isinstance(result, PlanView):
         return plan_view_of(result, bars=bars)
     if portrait := portrait_of(result, wide=wide):
-        return portrait_view(portrait, bars=bars)
+        view = portrait_view(portrait, bars=bars)
+        return view if tools else View(view.facts, view.tables, tuple(map(as_commands, view.notes)))
     listed = operation.listing.rows if operation.listing else None
     facts, tables = [], []
     for name, value in _shown_fields(result, wide=wide):
@@ -140,6 +144,13 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(each if _is_harmless(each) else _escape(each) for each in text)
+
+
+def as_commands(text: str, but: Container[str] = ()) -> str:
+    """The text with operations as they are typed on the command line; those of `but` keep the names of their tools."""
+    return _TOOLS.sub(
+        lambda found: found[0] if found[0] in but else f"`danube-admin {BY_NAME[found[0]].command}`", text
+    )
 
 
 def name_at_stake(operation: AnyOperation, params: Params) -> str:

@@ -239,7 +239,7 @@ def _report(output: OutputOptions) -> Callable[[float, float | None, str], Corou
 
     async def report(done: float, total: float | None, message: str) -> None:
         if is_heard:
-            share = f" {done:,.0f} of {total:,.0f}" if total else ""
+            share = f" {done / total:.0%}" if total else ""
             sys.stderr.write(f"\r\x1b[K{console.escaped(message)}{share}" if done != total else "\r\x1b[K")
 
     return report

@@ -41,6 +41,9 @@ def carry_out(shell: Shell, operation: AnyOperation, params: Params, words: Plan
     if words.dry_run:
         shell.say("nothing has changed; to do it, run it without --dry-run")
         return show(shell, operation, planned)
+    if planned.status is PlanStatus.SHOWN:
+        shell.say("nothing has changed: there is nothing to apply")
+        return show(shell, operation, planned)
     if planned.status is PlanStatus.READY and _has_consent(shell, operation, params, planned.plan):
         return show(shell, operation, shell.call(operation, params, plan_id=planned.plan.plan_id))
     if not shell.target.assume_yes and _can_ask():

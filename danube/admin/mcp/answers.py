@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation, Listing
 from danube.admin.operations.paging import cursor_after
@@ -29,6 +30,8 @@ _ENVELOPE_BYTES = 1_024
 _BYTES_MAX = MCP_ANSWER_BYTES_MAX - _ENVELOPE_BYTES
 _ROWS_MAX = MCP_ANSWER_BYTES_MAX // 16
 """More rows fit by no means: each has its punctuation in the structure and a line in the text."""
+_OURS = frozenset({"hint", "meaning", "next_step", "next_tool", "note", "said", "source", "what_to_do", "why"})
+"""Fields with sentences of ours, which may name the next call."""
 _CUT_SHOWN_MAX = 20
 """Cuts that are named; more of them are the same fields of further rows."""
 
@@ -43,8 +46,11 @@ class _Cut:
     """What was cut, by the path of its field, and how long it was."""
 
 
-def answer_of(operation: AnyOperation, result: Result) -> CallToolResult:
-    """The answer of a call that went well."""
+def answer_of(operation: AnyOperation, result: Result, catalogue: ToolCatalogue) -> CallToolResult:
+    """The answer of a call that went well; it names no tool that is not offered."""
+    values = result.model_dump(mode="json")
+    if (told := _told(values, catalogue)) != values:
+        result = type(result).model_validate(told)
     if operation.listing is not None:
         result = _first_rows(operation.listing, result, _ROWS_MAX)
     whole = _answer(operation, result, {})
@@ -55,6 +61,17 @@ def answer_of(operation: AnyOperation, result: Result) -> CallToolResult:
         if fitting is not None:
             return fitting
     return error_answer(f"{operation.name} was carried out, and its answer is too large to be shown")
+
+
+def _told(value: Any, catalogue: ToolCatalogue, name: str = "") -> Any:  # noqa: ANN401 - any JSON value
+    match value:
+        case str():
+            return catalogue.told(value) if name in _OURS else value
+        case list():
+            return [_told(each, catalogue, name) for each in value]
+        case dict():
+            return {key: _told(each, catalogue, key) for key, each in value.items()}
+    return value
 
 
 def error_answer(text: str) -> CallToolResult:

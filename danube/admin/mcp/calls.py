@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from mcp.server.context import ServerRequestContext
-from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, InputRequiredResult
 
 from danube.admin.execution import Session, decide, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
@@ -14,7 +15,8 @@ from danube.admin.mcp.answers import answer_of, error_answer
 from danube.admin.mcp.approval import Reply, ask, asks_by_result, can_ask, question_result, reply_of
 from danube.admin.mcp.audit_writer import AuditWriter
 from danube.admin.mcp.failures import PLAN_ID, check_arguments, error_text
-from danube.admin.mcp.tool_catalogue import ToolCatalogue
+from danube.admin.mcp.progress import Progress
+from danube.admin.mcp.tool_catalogue import ToolCatalogue, UnknownToolError
 from danube.admin.operations.fields import PageParams, Params, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, planned_result
@@ -60,15 +62,17 @@ class ToolCalls:
         self._audit_writer = AuditWriter(clock)
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
-        """The answer to one call; what goes wrong is an answer too."""
+        """The answer to one call; what goes wrong is an answer too. Raises MCPError for a tool that does not exist."""
         if self._running >= MCP_CALLS_MAX:
             return error_answer(f"{MCP_CALLS_MAX} calls are running already: wait until some of them have ended")
         self._running += 1
         try:
             operation = self._catalogue.find(params.name)
             return await self._called(context, operation, params)
+        except UnknownToolError as error:
+            raise MCPError(INVALID_PARAMS, printable(str(error))) from None
         except DanubeError as error:
-            return error_answer(printable(str(error))[:MCP_ERROR_CHARS_MAX])
+            return error_answer(self._catalogue.told(printable(str(error))[:MCP_ERROR_CHARS_MAX]))
         finally:
             self._running -= 1
 
@@ -84,7 +88,7 @@ class ToolCalls:
             caller=Caller(who=self._caller_of(context), face=Face.MCP, client=_client_of(context)),
             clock=self._clock,
             guard=self._catalogue.guard,
-            report=context.session.report_progress,
+            report=Progress(context.session.report_progress, self._clock).report,
             follow_s=MCP_FOLLOW_S,
             background=self._audit_writer.do,
         )
@@ -101,7 +105,7 @@ class ToolCalls:
             result = await self._execute(self.session(context), asked)
             if _waits(result) and can_ask(context):
                 return await self._ask(context, asked, result)
-            return answer_of(operation, result)
+            return answer_of(operation, result, self._catalogue)
         except DanubeError as error:
             return error_answer(error_text(operation, error, self._catalogue))
         except Exception:
@@ -123,7 +127,8 @@ class ToolCalls:
     async def _answered(self, context: Context, asked: _Asked, result: PlannedResult, *, is_approved: bool) -> Answer:
         if is_approved:
             return await self._approved(context, asked, result.plan.plan_id)
-        return answer_of(asked.operation, result.model_copy(update={"next_step": f"{_UNANSWERED} {result.next_step}"}))
+        unanswered = result.model_copy(update={"next_step": f"{_UNANSWERED} {result.next_step}"})
+        return answer_of(asked.operation, unanswered, self._catalogue)
 
     async def _approved(self, context: Context, asked: _Asked, plan_id: str) -> Answer:
         """Write down that the person approved, then do it as the assistant."""
@@ -131,7 +136,8 @@ class ToolCalls:
         session.guard.check(asked.operation.name, asked.operation.level)
         person = replace(session, caller=replace(session.caller, face=Face.MCP_HOST))
         await decide(person, asked.operation, asked.params, plan_id, approve=True)
-        return answer_of(asked.operation, await self._execute(session, replace(asked, plan_id=plan_id)))
+        done = await self._execute(session, replace(asked, plan_id=plan_id))
+        return answer_of(asked.operation, done, self._catalogue)
 
     async def _execute(self, session: Session, asked: _Asked) -> Result:
         try:

@@ -18,7 +18,7 @@ _LIST_OF = {
     "broker": "list_brokers",
     "namespace": "list_namespaces",
     "topic": "list_topics",
-    "subscription": "list_subscriptions",
+    "subscription": "describe_topic",
 }
 """Which tool lists what a parameter names."""
 _MISSING: dict[type[DanubeError], str] = {
@@ -50,7 +50,7 @@ def error_text(operation: AnyOperation, error: DanubeError, catalogue: ToolCatal
     """The error's sentence and what to do next; one line, whatever names stand in it."""
     sentence = printable(str(error))[:MCP_ERROR_CHARS_MAX].rstrip()
     stop = "" if sentence.endswith((".", "?")) else "."
-    return f"{sentence}{stop}{_next(operation, error, catalogue)}"
+    return catalogue.told(f"{sentence}{stop}{_next(operation, error, catalogue)}")
 
 
 def check_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> None:

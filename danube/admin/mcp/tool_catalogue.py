@@ -3,17 +3,23 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from danube.admin.access import Guard
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import DEFAULT_TOOLSET, AnyOperation
+from danube.admin.present import as_commands
 from danube.model.errors import NotFoundError, SettingsError
 
 ALL_TOOLSETS = "all"
 DEFAULT_TOOLSETS = (DEFAULT_TOOLSET,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownToolError(NotFoundError):
+    """No toolset has a tool of this name."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolCatalogue:
     """The choice made when the server was started."""
 
@@ -42,11 +48,11 @@ class ToolCatalogue:
     def find(self, name: str) -> AnyOperation:
         """The operation behind a tool name; also one above the access level, so that its call is refused on record.
 
-        Raises NotFoundError.
+        Raises NotFoundError, and UnknownToolError for a name that no operation has.
         """
         found = next((each for each in self.registry if each.name == name), None)
         if found is None:
-            raise NotFoundError(f"there is no tool {name[:60]!r}{nearest_of(name, self.names)}")
+            raise UnknownToolError(f"there is no tool {name[:60]!r}{nearest_of(name, self.names)}")
         if not found.is_tool or not self._has_toolset(found):
             raise NotFoundError(f"{name} is not offered. {self.why_missing(found)}")
         return found
@@ -56,9 +62,13 @@ class ToolCatalogue:
         found = (each.toolset for each in self.registry if each.is_tool and not self._has_toolset(each))
         return tuple(dict.fromkeys(found))
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return [each.name for each in self.operations]
+
+    def told(self, text: str) -> str:
+        """Our own text, in which tools that are not offered go by the commands of people."""
+        return as_commands(text, self.names)
 
     def _has_toolset(self, operation: AnyOperation) -> bool:
         return operation.toolset in self.toolsets or ALL_TOOLSETS in self.toolsets

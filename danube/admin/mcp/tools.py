@@ -5,7 +5,7 @@ from functools import lru_cache
 from mcp_types import Tool, ToolAnnotations
 
 from danube.admin.access import Guard
-from danube.admin.mcp.protocol.schemas import Detail, input_schema, output_schema
+from danube.admin.mcp.protocol.schemas import Detail, Schema, input_schema, output_schema
 from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.operations.operation import AnyOperation
 from danube.model.limits.faces import MCP_LIST_BYTES_MAX
@@ -29,7 +29,7 @@ def tools_of(catalogue: ToolCatalogue) -> tuple[Tool, ...]:
     """
     for detail in Detail:
         described: set[tuple[str, str]] = set()
-        tools = [_tool(operation, catalogue.guard, described, detail) for operation in catalogue.operations]
+        tools = [_tool(operation, catalogue, described, detail) for operation in catalogue.operations]
         if sum(_size(tool) for tool in tools) <= MCP_LIST_BYTES_MAX:
             break
     return tuple(tools)
@@ -40,13 +40,13 @@ def title_of(operation: AnyOperation) -> str:
     return operation.name.replace("_", " ").capitalize()
 
 
-def _tool(operation: AnyOperation, guard: Guard, described: set[tuple[str, str]], detail: Detail) -> Tool:
+def _tool(operation: AnyOperation, catalogue: ToolCatalogue, described: set[tuple[str, str]], detail: Detail) -> Tool:
     return Tool(
         name=operation.name,
         title=title_of(operation),
-        description=_description(operation, guard),
+        description=catalogue.told(_description(operation, catalogue.guard)),
         input_schema=input_schema(operation.params, is_planned=operation.is_planned),
-        output_schema=output_schema(operation.result, described, detail),
+        output_schema=_described(output_schema(operation.result, described, detail), catalogue),
         annotations=_annotations(operation),
     )
 
@@ -58,6 +58,18 @@ def _description(operation: AnyOperation, guard: Guard) -> str:
     if operation.is_planned and guard.needs_approval(operation.effect, Face.MCP):
         parts.append(_APPROVAL_TEXT)
     return " ".join(part for part in parts if part)
+
+
+def _described(schema: Schema, catalogue: ToolCatalogue) -> Schema:
+    """The schema, whose descriptions name no tool that is not offered."""
+    return {
+        name: _described(value, catalogue)
+        if isinstance(value, dict)
+        else catalogue.told(value)
+        if name == "description"
+        else value
+        for name, value in schema.items()
+    }
 
 
 def _annotations(operation: AnyOperation) -> ToolAnnotations:

@@ -110,6 +110,8 @@ def _next_step(plan: Plan, status: PlanStatus) -> str:
                 f"Nothing has changed yet. A person has to approve it: `danube-admin plans approve {plan.plan_id}` in a"
                 f" terminal, the TUI or the web page. Then call {plan.operation} again with plan_id {plan.plan_id}."
             )
+        case PlanStatus.SHOWN if plan.impact.is_nothing and plan.impact.rebalance is not None:
+            return f"Nothing has changed, and there is nothing to apply. {plan.impact.rebalance.summary}"
         case PlanStatus.SHOWN:
             return "Nothing has changed, and this plan cannot be applied: it was a dry run. Run it without to do it."
         case PlanStatus.REJECTED | PlanStatus.EXPIRED:

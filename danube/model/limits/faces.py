@@ -190,9 +190,11 @@ ANALYTICS_LOG_BYTES = 4 * KIB
 MCP_ANSWER_BYTES_MAX = 24 * KIB
 """Bytes of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
 MCP_LIST_BYTES_MAX = 64 * KIB
-"""Bytes of all tools together, which an assistant reads before its first call; the default set takes 45 KiB at most."""
+"""Bytes of all tools together, which an assistant reads before its first call; `docs/mcp` says what they take."""
 MCP_FULL_LIST_BYTES_MAX = 96 * KIB
 """Bytes of the tools of all toolsets together, for a server that is told to list them all."""
+MCP_PROGRESS_HALF_S = 60.0
+"""Work that stands still for so long is told as half a step further: progress increases with each notification."""
 MCP_ROWS_DEFAULT = 50
 """Rows of a page that an assistant asks for without a limit."""
 MCP_ERROR_CHARS_MAX = 2_000

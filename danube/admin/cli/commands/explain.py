@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from danube.admin.cli.output.help_text import as_commands, command_line
+from danube.admin.cli.output.help_text import command_line
 from danube.admin.operations import BY_NAME, REGISTRY, operation_of
 from danube.admin.operations.operation import DEFAULT_TOOLSET, AnyOperation
-from danube.admin.present import Table, View
+from danube.admin.present import Table, View, as_commands
 from danube.admin.target import Target
 from danube.model.plans.plan import Face
 

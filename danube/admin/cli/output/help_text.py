@@ -1,15 +1,14 @@
 """Help texts of operations: the summary, what a caller must know, examples as command lines."""
 
-import re
 import shlex
 from collections.abc import Iterable
 from typing import Any
 
 from danube.admin.access import AccessLevel
 from danube.admin.cli.parameters import fields_of
-from danube.admin.operations import BY_NAME
 from danube.admin.operations.fields import FieldSpec
 from danube.admin.operations.operation import AnyOperation, Example
+from danube.admin.present import as_commands
 from danube.admin.target import PROGRAM
 
 EXIT_CODES = (
@@ -17,7 +16,6 @@ EXIT_CODES = (
     "4 what was named is not there, 5 the broker cannot be reached, 6 refused, 7 the folder cannot be used, "
     "8 stored data is damaged, 9 a check warns, 10 a check is critical, 130 interrupted."
 )
-_NAMES = re.compile(rf"\b({'|'.join(name for name in BY_NAME if '_' in name)})\b")
 _PLANNED = (
     "It acts by a plan. On a terminal the plan is shown, and nothing is done before you have said yes. Without one, "
     "the plan is printed and the command ends with exit code 3; --yes applies it at once."
@@ -37,11 +35,6 @@ def help_of(operation: AnyOperation) -> str:
     if operation.level is not AccessLevel.READ:
         parts.append(f"Needs access level {operation.level}.")
     return "\n\n".join(part for part in parts if part)
-
-
-def as_commands(text: str) -> str:
-    """The text with operations as they are typed here."""
-    return _NAMES.sub(lambda found: f"`{PROGRAM} {BY_NAME[found[0]].command}`", text)
 
 
 def epilog_of(operation: AnyOperation) -> str:

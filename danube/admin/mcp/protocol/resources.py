@@ -68,5 +68,5 @@ class Resources:
         for name, (operation, arguments) in parts.items():
             declared = operation_of(operation)
             result = await self._calls.run(context, declared, arguments)
-            data[name] = answer_of(declared, result).structured_content
+            data[name] = answer_of(declared, result, self._catalogue).structured_content
         return json.dumps({"notice": NOTICE, **data})

@@ -202,7 +202,7 @@ async def _analyze(call: Call, params: AnalyzeLagParams) -> LagReport:
     if not answer.groups and params.subscription is not None:
         where = params.topic or (f"namespace {params.namespace}" if params.namespace else "any topic")
         raise NotFoundError(
-            f"there is no subscription {params.subscription!r} on {where}: list_subscriptions shows those of a topic"
+            f"there is no subscription {params.subscription!r} on {where}: describe_topic shows those of a topic"
         )
     return _report(answer, params)
 
@@ -318,7 +318,7 @@ ANALYZE_CONSUMER_LAG = Operation(
     summary="Show consumer lag by group: status, cause and time to catch up.",
     description=(
         "Groups come worst first; a group is one subscription over all partitions of its topic. It says whether it was"
-        " answered live or from a Spark run. Cause blocked: call retry_blocked, or skip_messages. STOP: start a"
+        " answered live or from a Spark run. Cause blocked: call retry_blocked. STOP: start a"
         " consumer. STALL with cause poison or stuck: look at the consumer's errors. WARN with too_slow: add consumers"
         " or partitions. For one topic in full call describe_topic; for a long history call run_analytics."
     ),

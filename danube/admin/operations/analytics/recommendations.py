@@ -14,9 +14,11 @@ from danube.admin.operations.analytics.troubles import (
     of_retention,
     of_states,
 )
+from danube.admin.operations.cluster.balance import UNEVEN_CV, is_idle, wait_of
 from danube.admin.operations.cluster.health import HEALTH_CHECK, Check, CheckStatus
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
+from danube.model.calls.balance import ClusterBalance
 from danube.model.calls.inspection import MetricSample, ReadMetrics
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.lag.verdict import LagCause, LagStatus
@@ -109,6 +111,25 @@ def _of_group(one: LagGroupRow, as_of_ms: int, severity: CheckStatus, meaning: s
     )
 
 
+def of_balance(found: ClusterBalance) -> list[Recommendation]:
+    """A recommendation where the load is uneven, with what a plan waits for."""
+    waits = wait_of(found)
+    if not waits and (found.figures.cv < UNEVEN_CV or is_idle(found)):
+        return []
+    return [
+        Recommendation(
+            severity=CheckStatus.WARNING,
+            subject="balance",
+            since_ms=None,
+            confidence=Confidence.HIGH,
+            meaning="Some brokers do most of the work, and the others little.",
+            next_tool="analyze_cluster_balance" if waits else "trigger_rebalance",
+            next_arguments={},
+            seen=waits or f"The imbalance is {found.figures.cv:.2f}, {found.figures.band}.",
+        )
+    ]
+
+
 async def _recommend(call: Call, params: Params) -> Recommendations:
     if HEALTH_CHECK.run is None or ANALYZE_CONSUMER_LAG.run is None:
         raise TypeError("both operations have a run")
@@ -117,6 +138,7 @@ async def _recommend(call: Call, params: Params) -> Recommendations:
     found, covered = list[Recommendation](), set[str]()
     try:
         found, covered = await _of_brokers(call, not_judged)
+        found += of_balance(await call.gateway.cluster_balance())
         lag = await ANALYZE_CONSUMER_LAG.run(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
         found += of_groups(lag.groups, lag.as_of_ms)
         found += await _of_topics(call, lag.groups, lag.as_of_ms)

@@ -49,7 +49,9 @@ class Recommendation(Result):
         """The next call as a command."""
         from danube.admin.operations import BY_NAME  # noqa: PLC0415 - this operation is one of them
 
-        operation = BY_NAME[self.next_tool]
+        operation = BY_NAME.get(self.next_tool)
+        if operation is None:  # it is a command already, where that tool is not offered
+            return {}
         arguments = {name: shlex.quote(str(value)) for name, value in self.next_arguments.items()}
         given = [arguments[name] for name in operation.positional if name in arguments]
         options = [(name, value) for name, value in arguments.items() if name not in operation.positional]

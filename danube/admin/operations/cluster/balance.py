@@ -26,9 +26,11 @@ from danube.admin.operations.fields import VOLATILE, WIDE, BrokerText, Params, R
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult, caller_text
 from danube.loadmgr.automatic import Automatic
+from danube.loadmgr.score import Strategy
 from danube.model.calls.balance import (
     AutomaticBalance,
     BalanceRule,
+    BrokerPlaceState,
     CancelRebalance,
     ClearRule,
     ClusterBalance,
@@ -39,17 +41,21 @@ from danube.model.calls.balance import (
 )
 from danube.model.errors import DanubeError
 from danube.model.limits.balance import (
+    BALANCE_IDLE_SCORE,
     BALANCE_REASON_CHARS_MAX,
     EXTRA_BROKERS_MAX,
     RATE_FACTOR_MAX,
     REBALANCE_MOVES_DEFAULT,
     REBALANCE_MOVES_MAX,
+    TARGET_CV,
 )
 from danube.model.limits.faces import REBALANCE_LOOK_S
 from danube.model.plans.plan import Effect, Plan
 from danube.runtime.clock import sleep_for
 
 TOOLSET = "balance"
+UNEVEN_CV = 0.3
+"""An imbalance from which on a rebalance is proposed."""
 
 
 class BalanceResult(Result):
@@ -71,6 +77,11 @@ class BalanceResult(Result):
     last: Annotated[RebalanceView | None, VOLATILE, WIDE] = Field(description="The one before; null for none.")
     rules: Annotated[list[RuleRow], WIDE] = Field(description="Pins and exclusions.")
     hint: Annotated[str, VOLATILE] = Field(description="What to do, a sentence.")
+
+    @property
+    def has_to_wait(self) -> bool:
+        """True while a broker that failed lately gets no topics."""
+        return any(broker.state is BrokerPlaceState.FAILED for broker in self.brokers)
 
 
 class RebalanceParams(Params):
@@ -213,9 +224,26 @@ def _hint(found: ClusterBalance) -> str:
         return f"The load of broker {', '.join(unknown)} is unknown: no plan moves topics from or to it."
     if len(found.brokers) < 2:
         return "There is one broker: nothing can be balanced."
-    if found.figures.cv >= 0.3:
+    if is_idle(found):
+        return f"Nothing has to be done: no broker uses {BALANCE_IDLE_SCORE:.0f} % of what it has."
+    if waiting := wait_of(found):
+        return waiting
+    if found.figures.cv >= UNEVEN_CV:
         return "The load is uneven: call trigger_rebalance for a plan, analyze_cluster_balance for the reasons."
     return "Nothing has to be done."
+
+
+def is_idle(found: ClusterBalance) -> bool:
+    """True if no move pays, however uneven the load is."""
+    return found.figures.highest < BALANCE_IDLE_SCORE and found.strategy != Strategy.FAIR
+
+
+def wait_of(found: ClusterBalance) -> str:
+    """What a plan waits for, and until when, a sentence; empty where it need not wait."""
+    waiting = [f"Broker {one.broker_id}: {one.note}" for one in found.brokers if one.state is BrokerPlaceState.FAILED]
+    if not waiting or found.figures.cv < TARGET_CV or is_idle(found):
+        return ""
+    return f"The load is uneven, and a plan waits for brokers that failed lately. {' '.join(waiting)}"
 
 
 async def _analyze(call: Call, params: AnalyzeParams) -> AnalysisResult:
@@ -332,7 +360,7 @@ async def _follow(call: Call, plan: Plan, wait_s: float) -> RebalanceView | None
             return None
         view = rebalance_view(found[0])
         over = view.moves_done + view.moves_failed + view.moves_skipped
-        await call.report(over, view.moves_total, progress_words(view))
+        await call.report(over + view.state.is_over, view.moves_total + 1, progress_words(view))  # settling is a step
         if view.state.is_over or call.clock.monotonic_s() >= end_s:
             return view
         await sleep_for(call.clock, REBALANCE_LOOK_S)
@@ -356,7 +384,7 @@ TRIGGER_REBALANCE = Operation(
     words=("brokers", "rebalance"),
     summary="Move topics to other brokers until the load is even.",
     description="The plan has every move with its reason; applied, exactly these are made, in the background:"
-    " list_rebalances shows the progress, cancel_rebalance ends it. Nothing acknowledged is lost.",
+    " get_cluster_balance shows the progress, cancel_rebalance ends it. Nothing acknowledged is lost.",
     effect=Effect.MOVE,
     params=RebalanceParams,
     result=PlannedResult,
@@ -399,7 +427,6 @@ CANCEL_REBALANCE = Operation(
     result=CancelResult,
     run=_cancel,
     done="{said}",
-    toolset=TOOLSET,
     examples=(Example("The one that runs, if any"),),
     is_idempotent=True,
 )

@@ -26,7 +26,7 @@ _Number = Annotated[float, VOLATILE]
 
 
 class FiguresView(Result):
-    """Imbalance in numbers, over the brokers that take topics and whose load is known."""
+    """Imbalance in numbers, over the brokers that take topics, now or in a moment, and whose load is known."""
 
     cv: _Number = Field(description="Coefficient of variation of the brokers' scores: 0 is even.")
     band: Annotated[str, VOLATILE] = Field(
@@ -129,8 +129,8 @@ class RebalancePlanView(Result):
     """A plan that rebalances."""
 
     verdict: Annotated[str, VOLATILE] = Field(
-        description="`planned` reaches the target, `improved` comes nearer; `balanced`, `idle`, `alone` and `stuck`"
-        " move nothing."
+        description="`planned` reaches the target, `improved` comes nearer; `balanced`, `idle`, `alone`, `stuck` and"
+        " `waiting` move nothing."
     )
     summary: Annotated[str, VOLATILE] = Field(description="The plan in one sentence.")
     strategy: str = Field(description="How brokers are compared.")
@@ -272,14 +272,15 @@ def progress_words(rebalance: RebalanceView) -> str:
     now = [move.topic for move in rebalance.plan.moves if move.state is MoveState.MOVING][:3]
     moving = f"; now {', '.join(now)}" if now else ""
     done = f"{rebalance.moves_done:,} of {rebalance.moves_total:,} moves are done"
-    return f"{rebalance.state.value}: {done}{failed}{skipped}{moving}"
+    settling = "; the load is measured anew" if rebalance.state is RebalanceState.SETTLING else ""
+    return f"{rebalance.state.value}: {done}{failed}{skipped}{moving}{settling}"
 
 
 def followed_text(rebalance: RebalanceView) -> str:
     """The end of a rebalance that was followed, or what to do where it has none yet."""
     done = f"{rebalance.moves_done:,} of {rebalance.moves_total:,} moves are done"
     if not rebalance.state.is_over:
-        return f"It goes on in the background, {done}: get_cluster_balance and list_rebalances show how far it is."
+        return f"It goes on in the background, {done}: get_cluster_balance shows how far it is."
     measured = f", the imbalance is {rebalance.actual_cv:.2f} now" if rebalance.actual_cv is not None else ""
     reason = f" ({rebalance.reason.rstrip('.')})" if rebalance.reason else ""
     return f"The rebalance is {rebalance.state.value}{reason}: {done}{measured}."

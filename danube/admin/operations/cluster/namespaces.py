@@ -139,6 +139,7 @@ GET_NAMESPACE_POLICIES = Operation(
     result=Policies,
     run=_policies,
     positional=("namespace",),
+    toolset="policies",
     examples=(Example("The limits of the namespace `default`", {"namespace": "default"}),),
 )
 

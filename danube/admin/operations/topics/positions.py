@@ -378,7 +378,6 @@ RETRY_BLOCKED = Operation(
     run=_retry,
     done="What blocks {subscription} of {topic} is sent again",
     positional=("topic",),
-    toolset=TOOLSET,
     examples=(Example("What blocks `billing`", {"topic": "/default/orders", "subscription": "billing"}),),
     is_idempotent=True,
 )

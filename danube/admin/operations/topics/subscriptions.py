@@ -67,6 +67,7 @@ LIST_SUBSCRIPTIONS = Operation(
     run=_list,
     positional=("topic",),
     listing=Listing(rows="subscriptions", key="name"),
+    toolset="messages",
     examples=(Example("The subscriptions of /default/orders", {"topic": "/default/orders"}),),
 )
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from danube import __version__
-from danube.admin.present import cell, label, printable
+from danube.admin.present import as_commands, cell, label, printable
 from danube.admin.web.assets import TEMPLATES, VERSION
 from danube.admin.web.pages.catalog import english, groups, page_path, page_url
 from danube.admin.web.pages.forms import field_text
@@ -87,6 +87,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "as_commands": as_commands,
         "cell": cell,
         "field_text": field_text,
         "label": label,

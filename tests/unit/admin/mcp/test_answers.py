@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.admin.access import Guard
 from danube.admin.mcp.answers import answer_of, untrusted
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.operations import operation_of
 from danube.admin.operations.topics.topic_list import TopicList, TopicRow
 from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
@@ -89,7 +91,9 @@ async def test_a_long_list_that_is_no_listing_is_cut_and_counted(crowded: Memory
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3_000), max_size=60))
 def test_no_names_make_an_answer_too_large_or_lose_a_row(names: list[str]) -> None:
     rows = [TopicRow(name=name, broker_id="1", delivery="Reliable", state=None) for name in sorted(names)]
-    answer = answer_of(operation_of("list_topics"), TopicList(total=len(rows), topics=rows))
+    answer = answer_of(
+        operation_of("list_topics"), TopicList(total=len(rows), topics=rows), ToolCatalogue(guard=Guard())
+    )
     content = answer.structured_content
     assert size_of(answer) <= MCP_ANSWER_BYTES_MAX
     assert (content["next_cursor"] is not None) == (len(content["topics"]) < len(rows))
