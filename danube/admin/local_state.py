@@ -122,7 +122,7 @@ class LocalState:
         now_ms = self._clock.now_ms()
         plan_id = f"plan-{self._rng.new_id() % 2**_PLAN_ID_BITS:012x}"
         plan = new_plan(request, impact, plan_id=plan_id, now_ms=now_ms)
-        return plan if request.dry_run else await self._change(lambda plans: _with_new(plans, plan))
+        return plan if not plan.plan_id else await self._change(lambda plans: _with_new(plans, plan))
 
     async def decide(self, decision: Decision) -> Plan:
         """Approve or reject a plan that waits. Raises PlanNotFoundError, PlanRefusedError."""

@@ -20,6 +20,13 @@ class Place:
     """Shares that it takes up without its topics."""
     takes_topics: bool = True
     """False while it is drained, or has failed lately."""
+    waits_until: str = ""
+    """When it takes topics again that takes none for now: it counts for the balance; "" for any other."""
+
+    @property
+    def counts(self) -> bool:
+        """True if its score is part of the imbalance."""
+        return self.takes_topics or bool(self.waits_until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +57,10 @@ class ClusterState:
             if topic.broker_id in self.places:
                 self._add(topic, topic.broker_id)
         self.scores = {broker_id: self._score(broker_id) for broker_id in self.places}
-        self._group_limits = {
-            group: max(math.ceil(counts.total() / len(self.places)), *counts.values())
-            for group, counts in self.groups.items()
-        }
+        takers = max(1, sum(place.takes_topics for place in self.places.values()))
+        self._fair = {group: math.ceil(counts.total() / takers) for group, counts in self.groups.items()}
+        self._crowds = {group: Counter(counts) for group, counts in self.groups.items()}
+        """Partitions of each base name by broker, before any move."""
 
     def add(self, topic: PlacedTopic, broker_id: int) -> None:
         """Assign a topic that had no broker."""
@@ -107,22 +114,29 @@ class ClusterState:
         return _plus(self.shares[target], self.topics[name].demand.shares(self.places[target].capacity))
 
     def keeps_apart(self, name: str, target: int) -> bool:
-        """True if a move crowds partitions of one base name nowhere more than they were, or than is fair."""
+        """True if a move leaves the target no more partitions of the base name than it had, or than is fair."""
         group = self.topics[name].group
-        return not group or self.groups[group][target] < self._group_limits[group]
+        return not group or self.groups[group][target] < self._crowd_max(group, target)
 
     def is_crowded(self, name: str, broker_id: int) -> bool:
         """True if a broker has more partitions of the topic's base name than it may."""
         group = self.topics[name].group
-        return bool(group) and self.groups[group][broker_id] > self._group_limits[group]
+        return bool(group) and self.groups[group][broker_id] > self._crowd_max(group, broker_id)
+
+    def _crowd_max(self, group: str, broker_id: int) -> int:
+        return max(self._fair[group], self._crowds[group][broker_id])
 
     def imbalance(self) -> Imbalance:
-        """Imbalance of the brokers that take topics."""
-        return imbalance_of([score for each, score in self.scores.items() if self.places[each].takes_topics])
+        """Imbalance of the brokers that take topics, now or in a moment."""
+        return imbalance_of([score for each, score in self.scores.items() if self.places[each].counts])
 
     def broker_scores(self) -> dict[int, BrokerScore]:
         """Scores with their causes."""
         return {each: broker_score(each, self.shares[each], len(self.on[each]), self.strategy) for each in self.places}
+
+    def counted_scores(self) -> dict[int, BrokerScore]:
+        """Scores that the imbalance is of, with their causes."""
+        return {each: score for each, score in self.broker_scores().items() if self.places[each].counts}
 
     def _add(self, topic: PlacedTopic, broker_id: int) -> None:
         name = topic.demand.topic

@@ -23,7 +23,7 @@ class Explanation:
 def explain(plan: RebalancePlan, before: ClusterState) -> Explanation:
     """The explanation of a plan for this state."""
     return Explanation(
-        summary=_summary(plan),
+        summary=_summary(plan, before),
         moves=tuple(_reason(move, plan, before) for move in plan.moves),
         advice=tuple(_advice(plan)),
     )
@@ -39,7 +39,7 @@ def cause_of(score: BrokerScore, state: ClusterState) -> str:
     return f"{text}, of which {heaviest} {weight:.0f} %"
 
 
-def _summary(plan: RebalancePlan) -> str:
+def _summary(plan: RebalancePlan, state: ClusterState) -> str:
     before, after = plan.before, plan.after
     busiest = max(plan.brokers_before.values(), key=lambda one: one.score, default=None)
     match plan.verdict:
@@ -49,8 +49,13 @@ def _summary(plan: RebalancePlan) -> str:
             return f"Do nothing: the cluster is {before.band}, its imbalance is {before.cv:.2f}."
         case Verdict.IDLE:
             return f"Do nothing: no broker uses {BALANCE_IDLE_SCORE:.0f} % of what it has, so no move pays."
+        case Verdict.WAITING:
+            waiting = {place.broker_id: place.waits_until for place in state.places.values() if place.waits_until}
+            who = ", ".join(map(str, waiting))
+            until = f"failed lately and gets no topics until {max(waiting.values())}: plan again then"
+            return f"Wait: the imbalance is {before.cv:.2f}, and broker {who} {until}."
         case Verdict.STUCK:
-            return f"Do nothing: the imbalance is {before.cv:.2f}, and no move that is allowed makes it smaller."
+            return f"Do nothing: the imbalance is {before.cv:.2f}, and no moves that are allowed pay."
         case _:
             end = "" if plan.verdict is Verdict.PLANNED else ", which is as far as moves go"
             who = f"; broker {busiest.broker_id} is the busiest" if busiest else ""

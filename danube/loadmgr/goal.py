@@ -1,12 +1,12 @@
 """Target and limits of a plan, and the moves that they allow. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from danube.loadmgr.cluster_state import ClusterState
 from danube.loadmgr.load import Shares
 from danube.loadmgr.score import Strategy
-from danube.model.limits.balance import PLAN_MOVES_MAX, TARGET_CV
+from danube.model.limits.balance import PLAN_GAIN_MIN, PLAN_MOVES_MAX, TARGET_CV
 
 GAIN_MIN = 1e-6
 """Of the variance of the scores: less is no gain."""
@@ -24,6 +24,8 @@ class Goal:
     ceilings: Shares = (0.85, 1.0, 0.85, 0.85)
     """Shares of the resources of a broker above which no move takes it."""
     strategy: Strategy = Strategy.BALANCED
+    gain_min: float = PLAN_GAIN_MIN
+    """Share that a plan short of the target takes off the busiest of the brokers that it touches."""
 
 
 def movable(state: ClusterState) -> list[str]:
@@ -59,3 +61,13 @@ def is_sound(state: ClusterState, before: Mapping[int, Shares], goal: Goal) -> b
 def in_order(state: ClusterState, steps: Sequence[Step]) -> list[Step]:
     """The moves that relieve the busiest brokers first."""
     return sorted(steps, key=lambda step: (-state.scores[state.broker_of[step[0]]], step[0]))
+
+
+def pays(before: Mapping[int, float], after: Mapping[int, float], touched: Iterable[int], goal: Goal) -> bool:
+    """True if moves that miss the target are worth their pauses: they do more than swap the hot spot.
+
+    By the scores before and after them, of the brokers that they touch.
+    """
+    brokers = [*touched]
+    peaks = max((before[each] for each in brokers), default=0.0), max((after[each] for each in brokers), default=0.0)
+    return peaks[1] < peaks[0] * (1 - goal.gain_min) or goal.gain_min == 0

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from danube.loadmgr.cluster_state import ClusterState
-from danube.loadmgr.goal import GAIN_MIN, Goal, Step, in_order, is_allowed, is_sound
+from danube.loadmgr.goal import GAIN_MIN, Goal, Step, in_order, is_allowed, is_sound, pays
 from danube.model.limits.balance import PLAN_CANDIDATES_MAX, PLAN_SOURCES_MAX, PLAN_TARGETS_MAX
 
 
 def greedy(state: ClusterState, goal: Goal) -> list[Step]:
-    """Moves that bring the imbalance below the target, or near it; the state is as before."""
-    origin: dict[str, int] = {}
+    """Moves that bring the imbalance below the target, or near it where that pays; the state is as before."""
+    origin, scores = dict[str, int](), dict(state.scores)
     """Brokers of the topics that were moved, before their first move."""
     while state.imbalance().cv >= goal.target_cv and len(_changed(state, origin)) < goal.moves_max:
         steps = _best_move(state, goal) or _best_swap(state, goal)
@@ -20,9 +20,11 @@ def greedy(state: ClusterState, goal: Goal) -> list[Step]:
             state.move(name, target)
     _drop_needless(state, origin, goal)
     changed = _changed(state, origin)
+    touched = {broker_id for name, target in changed for broker_id in (origin[name], target)}
+    is_worth = state.imbalance().cv < goal.target_cv or pays(scores, state.scores, touched, goal)
     for name, _ in changed:
         state.move(name, origin[name])
-    return in_order(state, changed)
+    return in_order(state, changed) if is_worth else []
 
 
 def _changed(state: ClusterState, origin: dict[str, int]) -> list[Step]:

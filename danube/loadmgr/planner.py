@@ -6,28 +6,28 @@ move makes a resource of a broker worse than its ceiling, and none is planned th
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from danube.loadmgr.cluster_state import ClusterState, Place, PlacedTopic
 from danube.loadmgr.exact import exact, is_small
-from danube.loadmgr.goal import Goal, Step
+from danube.loadmgr.goal import Goal, Step, movable
 from danube.loadmgr.greedy import greedy
 from danube.loadmgr.score import BrokerScore, Imbalance, Strategy
-from danube.model.limits.balance import (
-    BALANCE_IDLE_SCORE,
-)
+from danube.model.limits.balance import BALANCE_IDLE_SCORE, PLAN_MOVES_MAX
 
 
 class Verdict(StrEnum):
     """Result of planning."""
 
     ALONE = "alone"
-    """There are fewer than two brokers that take topics."""
+    """There are fewer than two brokers that take topics, now or in a moment."""
     BALANCED = "balanced"
     """The imbalance is below its target already."""
     IDLE = "idle"
     """The busiest broker has so little to do that no move pays."""
+    WAITING = "waiting"
+    """A broker that failed lately gets no topics for a while: a plan is made then."""
     PLANNED = "planned"
     """The moves reach the target."""
     IMPROVED = "improved"
@@ -80,7 +80,7 @@ def plan(places: Sequence[Place], topics: Sequence[PlacedTopic], goal: Goal) -> 
     verdict = _nothing_to_do(state, before, goal)
     if verdict is not None:
         return _planned(state, state, verdict, [])
-    steps = exact(state, goal) if is_small(state) else greedy(state, goal)
+    steps = _search(state, goal)
     end = ClusterState(places, topics, goal.strategy)
     for name, target in steps:
         end.move(name, target)
@@ -91,13 +91,24 @@ def plan(places: Sequence[Place], topics: Sequence[PlacedTopic], goal: Goal) -> 
     return _planned(state, end, verdict, steps)
 
 
+def _search(state: ClusterState, goal: Goal) -> list[Step]:
+    """The moves; where too few are allowed to pay and more would, the first of them."""
+    search = exact if is_small(state) else greedy
+    steps = search(state, goal)
+    if not steps and goal.moves_max < min(PLAN_MOVES_MAX, len(movable(state))):
+        whole = search(state, replace(goal, moves_max=PLAN_MOVES_MAX))
+        steps = search(state, replace(goal, gain_min=0.0)) if whole else []
+    return steps
+
+
 def _nothing_to_do(state: ClusterState, found: Imbalance, goal: Goal) -> Verdict | None:
-    if sum(place.takes_topics for place in state.places.values()) < 2:
+    if sum(place.counts for place in state.places.values()) < 2:
         return Verdict.ALONE
     if found.cv < goal.target_cv:
         return Verdict.BALANCED
-    is_idle = found.highest < BALANCE_IDLE_SCORE and goal.strategy is not Strategy.FAIR
-    return Verdict.IDLE if is_idle else None
+    if found.highest < BALANCE_IDLE_SCORE and goal.strategy is not Strategy.FAIR:
+        return Verdict.IDLE
+    return Verdict.WAITING if any(place.waits_until for place in state.places.values()) else None
 
 
 def _planned(start: ClusterState, end: ClusterState, verdict: Verdict, steps: Sequence[Step]) -> RebalancePlan:

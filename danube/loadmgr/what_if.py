@@ -29,7 +29,7 @@ def with_broker(places: Sequence[Place], topics: Sequence[PlacedTopic], broker_i
     """The cluster with one more broker, as large as the middle one, and without topics."""
     by_cores = sorted(places, key=lambda place: place.capacity.cores)
     like = by_cores[len(by_cores) // 2]
-    return [*places, replace(like, broker_id=broker_id, takes_topics=True)], list(topics)
+    return [*places, replace(like, broker_id=broker_id, takes_topics=True, waits_until="")], list(topics)
 
 
 def with_rate(places: Sequence[Place], topics: Sequence[PlacedTopic], topic: str, factor: float) -> Cluster:

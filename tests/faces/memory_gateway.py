@@ -390,7 +390,7 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
     async def create_plan(self, request: PlanRequest) -> Plan:
         plan_id = f"plan-{len(self.stored_plans) + 1}"
         plan = new_plan(request, self._impact(request), plan_id=plan_id, now_ms=self.clock.now_ms())
-        return plan if request.dry_run else self._keep(plan)
+        return self._keep(plan) if plan.plan_id else plan
 
     async def plan(self, plan_id: str) -> Plan:
         return self._plan(plan_id)

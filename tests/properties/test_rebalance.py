@@ -91,17 +91,41 @@ def test_no_limit_is_ever_broken(cluster: tuple[list[Place], list[PlacedTopic]],
     for broker_id in by_id:
         for old, new, ceiling in zip(before.shares[broker_id], after.shares[broker_id], goal.ceilings, strict=True):
             assert new <= max(old, ceiling) + 1e-9
-    for group in {one.group for one in topics} - {""}:
-        assert _crowd(after, group) <= max(_crowd(before, group), ceil(_size(topics, group) / len(places)))
 
 
-def _crowd(state: ClusterState, group: str) -> int:
-    counts = Counter(state.broker_of[name] for name, topic in state.topics.items() if topic.group == group)
-    return max(counts.values())
+@given(clusters(), goals)
+def test_no_broker_gets_more_partitions_of_a_topic_than_its_share(
+    cluster: tuple[list[Place], list[PlacedTopic]], goal: Goal
+) -> None:
+    places, topics = cluster
+    before, after = crowds(topics), crowds(applied(topics, plan(places, topics, goal)))
+    for (broker_id, group), count in after.items():
+        assert count <= max(before[broker_id, group], fair_share(places, topics, group))
 
 
-def _size(topics: Sequence[PlacedTopic], group: str) -> int:
-    return sum(one.group == group for one in topics)
+def crowds(topics: Iterable[PlacedTopic]) -> Counter[tuple[int, str]]:
+    """Partitions on each broker, by base name."""
+    return Counter((one.broker_id, one.group) for one in topics if one.group)
+
+
+def fair_share(places: Sequence[Place], topics: Sequence[PlacedTopic], group: str) -> int:
+    takers = sum(place.takes_topics for place in places)
+    return ceil(sum(one.group == group for one in topics) / takers)
+
+
+@given(clusters(), goals)
+def test_a_plan_reaches_its_target_or_relieves_the_busiest_broker_that_it_touches_by_a_tenth(
+    cluster: tuple[list[Place], list[PlacedTopic]], goal: Goal
+) -> None:
+    places, topics = cluster
+    assume(goal.moves_max > 3)
+    found = plan(places, topics, goal)
+    if found.verdict is Verdict.IMPROVED:
+        touched = {broker_id for move in found.moves for broker_id in (move.source, move.target)}
+        before, after = (
+            max(scores[each].score for each in touched) for scores in (found.brokers_before, found.brokers_after)
+        )
+        assert after < 0.9 * before
 
 
 @given(clusters(), goals)
@@ -121,7 +145,6 @@ def test_small_clusters_get_the_fewest_moves_and_of_these_the_cheapest(
     cluster: tuple[list[Place], list[PlacedTopic]], target_cv: float
 ) -> None:
     places, topics = cluster
-    topics = [replace(one, group="") for one in topics]  # moves in any order
     goal = Goal(target_cv=target_cv, ceilings=(10.0, 10.0, 10.0, 10.0))
     found = plan(places, topics, goal)
     assume(found.verdict in {Verdict.PLANNED, Verdict.IMPROVED, Verdict.STUCK})
@@ -144,6 +167,9 @@ def _price(
     """Moves, bytes and clients of an assignment that reaches the target; None for one that does not."""
     moved = [replace(one, broker_id=broker_id) for one, broker_id in zip(topics, assigned, strict=True)]
     if ClusterState(places, moved, goal.strategy).imbalance().cv >= goal.target_cv:
+        return None
+    before = crowds(topics)
+    if any(count > max(before[at], fair_share(places, topics, at[1])) for at, count in crowds(moved).items()):
         return None
     changed = [one.demand for one, before in zip(moved, topics, strict=True) if one.broker_id != before.broker_id]
     return len(changed), sum(one.carried_bytes for one in changed), sum(one.clients for one in changed)

@@ -48,11 +48,9 @@ class BalanceControl:
         """The balance of the cluster as this broker knows it."""
         view = self._source.view()
         state = view.state()
-        scores = state.broker_scores()
-        takers = {each: score for each, score in scores.items() if state.places[each].takes_topics}
         return ClusterBalance(
             strategy=view.facts.strategy.value,
-            figures=figures(state.imbalance(), takers),
+            figures=figures(state.imbalance(), state.counted_scores()),
             brokers=brokers_of(view, state),
             automatic=self.automatic_balance(),
             now_ms=view.facts.now_ms,

@@ -80,7 +80,7 @@ def open_balance(given: Dependencies, metadata: Metadata, topics: Topics) -> Bal
         followed = WatchCache(metadata.store, keys.LOADS, given.clock, reports.follow)
         given.tasks.spawn(followed.run(), "watch the loads")
     control = BalanceControl(source, records, given.clock, given.rng)
-    plans = RebalancePlans(source, records, metadata.store, given.clock, given.rng)
+    plans = RebalancePlans(source, records, given.clock)
     return Balance(records, reports, source, control, plans)
 
 

@@ -37,8 +37,7 @@ def utilisation(shares: Shares) -> Utilisation:
 def brokers_of(view: BalanceView, state: ClusterState) -> tuple[BrokerBalance, ...]:
     """Every broker, by id."""
     scores = state.broker_scores()
-    takers = {each: scores[each].score for each, place in state.places.items() if place.takes_topics}
-    statuses = status_of(takers)
+    statuses = status_of({each: score.score for each, score in state.counted_scores().items()})
     owned = Counter(one.owner for _, one in view.facts.topics if not one.is_pinned)
     found = []
     for broker_id, standing in view.standings.items():

@@ -9,15 +9,12 @@ from danube.broker.balance.source import BalanceSource
 from danube.broker.balance.view import BalanceView
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, if_any
 from danube.metadata.records.catalog import ExtraWrites
-from danube.metadata.store import MetadataStore
-from danube.metadata.transaction_builder import commit_transaction
 from danube.model.calls.balance import BrokerPlaceState, Rebalance, RebalancePreview, RebalanceState, RebalanceWish
 from danube.model.errors import PreconditionFailedError
 from danube.model.limits.balance import REBALANCE_MOVES_MAX
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.plans.plan import Arguments, Effect, Impact, PartialImpact, Plan, fingerprint_of
 from danube.runtime.clock import Clock
-from danube.runtime.rng import Rng
 
 _PAUSE = (
     "Each topic is paused while its owner changes: publishes are refused meanwhile, and sent again by their clients."
@@ -28,14 +25,10 @@ _PAUSE = (
 class RebalancePlans:
     """Plans of the operation `trigger_rebalance`."""
 
-    def __init__(
-        self, source: BalanceSource, records: BalanceRecords, store: MetadataStore, clock: Clock, rng: Rng
-    ) -> None:
+    def __init__(self, source: BalanceSource, records: BalanceRecords, clock: Clock) -> None:
         self._source = source
         self._records = records
-        self._store = store
         self._clock = clock
-        self._rng = rng
 
     def operations(self) -> Mapping[str, PlannedOperation]:
         """The operation, by its name."""
@@ -62,12 +55,7 @@ class RebalancePlans:
             return _impact(planned, self._source.view())
 
         async def act(extra_writes: ExtraWrites) -> None:
-            if planned.moves:
-                await self._records.begin(
-                    rebalance_of(plan, planned, self._clock.now_ms(), self._parallel), extra_writes
-                )
-            else:
-                await commit_transaction(self._store, self._rng, extra_writes)
+            await self._records.begin(rebalance_of(plan, planned, self._clock.now_ms(), self._parallel), extra_writes)
 
         return PlannedCall(impact, act)
 

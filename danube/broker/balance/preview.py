@@ -64,8 +64,8 @@ def preview(view: BalanceView, wish: RebalanceWish, pace: Pace, *, ceiling_moves
         strategy=strategy.value,
         target_cv=goal.target_cv,
         made_ms=view.facts.now_ms,
-        before=figures(found.before, _takers(found.brokers_before, places)),
-        after=figures(found.after, _takers(found.brokers_after, places)),
+        before=figures(found.before, _counted(found.brokers_before, places)),
+        after=figures(found.after, _counted(found.brokers_after, places)),
         moves=moves,
         brokers=tuple(_changes(found)),
         carried_bytes=found.carried_bytes,
@@ -96,9 +96,8 @@ def _imagined(view: BalanceView, wish: RebalanceWish, strategy: Strategy) -> tup
     return places, topics
 
 
-def _takers(scores: dict[int, BrokerScore], places: Sequence[Place]) -> dict[int, BrokerScore]:
-    takes = {place.broker_id for place in places if place.takes_topics}
-    return {broker_id: score for broker_id, score in scores.items() if broker_id in takes}
+def _counted(scores: dict[int, BrokerScore], places: Sequence[Place]) -> dict[int, BrokerScore]:
+    return {place.broker_id: scores[place.broker_id] for place in places if place.counts}
 
 
 def _moves(view: BalanceView, found: RebalancePlan, said: Explanation, pace: Pace) -> Iterator[RebalanceMove]:

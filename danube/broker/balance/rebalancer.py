@@ -90,8 +90,7 @@ class Rebalancer:
             if standing.report is None or standing.report.received_ms < since_ms:
                 return None
         state = view.state()
-        scores = {each: one for each, one in state.broker_scores().items() if state.places[each].takes_topics}
-        return figures(state.imbalance(), scores)
+        return figures(state.imbalance(), state.counted_scores())
 
 
 def _changed(known: Rebalance, now: Now) -> Rebalance | None:

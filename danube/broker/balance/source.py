@@ -131,17 +131,18 @@ class BalanceSource:
             stale_s=self.settings.stale_s,
         )
 
-    def failed(self) -> frozenset[int]:
-        """Brokers that were lost, or failed to open a topic, a short while ago."""
+    def failed(self) -> dict[int, int]:
+        """Brokers that were lost, or failed to open a topic, a short while ago, and when they get topics again."""
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
-        lost = {each for each, at_s in self._lost_s.items() if now_s - at_s < BROKER_FAILED_S}
-        refused = {
-            int(move.target)
+        since_ms = [(each, now_ms - round(1_000 * (now_s - at_s))) for each, at_s in self._lost_s.items()]
+        since_ms += [
+            (int(move.target), move.ended_ms or 0)
             for one in self._records.rebalances
             for move in one.preview.moves
-            if move.state is MoveState.FAILED and now_ms - (move.ended_ms or 0) < BROKER_FAILED_S * 1_000
-        }
-        return frozenset(lost | refused)
+            if move.state is MoveState.FAILED
+        ]
+        until_ms = sorted((at_ms + round(1_000 * BROKER_FAILED_S), each) for each, at_ms in since_ms)
+        return {each: at_ms for at_ms, each in until_ms if at_ms > now_ms}
 
     def _moved(self, now_ms: int) -> frozenset[str]:
         since_ms = now_ms - self.settings.cool_down_s * 1_000

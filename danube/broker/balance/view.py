@@ -15,6 +15,7 @@ from danube.metadata.records.cluster import BrokerDrain
 from danube.model.calls.balance import BalanceRule, BrokerPlaceState, RuleKind
 from danube.model.limits.balance import DISK_FULL_SHARE
 from danube.model.ownership import NOBODY, StorageMode, TopicOwnership
+from danube.model.text import time_of
 from danube.model.topic import TopicName
 
 
@@ -31,8 +32,8 @@ class Facts:
     remembered: Mapping[str, Demand] = field(default_factory=dict)
     """Loads of topics as they were measured last, by topic."""
     rules: Sequence[BalanceRule] = ()
-    failed: frozenset[int] = frozenset()
-    """Brokers that were lost, or failed to open a topic, a short while ago."""
+    failed: Mapping[int, int] = field(default_factory=dict)
+    """Brokers that were lost, or failed to open a topic, a short while ago, and when they get topics again."""
     moved: frozenset[str] = frozenset()
     """Topics that have moved lately, and stay for a while."""
     strategy: Strategy = Strategy.BALANCED
@@ -88,6 +89,9 @@ def view_of(facts: Facts) -> BalanceView:
             capacity=capacity_of(load),
             own=own_shares(load, by_reporter[broker_id]),
             takes_topics=standings[broker_id].state is BrokerPlaceState.ACTIVE,
+            waits_until=time_of(facts.failed[broker_id])
+            if standings[broker_id].state is BrokerPlaceState.FAILED
+            else "",
         )
         for broker_id, load in fresh.items()
     ]
@@ -143,7 +147,8 @@ def _standing(broker_id: int, facts: Facts) -> Standing:
         note = note or f"Its disk is {100 * _fill(report):.0f} % full, or takes no messages: make room."
     elif broker_id in facts.failed:
         state = BrokerPlaceState.FAILED
-        note = note or "It was lost, or failed to open a topic, a short while ago: it gets no topics for now."
+        until = time_of(facts.failed[broker_id])
+        note = note or f"It was lost, or failed to open a topic, a short while ago: it gets no topics until {until}."
     return Standing(state=state, report=report, is_known=is_known, note=note)
 
 

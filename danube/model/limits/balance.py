@@ -14,6 +14,8 @@ SCORE_PER_TOPIC = 0.01
 """Score of a topic without any load: idle topics are spread, too, and never against load."""
 BALANCE_IDLE_SCORE = 5.0
 """A cluster whose busiest broker scores less than this is not worth a move."""
+PLAN_GAIN_MIN = 0.1
+"""A plan that misses its target takes this share off the busiest broker that it touches: moves disturb clients."""
 PLAN_MOVES_MAX = 1_000
 """Moves of one plan."""
 PLAN_CANDIDATES_MAX = 8

@@ -72,7 +72,7 @@ class Approval(StrEnum):
     APPROVED = "approved"
     REJECTED = "rejected"
     NEVER = "never"
-    """A dry run: the plan is shown, is kept nowhere, and can never be applied."""
+    """A dry run, or a plan of nothing: it is shown, is kept nowhere, and can never be applied."""
 
 
 class PlanStatus(StrEnum):
@@ -86,7 +86,7 @@ class PlanStatus(StrEnum):
     EXPIRED = "expired"
     APPLIED = "applied"
     SHOWN = "shown"
-    """A dry run, which can never be applied."""
+    """A dry run, or a plan of nothing, which can never be applied."""
 
     @property
     def is_over(self) -> bool:
@@ -129,6 +129,11 @@ class Impact:
     """Of the state that must not change until the plan is applied: `fingerprint_of`."""
     rebalance: RebalancePreview | None = None
     """Of a plan that rebalances: exactly what is carried out."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """True for a rebalance without moves: there is nothing to apply."""
+        return self.rebalance is not None and not self.rebalance.moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,16 +252,18 @@ def new_plan(request: PlanRequest, impact: Impact, *, plan_id: str, now_ms: int)
     """
     if not request.caller.who:
         raise InvalidRequestError("the request for a plan does not say who asks: name the caller")
-    approval = Approval.WAITING if request.needs_approval else Approval.NOT_NEEDED
+    approval, is_shown = Approval.NOT_NEEDED, request.dry_run or impact.is_nothing
+    if is_shown or request.needs_approval:
+        approval = Approval.NEVER if is_shown else Approval.WAITING
     ttl_s = PLAN_APPROVAL_TTL_S if request.needs_approval else PLAN_TTL_S
     return Plan(
-        plan_id="" if request.dry_run else plan_id,
+        plan_id="" if is_shown else plan_id,
         operation=request.operation,
         arguments=request.arguments,
         effect=request.effect,
         impact=impact,
         asked_by=request.caller,
-        approval=Approval.NEVER if request.dry_run else approval,
+        approval=approval,
         created_ms=now_ms,
         expires_ms=now_ms + round(ttl_s * 1_000),
     )

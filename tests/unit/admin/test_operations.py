@@ -39,7 +39,9 @@ async def test_every_example_works_on_the_seeded_cluster(operation: AnyOperation
     result = await execute(session_of(gateway), operation, params)
     assert isinstance(result, operation.result)
     assert view_of(operation, result) is not None
-    if isinstance(result, PlannedResult):
+    if isinstance(result, PlannedResult) and result.status is PlanStatus.SHOWN:
+        assert operation.name == "trigger_rebalance"  # one broker has nothing to move
+    elif isinstance(result, PlannedResult):
         before = gateway.digest()
         done = await execute(session_of(gateway), operation, params, plan_id=result.plan.plan_id)
         assert isinstance(done, PlannedResult)

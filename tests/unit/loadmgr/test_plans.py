@@ -1,5 +1,7 @@
 """Plans that rebalance, as people read them, what-if, assignment, and smoothed rates."""
 
+from dataclasses import replace
+
 import pytest
 
 from danube.loadmgr.assigning import assign_topics, expected_demand
@@ -52,7 +54,7 @@ PINNED = [topic("/a/x", 0.5, 1, stays="pin"), topic("/a/y", 0.3, 1, stays="pin")
         ([place(1), place(2, takes_topics=False)], SKEWED, Verdict.ALONE, "fewer than two brokers"),
         ([place(1), place(2)], [topic("/a/x", 0.3, 1), topic("/a/y", 0.3, 2)], Verdict.BALANCED, "well balanced"),
         ([place(1), place(2)], [topic("/a/x", 0.01, 1), topic("/a/y", 0.01, 1)], Verdict.IDLE, "uses 5 %"),
-        ([place(1), place(2)], [topic("/a/x", 0.5, 1)], Verdict.STUCK, "no move that is allowed"),
+        ([place(1), place(2)], [topic("/a/x", 0.5, 1)], Verdict.STUCK, "no moves that are allowed pay"),
         (
             [place(1), place(2)],
             [topic("/a/x", 0.5, 1, stays="pin"), topic("/a/y", 0.3, 1, stays="pin")],
@@ -71,11 +73,50 @@ def test_it_says_when_nothing_is_to_be_done_and_why(
 
 
 def test_a_topic_that_no_move_can_split_is_named() -> None:
-    places, topics = [place(1), place(2)], [topic("/a/hot", 0.8, 1), topic("/a/y", 0.05, 1), topic("/a/z", 0.05, 2)]
+    places, topics = [place(1), place(2)], [topic("/a/hot", 0.8, 1), topic("/a/y", 0.05, 1), topic("/a/z", 0.05, 1)]
     found = planned(places, topics)
     assert found.verdict is Verdict.IMPROVED
     (advice,) = explain(found, ClusterState(places, topics, Strategy.BALANCED)).advice
     assert "/a/hot alone is more than a broker's fair share" in advice
+
+
+def test_a_plan_that_only_swaps_the_hot_spot_is_none() -> None:
+    places, topics = [place(1), place(2), place(3)], [topic("/a/hot", 0.36, 1), topic("/a/y", 0.02, 1)]
+    topics += [topic("/a/z", 0.2, 2), topic("/a/u", 0.22, 3)]
+    found = planned(places, topics)
+    assert (found.verdict, found.moves) == (Verdict.STUCK, ())
+    assert 0.2 < found.before.cv < 0.35
+    nearer = planned(places, topics, Goal(gain_min=0.0))
+    assert nearer.verdict is Verdict.IMPROVED  # which it was without the minimum
+
+
+def test_a_few_moves_are_planned_where_they_begin_what_pays() -> None:
+    places, topics = [place(1), place(2)], [topic(f"/a/t{number:02}", 0.01, 1) for number in range(40)]
+    found = planned(places, topics, Goal(moves_max=2))
+    assert (found.verdict, len(found.moves)) == (Verdict.IMPROVED, 2)
+
+
+def test_partitions_of_one_topic_stay_apart_though_all_were_on_one_broker() -> None:
+    places = [place(1), place(2), replace(place(3), own=(0.3, 0.0, 0.0, 0.0))]
+    alone = [topic(f"/a/p-part-{at}", 0.15, 1) for at in range(4)]
+    assert [move.target for move in planned(places, alone).moves] == [2, 2]
+    together = [replace(one, group="/a/p") for one in alone]
+    found = planned(places, together)
+    assert [move.target for move in found.moves] == [2, 2]  # the share of two
+    crowded = [topic(f"/a/p-part-{at}", 0.15, 1, group="/a/p") for at in range(3)] + [topic("/a/x", 0.15, 1)]
+    found = planned(places, crowded)
+    assert [move.topic.startswith("/a/p") for move in found.moves if move.target == 2].count(True) <= 1
+    assert found.verdict is Verdict.PLANNED
+
+
+def test_a_broker_that_failed_lately_counts_and_a_plan_waits_for_it() -> None:
+    places = [place(1), *(replace(place(each, takes_topics=False), waits_until="12:03") for each in (2, 3))]
+    found = planned(places, SKEWED[:2])
+    assert (found.verdict, found.moves) == (Verdict.WAITING, ())
+    said = explain(found, ClusterState(places, SKEWED[:2], Strategy.BALANCED)).summary
+    assert said == (
+        "Wait: the imbalance is 1.41, and broker 2, 3 failed lately and gets no topics until 12:03: plan again then."
+    )
 
 
 def test_a_full_broker_gets_no_topic() -> None:

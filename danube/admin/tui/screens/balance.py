@@ -15,7 +15,7 @@ from danube.admin.operations import operation_of
 from danube.admin.operations.cluster.balance import BalanceResult
 from danube.admin.operations.cluster.balance_views import RebalancePlanView, RebalanceView, TopicBalanceRow
 from danube.admin.operations.plan_views import PlannedResult, PlanView
-from danube.admin.present import cell
+from danube.admin.present import as_commands, cell
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.watch import Part
 from danube.admin.tui.header import age, refusal
@@ -125,7 +125,7 @@ class BalanceScreen(BaseScreen):
         operation = operation_of(REBALANCE)
         params = parse_arguments(operation, {})
         answer = await answer_of(self.app_context, operation, params)
-        if not isinstance(answer, PlannedResult):
+        if not isinstance(answer, PlannedResult) or answer.status is PlanStatus.SHOWN:
             await self.app.push_screen(ResultScreen(self.app_context, operation, params, answer))
             return
         self._note(answer.next_step if answer.status is PlanStatus.WAITING else "y applies the plan, x leaves it.")
@@ -209,6 +209,7 @@ def _summary_lines(balance: BalanceResult, width: int) -> list[Line]:
             (f" · {count_text(len(balance.rules), 'rule')}" if balance.rules else "", "dim"),
         ),
     ]
+    lines += [Line(text, "warning") for text in wrapped(as_commands(balance.hint), width) if balance.has_to_wait]
     if balance.automatic_mode != "off" and balance.automatic_decision:
         lines += [Line(text, "dim") for text in wrapped(balance.automatic_decision, width)]
     return lines

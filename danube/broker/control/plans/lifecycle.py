@@ -52,7 +52,7 @@ class PlanControl:
         self.approval = approval
 
     async def create(self, request: PlanRequest) -> Plan:
-        """Create a plan of what the operation would do now; a dry run is not stored.
+        """Create a plan of what the operation would do now; a dry run, or a plan of nothing, is not stored.
 
         Raises:
             UnsupportedError: this broker does not plan that operation.
@@ -67,7 +67,7 @@ class PlanControl:
         impact = counted(await operation.parse(request.arguments).impact())
         plan_id = f"plan-{self._rng.new_id() % 2**_ID_BITS:012x}"
         plan = new_plan(request, impact, plan_id=plan_id, now_ms=self._clock.now_ms())
-        if not request.dry_run:
+        if plan.plan_id:
             await self._records.create(plan)
         return plan
 

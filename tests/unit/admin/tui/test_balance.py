@@ -10,11 +10,13 @@ from danube.admin.access import AccessLevel
 from danube.admin.tui.screens.balance import BalanceScreen
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.form import FormScreen
+from danube.admin.tui.screens.result import ResultScreen
 from danube.model.calls.balance import MoveState, RebalanceState
 from danube.model.plans.plan import Caller, Effect, Face, PlanRequest, PlanStatus
 from tests.faces import memory_balance
 from tests.faces.pilot import confirm
 from tests.faces.skewed import skewed_balance, skewed_preview, skewed_rebalance
+from tests.unit.admin.test_waiting_balance import UNTIL, waits
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 FOLDER = Path(__file__).parents[3] / "snapshots" / "tui"
@@ -100,6 +102,18 @@ async def test_a_rebalance_is_planned_read_and_applied_here(terminal: Terminal) 
     await terminal.press("escape")
     await terminal.look()
     assert "rebalance running: 1 of 2 moves" in terminal.flat
+
+
+async def test_the_screen_says_what_a_plan_waits_for_and_there_is_nothing_to_apply(terminal: Terminal) -> None:
+    waits(terminal.gateway)
+    await terminal.press("b")
+    assert "a plan waits for brokers that failed lately" in terminal.flat
+    assert UNTIL in terminal.flat
+    await terminal.press("n")
+    await terminal.app.workers.wait_for_complete()
+    await terminal.rest()
+    assert "Does: Wait: the imbalance is 1.41, and broker 2 failed lately" in terminal.flat
+    assert isinstance(terminal.framed, ResultScreen)
 
 
 async def test_a_plan_of_an_assistant_is_approved_here(terminal: Terminal) -> None:

@@ -11,6 +11,7 @@ from danube.model.errors import BrokerUnreachableError
 from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanRequest, PlanStatus
 from tests.faces.memory_gateway import ANY_CALL, HOSTILE
 from tests.faces.skewed import skewed_balance, skewed_preview, skewed_rebalance
+from tests.unit.admin.test_waiting_balance import UNTIL, waits
 from tests.unit.admin.web.site import Page, Site, site
 
 BOT = Caller(who="bot@desk", face=Face.MCP, client="host 1.0")
@@ -36,6 +37,13 @@ async def test_each_broker_is_drawn_with_its_cause(readonly: Site) -> None:
     assert "CPU 88 %, of which /default/clicks 35 %" in page.text
     assert "its last report is 48 s old" in page.text
     assert [tag for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"] == ["svg"]
+
+
+async def test_it_says_what_a_plan_waits_for_and_until_when(readonly: Site) -> None:
+    waits(readonly.gateway)
+    assert f"a plan waits for brokers that failed lately. Broker 2: It was lost a short while ago: {UNTIL}" in (
+        Page((await readonly.get("/balance")).text).text
+    )
 
 
 async def test_the_page_is_in_the_navigation_and_in_the_audit_log(readonly: Site) -> None:

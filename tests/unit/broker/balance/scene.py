@@ -1,6 +1,6 @@
 """A cluster as facts: brokers with reports, and topics on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from danube.broker.balance.reporting.reports import ReceivedReport
 from danube.broker.balance.view import BalanceView, Facts, view_of
@@ -35,7 +35,7 @@ def facts(
     brokers: Mapping[int, BrokerDrain | None] | None = None,
     rules: Sequence[BalanceRule] = (),
     assigned: Mapping[str, int] | None = None,
-    failed: frozenset[int] = frozenset(),
+    failed: Iterable[int] = (),
     moved: frozenset[str] = frozenset(),
     strategy: Strategy = Strategy.BALANCED,
     mode: StorageMode = StorageMode.SHARED_FS,
@@ -61,7 +61,7 @@ def facts(
         brokers=dict.fromkeys(by_broker) if brokers is None else brokers,
         reports=by_broker,
         rules=rules,
-        failed=failed,
+        failed=dict.fromkeys(failed, NOW_MS + 40_000),
         moved=moved,
         strategy=strategy,
         mode=mode,

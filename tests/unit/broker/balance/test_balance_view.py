@@ -103,7 +103,7 @@ def test_a_report_is_one_small_record() -> None:
             "alone",
             "Broker 2 is drained.",
         ),
-        ({"failed": frozenset({2, 3})}, "alone", "Broker 3 is failed"),
+        ({"failed": {2, 3}}, "waiting", "a short while ago: it gets no topics until 1970-01-01 00:17:20Z."),
         ({"moved": frozenset(SKEWED)}, "stuck", "it has moved lately"),
     ],
 )
@@ -178,7 +178,7 @@ def test_drained_full_and_lately_failed_brokers_get_no_topics() -> None:
     full = received(report(2, 0.0, {}, disk_bytes=100, disk_used_bytes=99))
     reports = [received(report(1, 0.9, RATES)), full, received(report(3, 0.0, {}))]
     brokers = {1: None, 2: None, 3: None, 4: BrokerDrain(broker_id=4)}
-    seen = view_of(facts([*reports, received(report(4, 0.0, {}))], SKEWED, brokers=brokers, failed=frozenset({3})))
+    seen = view_of(facts([*reports, received(report(4, 0.0, {}))], SKEWED, brokers=brokers, failed={3}))
     assert set(assigned(seen, NAMES, [1, 2, 3])) == {1}
     assert assigned(seen, NAMES, [2, 3]) == []  # the caller has its own last resort
     unknown = view_of(facts(reports[:1], SKEWED, brokers={1: None, 2: None}))

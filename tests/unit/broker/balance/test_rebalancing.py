@@ -10,6 +10,7 @@ from danube.metadata.records import keys
 from danube.metadata.records.cluster import encode_load
 from danube.model.calls.balance import (
     BalanceRule,
+    BrokerPlaceState,
     CancelRebalance,
     ClearRule,
     ClusterBalance,
@@ -243,8 +244,32 @@ async def test_a_broker_that_stands_alone_has_a_balance_of_one_and_nothing_to_mo
     plan = await planned(alone)
     assert plan.impact.rebalance is not None
     assert (plan.impact.rebalance.verdict, plan.impact.topic_count) == ("alone", 0)
-    assert (await alone.admin.apply(plan)).applied_ms is not None
+    assert (plan.plan_id, plan.status(plan.created_ms)) == ("", PlanStatus.SHOWN)
     assert await rebalances(alone) == ()
+
+
+async def test_after_a_takeover_the_lost_broker_counts_and_a_plan_says_until_when_it_waits(network: Network) -> None:
+    cells = await skewed(network)
+    lost = str(await network.id_of(cells[2]))
+    await network.lose(cells[2])
+
+    async def is_missed() -> bool:
+        return lost not in {one.broker_id for one in (await balance(cells[0])).brokers}
+
+    await until(is_missed)
+    await network.stop("three")
+    cells[2] = await shared(network, "three")
+    await reported(network, cells, TOPICS)
+    shown = await balance(cells[0])
+    states = {one.broker_id: (one.state, one.note) for one in shown.brokers}
+    assert states[lost][0] is BrokerPlaceState.FAILED
+    assert "it gets no topics until 20" in states[lost][1]
+    assert shown.figures.cv > 1.3  # of three brokers, one of which does all the work
+    plan = await planned(cells[0])
+    assert plan.impact.rebalance is not None
+    assert plan.impact.rebalance.verdict == "waiting"
+    assert f"broker {lost} failed lately and gets no topics until 20" in plan.impact.rebalance.summary
+    assert plan.status(network.clock.now_ms()) is PlanStatus.SHOWN
 
 
 async def has_report(cell: Cell) -> bool:
