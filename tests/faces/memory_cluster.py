@@ -307,7 +307,7 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
     if operation == "delete_topic":
         name = TopicName.parse(str(arguments["topic"]))
         if name.base_by_form is not None and str(name) in cluster.topics:
-            raise PreconditionFailedError(f"{name} is one partition of {name.base_by_form}: delete {name.base_by_form}")
+            raise PreconditionFailedError(f"Cannot delete individual partition {name}: delete {name.base_by_form}")
         found = cluster.behind(name)
         pairs = [(topic, each) for topic in found for _, each in sorted(topic.subscriptions.items())]
         messages = sum(topic.messages for topic in found if topic.is_reliable)

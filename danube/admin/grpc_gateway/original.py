@@ -214,7 +214,7 @@ class OriginalPlansAndAudit:
         found = await self._behind(name)
         if (base := name.base_by_form) is not None and found == [name]:
             raise PreconditionFailedError(
-                f"{name} is one partition of {base}: delete {base}, which deletes all its partitions"
+                f"Cannot delete individual partition {name}: delete {base}, which deletes all its partitions"
             )
         by_topic = {str(topic): real_subscriptions(await self._calls.subscriptions(topic)) for topic in found}
         pairs = [f"{topic} {subscription}" for topic, names in by_topic.items() for subscription in names]
