@@ -29,6 +29,7 @@ from tests.faces.faces import typed
 from tests.faces.memory_gateway import MemoryGateway, connect_to
 from tests.faces.pilot import run_operation
 from tests.faces.seeded import seeded_gateway
+from tests.faces.skewed import skewed_preview
 from tests.unit.admin.mcp.hosts import host
 from tests.unit.admin.web.site import TOKEN, site
 
@@ -305,6 +306,7 @@ async def test_the_terminal_ui_refuses_what_the_table_says(level: AccessLevel) -
 async def hold_against_the_table(
     face: str, call: Call, gateway: MemoryGateway, guard: Guard, operation: AnyOperation
 ) -> None:
+    gateway.cluster.preview = skewed_preview()  # a rebalance has moves
     before = gateway.digest()
     wanted = expected(EFFECTS[operation.name], guard, face)
     if face == "mcp" and operation.name in NO_TOOLS:

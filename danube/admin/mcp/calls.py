@@ -72,7 +72,7 @@ class ToolCalls:
         except UnknownToolError as error:
             raise MCPError(INVALID_PARAMS, printable(str(error))) from None
         except DanubeError as error:
-            return error_answer(self._catalogue.told(printable(str(error))[:MCP_ERROR_CHARS_MAX]))
+            return error_answer(printable(str(error))[:MCP_ERROR_CHARS_MAX])
         finally:
             self._running -= 1
 

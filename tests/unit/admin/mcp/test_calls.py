@@ -70,14 +70,13 @@ async def test_pages_follow_each_other_to_the_end(gateway: MemoryGateway) -> Non
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("list_topic", {}, ["no tool 'list_topic'", "did you mean 'list_topics'"]),
         ("list_topics", {"namespce": "x"}, ["'namespce'", "did you mean 'namespace'", '{"namespace":"default"}']),
         ("list_topics", {"limit": 0, "namespace": 5}, ["limit:", "namespace:", "A call that works"]),
         ("list_topics", {"plan_id": "x"}, ["no argument 'plan_id'"]),
         ("describe_topic", {}, ["topic: Field required", '{"topic":"/default/orders"}']),
         ("describe_topic", {"topic": "/default/nope"}, ["no topic /default/nope", "call list_topics"]),
         ("list_topics", {"namespace": "nope"}, ["no namespace", "call list_namespaces"]),
-        ("unsubscribe", {"topic": "/default/orders", "subscription": "no"}, ["call list_subscriptions"]),
+        ("unsubscribe", {"topic": "/default/orders", "subscription": "no"}, ["call describe_topic"]),
         ("delete_topic", {"topic": "/default/ticks", "plan_id": "nope"}, ["without plan_id"]),
         ("delete_topic", {"topic": "/default/ticks", "plan_id": 5}, ["plan_id is the text"]),
         ("approve_plan", {"plan_id": "plan-seeded"}, ["not offered", "danube-admin plans approve"]),
