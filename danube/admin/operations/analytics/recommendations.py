@@ -14,7 +14,7 @@ from danube.admin.operations.analytics.troubles import (
     of_retention,
     of_states,
 )
-from danube.admin.operations.cluster.balance import UNEVEN_CV, is_idle, wait_of
+from danube.admin.operations.cluster.balance_views import UNEVEN_CV, is_idle, wait_of
 from danube.admin.operations.cluster.health import HEALTH_CHECK, Check, CheckStatus
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import Call, Example, Operation

@@ -16,6 +16,7 @@ from danube.admin.operations.cluster.balance_views import (
     RuleRow,
     broker_row,
     figures_view,
+    hint_of,
     over_time_view,
     plan_of,
     progress_words,
@@ -26,7 +27,6 @@ from danube.admin.operations.fields import VOLATILE, WIDE, BrokerText, Params, R
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult, caller_text
 from danube.loadmgr.automatic import Automatic
-from danube.loadmgr.score import Strategy
 from danube.model.calls.balance import (
     AutomaticBalance,
     BalanceRule,
@@ -41,21 +41,17 @@ from danube.model.calls.balance import (
 )
 from danube.model.errors import DanubeError
 from danube.model.limits.balance import (
-    BALANCE_IDLE_SCORE,
     BALANCE_REASON_CHARS_MAX,
     EXTRA_BROKERS_MAX,
     RATE_FACTOR_MAX,
     REBALANCE_MOVES_DEFAULT,
     REBALANCE_MOVES_MAX,
-    TARGET_CV,
 )
 from danube.model.limits.faces import REBALANCE_LOOK_S
 from danube.model.plans.plan import Effect, Plan
 from danube.runtime.clock import sleep_for
 
 TOOLSET = "balance"
-UNEVEN_CV = 0.3
-"""An imbalance from which on a rebalance is proposed."""
 
 
 class BalanceResult(Result):
@@ -212,38 +208,8 @@ def balance_result(found: ClusterBalance) -> BalanceResult:
         running=rebalance_view(found.running) if found.running else None,
         last=rebalance_view(found.last) if found.last else None,
         rules=[rule_row(each) for each in found.rules],
-        hint=_hint(found),
+        hint=hint_of(found),
     )
-
-
-def _hint(found: ClusterBalance) -> str:
-    if found.running is not None:
-        return f"Rebalance {found.running.rebalance_id} is {found.running.state}: wait for its end."
-    unknown = [one.broker_id for one in found.brokers if not one.is_known]
-    if unknown:
-        return f"The load of broker {', '.join(unknown)} is unknown: no plan moves topics from or to it."
-    if len(found.brokers) < 2:
-        return "There is one broker: nothing can be balanced."
-    if is_idle(found):
-        return f"Nothing has to be done: no broker uses {BALANCE_IDLE_SCORE:.0f} % of what it has."
-    if waiting := wait_of(found):
-        return waiting
-    if found.figures.cv >= UNEVEN_CV:
-        return "The load is uneven: call trigger_rebalance for a plan, analyze_cluster_balance for the reasons."
-    return "Nothing has to be done."
-
-
-def is_idle(found: ClusterBalance) -> bool:
-    """True if no move pays, however uneven the load is."""
-    return found.figures.highest < BALANCE_IDLE_SCORE and found.strategy != Strategy.FAIR
-
-
-def wait_of(found: ClusterBalance) -> str:
-    """What a plan waits for, and until when, a sentence; empty where it need not wait."""
-    waiting = [f"Broker {one.broker_id}: {one.note}" for one in found.brokers if one.state is BrokerPlaceState.FAILED]
-    if not waiting or found.figures.cv < TARGET_CV or is_idle(found):
-        return ""
-    return f"The load is uneven, and a plan waits for brokers that failed lately. {' '.join(waiting)}"
 
 
 async def _analyze(call: Call, params: AnalyzeParams) -> AnalysisResult:

@@ -6,12 +6,14 @@ from pydantic import Field
 
 from danube.admin.analytics.balance import PublishedBalance
 from danube.admin.operations.fields import VOLATILE, WIDE, Result
+from danube.loadmgr.score import Strategy
 from danube.model.calls.balance import (
     BalanceFigures,
     BalanceRule,
     BrokerBalance,
     BrokerChange,
     BrokerPlaceState,
+    ClusterBalance,
     MoveState,
     Rebalance,
     RebalanceMove,
@@ -21,8 +23,11 @@ from danube.model.calls.balance import (
     TopicBalance,
     Utilisation,
 )
+from danube.model.limits.balance import BALANCE_IDLE_SCORE, TARGET_CV
 
 _Number = Annotated[float, VOLATILE]
+UNEVEN_CV = 0.3
+"""An imbalance from which on a rebalance is proposed."""
 
 
 class FiguresView(Result):
@@ -289,3 +294,34 @@ def followed_text(rebalance: RebalanceView) -> str:
 def rule_row(rule: BalanceRule) -> RuleRow:
     """A rule as shown."""
     return RuleRow.of(rule)
+
+
+def hint_of(found: ClusterBalance) -> str:
+    """What to do about a balance, a sentence."""
+    if found.running is not None:
+        return f"Rebalance {found.running.rebalance_id} is {found.running.state}: wait for its end."
+    unknown = [one.broker_id for one in found.brokers if not one.is_known]
+    if unknown:
+        return f"The load of broker {', '.join(unknown)} is unknown: no plan moves topics from or to it."
+    if len(found.brokers) < 2:
+        return "There is one broker: nothing can be balanced."
+    if is_idle(found):
+        return f"Nothing has to be done: no broker uses {BALANCE_IDLE_SCORE:.0f} % of what it has."
+    if waiting := wait_of(found):
+        return waiting
+    if found.figures.cv >= UNEVEN_CV:
+        return "The load is uneven: call trigger_rebalance for a plan, analyze_cluster_balance for the reasons."
+    return "Nothing has to be done."
+
+
+def is_idle(found: ClusterBalance) -> bool:
+    """True if no move pays, however uneven the load is."""
+    return found.figures.highest < BALANCE_IDLE_SCORE and found.strategy != Strategy.FAIR
+
+
+def wait_of(found: ClusterBalance) -> str:
+    """What a plan waits for, and until when, a sentence; empty where it need not wait."""
+    waiting = [f"Broker {one.broker_id}: {one.note}" for one in found.brokers if one.state is BrokerPlaceState.FAILED]
+    if not waiting or found.figures.cv < TARGET_CV or is_idle(found):
+        return ""
+    return f"The load is uneven, and a plan waits for brokers that failed lately. {' '.join(waiting)}"
