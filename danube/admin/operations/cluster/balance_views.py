@@ -297,7 +297,7 @@ def rule_row(rule: BalanceRule) -> RuleRow:
 
 
 def hint_of(found: ClusterBalance) -> str:
-    """What to do about a balance, a sentence."""
+    """The next step about a balance, a sentence."""
     if found.running is not None:
         return f"Rebalance {found.running.rebalance_id} is {found.running.state}: wait for its end."
     unknown = [one.broker_id for one in found.brokers if not one.is_known]
@@ -320,7 +320,7 @@ def is_idle(found: ClusterBalance) -> bool:
 
 
 def wait_of(found: ClusterBalance) -> str:
-    """What a plan waits for, and until when, a sentence; empty where it need not wait."""
+    """The wait of a plan, with its cause and its end, a sentence; empty where it need not wait."""
     waiting = [f"Broker {one.broker_id}: {one.note}" for one in found.brokers if one.state is BrokerPlaceState.FAILED]
     if not waiting or found.figures.cv < TARGET_CV or is_idle(found):
         return ""
