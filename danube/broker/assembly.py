@@ -46,7 +46,7 @@ from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.control.plans.lifecycle import PlanControl
 from danube.broker.control.plans.members import member_changes
 from danube.broker.control.plans.moves import moves as planned_moves
-from danube.broker.control.plans.partitioned_seek import PartitionedSeek
+from danube.broker.control.plans.peers import PartitionedSeek, Peers
 from danube.broker.control.plans.positions import position_changes
 from danube.broker.control.plans.retention import RetentionControl
 from danube.broker.control.plans.schemas import schema_changes
@@ -345,13 +345,14 @@ def _control(
         topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
     )
     move_control = MoveControl(metadata.cluster, topics, records, metadata.store, rng)
+    peers = Peers(topics, security.admin_carrier)
     operations = {
-        **deletions(topic_control, subscriptions, namespaces),
-        **position_changes(positions, PartitionedSeek(positions, topics, security.admin_carrier)),
+        **deletions(topic_control, subscriptions, namespaces, peers),
+        **position_changes(positions, PartitionedSeek(positions, topics, peers)),
         **RetentionControl(topics, storage, records).operations(),
         **durability.operations(),
         **member_changes(cluster, metadata.store, rng),
-        **planned_moves(move_control),
+        **planned_moves(move_control, peers),
         **balance.plans.operations(),
         **schema_changes(schemas.control),
     }

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from danube.broker.cluster.assignment import fewest_topics, leaves
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import ExtraWrites, Records, TopicRecord
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
@@ -34,8 +33,6 @@ class TopicMove:
     ownership: TopicOwnership
     broker: int
     """The broker that it goes to."""
-    served: AnyTopic | None = None
-    """None for a topic that this broker does not serve."""
     is_copied: bool = False
     """True if its log is copied to another disk."""
 
@@ -159,8 +156,7 @@ class MoveControl:
         return self._cluster.topics.drain_of(self._id(broker_id)) is not None
 
     def _move_of(self, record: TopicRecord, topic: TopicOwnership, broker: int) -> TopicMove:
-        is_copied = topic.stays_with_disk(self._cluster.topics.mode)
-        return TopicMove(record, topic, broker, self._topics.find(str(record.name)), is_copied)
+        return TopicMove(record, topic, broker, topic.stays_with_disk(self._cluster.topics.mode))
 
     def _check_movable(self, record: TopicRecord, topic: TopicOwnership) -> None:
         if topic.is_pinned:

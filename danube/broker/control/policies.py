@@ -100,14 +100,18 @@ class PolicyControl:
         return PoliciesView(own=record.policies, holding=self._topics.limits_of(wanted.namespace))
 
     def topic_policies(self, name: TopicName) -> PoliciesView:
-        """The limits of a topic, or of the first partition of a base name. Raises TopicNotFoundError."""
-        topic = self._topics.behind(name)[0]
+        """The limits of a topic, or of the first partition of a base name.
+
+        Raises TopicNotFoundError, TopicNotServedError.
+        """
+        topic = self._topics.get((self._topics.matching(name) or [name])[0])
         # What keeps nothing is not to be taken for synced.
         holding = topic.limits if isinstance(topic, ReliableTopic) else replace(topic.limits, durability=None)
         return PoliciesView(own=topic.record.policies, holding=holding)
 
     async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
         """Change the limits of a topic, or of all partitions of a base name. Raises TopicNotFoundError."""
+        self.topic_policies(wanted.topic)  # what cannot be told is not changed
         await self._topics.change_topic_policies(wanted.topic, wanted.change)
         return self.topic_policies(wanted.topic)
 

@@ -93,6 +93,12 @@ TUI_RESULT_ROWS = 200
 """Rows of one page of a listing, where a form sets no limit."""
 TUI_SUGGESTIONS_MAX = 10_000
 """Names that one field of a form can complete."""
+ADMIN_EACH_SHARE = 0.6
+"""Part of the time of a call for each broker where all are asked: whoever waits for the answer waits no longer."""
+ENDPOINTS_MAX = 16
+"""Addresses of one cluster that are asked in turn."""
+BROKER_NAMES_MAX = 4_096
+"""Names of brokers that a process remembers."""
 TUI_CALL_TIMEOUT_S = 600.0
 """A call that a person made and that has not ended by then is given up."""
 

@@ -52,3 +52,5 @@ UNSERVED_SHOWN_MAX = 20
 """Reasons why topics are not served that the status of a cluster gives."""
 STATES_LISTED_MAX = 10_000
 """Topics that one call lists because nobody serves them, or because they move."""
+PLAN_OWNERS_TIMEOUT_S = 2.0
+"""For the owners of the topics that a plan is about to say what they hold: what is not known then is unknown."""

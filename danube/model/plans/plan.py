@@ -410,6 +410,11 @@ def _is_same_caller(one: Caller, other: Caller) -> bool:
 
 
 def _check_counters(plan: Plan, now: Impact) -> None:
+    if plan.impact.messages is not None and now.messages is None:
+        raise PlanRefusedError(
+            f"plan {plan.plan_id} was made for {plan.impact.messages} messages, and a broker that knows how many"
+            " there are by now does not answer: ask for a new plan and look at it again"
+        )
     for word, before, current, margin in (
         ("messages", plan.impact.messages, now.messages, PLAN_MESSAGES_MARGIN),
         ("bytes", plan.impact.bytes, now.bytes, PLAN_BYTES_MARGIN),

@@ -197,11 +197,12 @@ def test_a_plan_made_for_nothing_destroys_nothing(counter: str) -> None:
     assert counter in refusal(planned(impact=empty), impact=touching(**{counter: 1}))
 
 
-def test_a_counter_that_was_or_is_not_known_has_no_ceiling() -> None:
+def test_a_counter_that_was_not_known_has_no_ceiling_and_messages_that_are_known_no_more_are_refused() -> None:
     unknown = replace(IMPACT, messages=None, bytes=None, producers=None, consumers=None)
-    for before, now in ((unknown, IMPACT), (IMPACT, unknown)):
-        plan = planned(impact=before)
+    for now in (IMPACT, unknown):
+        plan = planned(impact=unknown)
         check_applicable(plan, application(plan), now, NOW_MS)
+    assert "does not answer: ask for a new plan" in refusal(planned(impact=IMPACT), impact=unknown)
 
 
 def test_a_ceiling_is_a_tenth_or_the_margin_and_nothing_above_nothing() -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.plans.peers import CountedTopics, Peers
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, destroying, if_any, texts
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.topics.subscription import ReliableSubscription
-from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import Unsubscribe
 from danube.model.limits.broker import PLAN_NAMES_MAX
@@ -18,7 +19,7 @@ from danube.model.topic import TopicName, check_name_part
 
 
 def deletions(
-    topics: TopicControl, subscriptions: SubscriptionControl, namespaces: NamespaceControl
+    topics: TopicControl, subscriptions: SubscriptionControl, namespaces: NamespaceControl, peers: Peers
 ) -> Mapping[str, PlannedOperation]:
     """The operations, by their names."""
 
@@ -27,7 +28,9 @@ def deletions(
 
         async def impact() -> Impact:
             found, elsewhere = topics.deletable(name)
-            return _deleted_topic(name, found, [(one, await topics.subscriptions_elsewhere(one)) for one in elsewhere])
+            attached = [(one, await topics.subscriptions_elsewhere(one)) for one in elsewhere]
+            names = [*(topic.record.name for topic in found), *(record.name for record in elsewhere)]
+            return _deleted_topic(name, found, attached, await peers.counts(names))
 
         return PlannedCall(impact, lambda extra_writes: topics.delete(name, extra_writes=extra_writes))
 
@@ -54,9 +57,12 @@ def deletions(
 
 
 def _deleted_topic(
-    name: TopicName, found: Sequence[AnyTopic], elsewhere: Sequence[tuple[TopicRecord, Sequence[SubscriptionRecord]]]
+    name: TopicName,
+    found: Sequence[AnyTopic],
+    elsewhere: Sequence[tuple[TopicRecord, Sequence[SubscriptionRecord]]],
+    counted: CountedTopics,
 ) -> Impact:
-    """The impact of deleting a topic, or all partitions of a base name; the logs of other brokers are not looked into.
+    """The impact of deleting a topic, or all partitions of a base name.
 
     Its fingerprint is the same at every broker, and after a move.
     """
@@ -66,34 +72,30 @@ def _deleted_topic(
     ids += [[record.topic_id, sorted(one.subscription_id for one in attached)] for record, attached in elsewhere]
     subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
     subscriptions += [f"{record.name} {one.name}" for record, attached in elsewhere for one in attached]
-    logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
-    messages = sum(log.durable_end - log.start_offset for log in logs)
-    stored_bytes = sum(log.body_bytes for log in logs)
-    producers = sum(len(topic.producers) for topic in found)
-    consumers = sum(each.connected() for topic in found for each in topic.subscriptions.values())
+    messages, stored_bytes, producers, consumers = map(counted.total, ("messages", "bytes", "producers", "consumers"))
     partitions = "" if names[0] == name else f", which has {count_text(len(names), 'partition')}"
-    kind = PartialImpact if elsewhere else Impact
+    kind = PartialImpact if counted.unknown else Impact
     return kind(
         changes=(
             f"Delete topic {name}{partitions}.",
             *if_any(len(subscriptions), "Delete {}.", "subscription"),
-            *if_any(consumers, "Disconnect {}.", "consumer"),
-            *if_any(producers, "Detach {}.", "producer"),
+            *if_any(consumers or 0, "Disconnect {}.", "consumer"),
+            *if_any(producers or 0, "Detach {}.", "producer"),
         ),
         irreversible=(
-            *if_any(messages, f"{{}} of {stored_bytes:,} bytes cannot be read any more.", "stored message"),
+            *if_any(messages or 0, f"{{}} of {stored_bytes or 0:,} bytes cannot be read any more.", "stored message"),
             *if_any(len(subscriptions), "{} cannot be taken up again.", "subscription"),
-            *if_any(len(elsewhere), "What {} hold is not counted: other brokers serve them.", "topic"),
+            *counted.warnings(),
             "A topic of this name that is made later begins empty, at offset 0.",
         ),
         topics=tuple(map(str, names[:PLAN_NAMES_MAX])),
         topic_count=len(names),
         subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
         subscription_count=len(subscriptions),
-        producers=None if elsewhere else producers,
-        consumers=None if elsewhere else consumers,
-        messages=None if elsewhere else messages,
-        bytes=None if elsewhere else stored_bytes,
+        producers=producers,
+        consumers=consumers,
+        messages=messages,
+        bytes=stored_bytes,
         fingerprint=fingerprint_of(sorted(ids, key=str)),
     )
 

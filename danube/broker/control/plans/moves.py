@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from danube.broker.control.moves import MoveControl, TopicMove
+from danube.broker.control.plans.peers import CountedTopics, Peers
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, if_any, texts
-from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import ExtraWrites
 from danube.metadata.records.cluster import BrokerDrain
 from danube.model.limits.broker import PLAN_NAMES_MAX
@@ -19,7 +19,7 @@ _PAUSE = (
 )
 
 
-def moves(control: MoveControl) -> Mapping[str, PlannedOperation]:
+def moves(control: MoveControl, peers: Peers) -> Mapping[str, PlannedOperation]:
     """The operations, by the names that every face knows them by."""
 
     def unload_topic(arguments: Arguments) -> PlannedCall:
@@ -29,7 +29,8 @@ def moves(control: MoveControl) -> Mapping[str, PlannedOperation]:
         name = TopicName.parse(topic)
 
         async def impact() -> Impact:
-            return _moved(name, control.moves_of(name, target))
+            wanted = control.moves_of(name, target)
+            return _moved(name, wanted, await _counted(peers, wanted))
 
         async def act(extra_writes: ExtraWrites) -> None:
             await control.move(control.moves_of(name, target), extra_writes)
@@ -40,7 +41,8 @@ def moves(control: MoveControl) -> Mapping[str, PlannedOperation]:
         drain = _drain(arguments)
 
         async def impact() -> Impact:
-            return _drained(drain, control.topics_to_leave(drain))
+            wanted = control.topics_to_leave(drain)
+            return _drained(drain, wanted, await _counted(peers, wanted))
 
         return PlannedCall(impact, lambda extra_writes: control.drain(drain, extra_writes))
 
@@ -77,36 +79,40 @@ def _drain(arguments: Arguments) -> BrokerDrain:
     )
 
 
-def _moved(name: TopicName, moves: Sequence[TopicMove]) -> Impact:
+async def _counted(peers: Peers, moves: Sequence[TopicMove]) -> CountedTopics:
+    return await peers.counts([one.record.name for one in moves])
+
+
+def _moved(name: TopicName, moves: Sequence[TopicMove], counted: CountedTopics) -> Impact:
     partitions = "" if moves[0].record.name == name else f", {count_text(len(moves), 'partition')} of it"
     places = [[one.record.topic_id, str(one.ownership.owner), str(one.broker)] for one in moves]
-    return _impact([f"Move topic {name}{partitions}."], moves, fingerprint_of(places))
+    return _impact([f"Move topic {name}{partitions}."], moves, counted, fingerprint_of(places))
 
 
-def _drained(drain: BrokerDrain, moves: Sequence[TopicMove]) -> Impact:
+def _drained(drain: BrokerDrain, moves: Sequence[TopicMove], counted: CountedTopics) -> Impact:
     at_once = f", {drain.parallel_moves} at a time" if moves else ""
     changes = [
         f"Have {count_text(len(moves), 'topic')} leave broker {drain.broker_id}{at_once}.",
         f"Assign no new topics to broker {drain.broker_id} until it is activated.",
     ]
-    return _impact(changes, moves, fingerprint_of([str(drain.broker_id), [one.record.topic_id for one in moves]]))
+    topic_ids = [one.record.topic_id for one in moves]
+    return _impact(changes, moves, counted, fingerprint_of([str(drain.broker_id), topic_ids]))
 
 
-def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str) -> Impact:
-    """Impact of moves: each with its owner, its next one and its size, as far as this broker knows that."""
-    named = moves[:PLAN_NAMES_MAX]
-    served = [one.served for one in moves if one.served is not None]
-    copied_bytes = sum(_stored_bytes(one.served) for one in moves if one.served is not None and one.is_copied)
+def _impact(changes: Sequence[str], moves: Sequence[TopicMove], counted: CountedTopics, fingerprint: str) -> Impact:
+    """Impact of moves: each with its owner, its next one and its size, where its owner tells it."""
+    named, known = moves[:PLAN_NAMES_MAX], counted.known
+    ways = [f"broker {one.ownership.owner} to {one.broker}{_size(one, counted)}" for one in named]
+    copied_bytes = sum(known[one.record.name].bytes for one in moves if one.is_copied and one.record.name in known)
     copy_s = f"{max(1, copied_bytes / CARRY_BYTES_PER_S):,.0f}"
-    subscriptions = [f"{topic.name} {name}" for topic in served for name in sorted(topic.subscriptions)]
-    is_partial = len(served) < len(moves)
-    kind = PartialImpact if is_partial else Impact
+    subscriptions = [f"{topic} {name}" for topic, each in sorted(known.items()) for name in each.subscriptions]
+    kind = PartialImpact if counted.unknown else Impact
     return kind(
         changes=(
             *changes,
-            *(f"{one.record.name}: broker {one.ownership.owner} to {one.broker}{_size(one)}." for one in named),
+            *(f"{one.record.name}: {way}." for one, way in zip(named, ways, strict=True)),
             *if_any(len(moves) - len(named), "{} more.", "topic"),
-            *if_any(len(moves) - len(served), "What {} hold is not counted: other brokers serve them.", "topic"),
+            *counted.warnings(),
             *if_any(
                 sum(one.is_copied for one in moves),
                 f"The logs of {{}} are copied, {copied_bytes:,} bytes in about {copy_s} s at the default pace; they are"
@@ -119,28 +125,17 @@ def _impact(changes: Sequence[str], moves: Sequence[TopicMove], fingerprint: str
         topic_count=len(moves),
         subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
         subscription_count=len(subscriptions),
-        producers=None if is_partial else sum(len(topic.producers) for topic in served),
-        consumers=None if is_partial else _consumers(served),
-        messages=None if is_partial else sum(map(_stored_messages, served)),
-        bytes=None if is_partial else sum(map(_stored_bytes, served)),
+        producers=counted.total("producers"),
+        consumers=counted.total("consumers"),
+        messages=counted.total("messages"),
+        bytes=counted.total("bytes"),
         fingerprint=fingerprint,
     )
 
 
-def _consumers(topics: Sequence[AnyTopic]) -> int:
-    return sum(each.connected() for topic in topics for each in topic.subscriptions.values())
-
-
-def _stored_messages(topic: AnyTopic) -> int:
-    return topic.log.durable_end - topic.log.start_offset if isinstance(topic, ReliableTopic) else 0
-
-
-def _size(move: TopicMove) -> str:
-    return "" if move.served is None else f", {_stored_bytes(move.served):,} bytes"
-
-
-def _stored_bytes(topic: AnyTopic) -> int:
-    return topic.log.body_bytes if isinstance(topic, ReliableTopic) else 0
+def _size(move: TopicMove, counted: CountedTopics) -> str:
+    found = counted.known.get(move.record.name)
+    return "" if found is None else f", {found.bytes:,} bytes"
 
 
 def _activated(broker_id: str, *, is_drained: bool) -> Impact:

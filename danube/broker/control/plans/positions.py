@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from danube.broker.control.plans.partitioned_seek import PartitionedSeek
+from danube.broker.control.plans.peers import PartitionedSeek
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
 from danube.broker.control.positions import PositionControl, skip_end, unread_before
 from danube.model.calls.positions import SeekPreview, SeekSubscription, SkipMessages
