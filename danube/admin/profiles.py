@@ -27,6 +27,7 @@ from danube.model.limits.broker import (
     CONTEXT_FILE_BYTES_MAX,
     TOKEN_CHARS_MAX,
 )
+from danube.model.limits.faces import ENDPOINTS_MAX
 from danube.runtime.disk import LocalDisk
 from danube.runtime.paths import expanded, user_folder
 from danube.runtime.settings import read_settings_file
@@ -58,7 +59,9 @@ class Context(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    endpoint: str = Field(description="`http://host:port` or `https://host:port` of a broker's admin port.")
+    endpoint: str = Field(
+        description="`http://host:port` or `https://host:port` of a broker's admin port; several with commas between."
+    )
     tls: bool = Field(default=False, description="Use TLS; an `https://` endpoint does too.")
     ca: Path | None = Field(default=None, description="PEM file of who is trusted; the system's without it.")
     cert: Path | None = Field(default=None, description="PEM file of the client's certificate.")
@@ -220,7 +223,19 @@ def resolve_target(flags: TargetFlags, environ: Mapping[str, str]) -> Target:
 
 
 def checked_endpoint(text: str, *, tls: bool) -> str:
-    """An endpoint in full, with `https` where TLS is asked for; `host:port` is taken as http. Raises SettingsError."""
+    """Endpoints in full, with commas between; `https` where TLS is asked for, and `host:port` is taken as http.
+
+    Raises SettingsError.
+    """
+    found = dict.fromkeys(_checked_endpoint(each, tls=tls) for each in text.split(","))
+    if len(found) > ENDPOINTS_MAX:
+        raise SettingsError(f"{len(found)} endpoints are too many: name up to {ENDPOINTS_MAX} brokers of the cluster")
+    if len({each.partition(":")[0] for each in found}) > 1:
+        raise SettingsError("endpoints of one cluster are all http:// or all https://: give one of them")
+    return ",".join(found)
+
+
+def _checked_endpoint(text: str, *, tls: bool) -> str:
     full = text.strip() if "://" in text else f"http://{text.strip()}"
     try:
         parts = urlsplit(full)

@@ -35,7 +35,7 @@ class Target:
     """Everything that is needed to reach a cluster's admin port, resolved from flags, variables and a context."""
 
     endpoint: str = DEFAULT_ENDPOINT
-    """`http://host:port` or `https://host:port`, of any broker."""
+    """`http://host:port` or `https://host:port`, of any broker; of several with commas between, asked in turn."""
     context: str | None = None
     """The name of the context it came from; None when flags or variables named the endpoint."""
     token: str | None = field(default=None, repr=False)
@@ -55,12 +55,18 @@ class Target:
     colour: Colour | None = None
     """Of the context; None where it has none."""
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Brokers of the cluster, in the order in which they are asked."""
+        return tuple(self.endpoint.split(","))
+
     def passing_tokens(self) -> "Target":
         """The same without a token of its own, for a face that passes on those of its callers.
 
         Raises SettingsError where they would leave this machine in plain text.
         """
-        if not self.tls and not is_loopback(split_address(self.endpoint.partition("://")[2])[0]):
+        hosts = [split_address(each.partition("://")[2])[0] for each in self.endpoints]
+        if not self.tls and not all(map(is_loopback, hosts)):
             raise SettingsError(f"--pass-tokens needs an https:// endpoint: {self.endpoint} is in plain text")
         return replace(self, token=None)  # nobody gets the rights of who started the server
 

@@ -3,7 +3,6 @@
 from typing import TypeVar
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
 from danube.model.errors import UnsupportedError
 from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
@@ -47,9 +46,7 @@ class ScheduleClient:
     async def _ask(self, method: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
         url = self._connection.service_url
         try:
-            reply = await self._connection.call(
-                BrokerAddress.direct(url), f"{paths.SCHEDULES}/{method}", request.encode(value)
-            )
+            reply = await self._connection.call_any(f"{paths.SCHEDULES}/{method}", request.encode(value))
         except UnsupportedError as error:
             raise UnsupportedError(
                 f"the broker at {url} keeps no schedules: use one of ours, or a scheduler of your own"

@@ -3,7 +3,6 @@
 from typing import Self, TypeVar
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
 from danube.model.calls.client import SchemaReference
 from danube.model.calls.schemas import FindVersion, RegisteredSchema, RegisterVersion, VersionDescription
@@ -148,8 +147,7 @@ class SchemaRegistryClient:
     ) -> Answer:
         path, url = f"{service}/{method}", self._connection.service_url
         try:
-            address = BrokerAddress.direct(url)
-            return answer.decode(await self._connection.call(address, path, request.encode(value)))
+            return answer.decode(await self._connection.call_any(path, request.encode(value)))
         except MissingLibraryError as error:
             raise MissingLibraryError(f"the broker at {url}: {error}") from error
         except UnsupportedError as error:

@@ -1,5 +1,7 @@
 """Calls to the ports of brokers: deadlines, the token, TLS, and errors as sentences that say what to do next."""
 
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -9,10 +11,12 @@ from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
     DeadlineExceededError,
+    NotConnectedError,
     SettingsError,
     UnauthenticatedError,
 )
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
+from danube.model.limits.faces import ADMIN_EACH_SHARE
 from danube.rpc.address import is_loopback, join_address
 from danube.rpc.carrier import Carrier, Channel, ClientStream
 from danube.rpc.engines import ClientTls, client_carrier
@@ -23,6 +27,8 @@ from danube.wire.codec import Codec
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
+_READING = ("Get", "List", "Describe", "Read", "Find", "Preview", "Explain", "ClusterStatus", "Peek")
+"""How methods begin that change nothing."""
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
 
 
@@ -30,9 +36,14 @@ class BrokerConnection:
     """Calls to one port of one broker."""
 
     def __init__(self, channel: Channel, url: str, target: Target) -> None:
-        self.url = url
+        self._url = url
         self._channel = channel
         self._target = target
+
+    @property
+    def url(self) -> str:
+        """Its address, as it is dialled."""
+        return self._url
 
     @property
     def _metadata(self) -> tuple[tuple[str, str], ...]:
@@ -60,7 +71,7 @@ class BrokerConnection:
     def _explained(self, error: DanubeError) -> DanubeError:
         match error:
             case BrokerUnreachableError():
-                return BrokerUnreachableError(f"no broker answers at {self.url}{_cause(error)}: {self._next_step()}")
+                return type(error)(f"no broker answers at {self.url}{_cause(error)}: {self._next_step()}")
             case DeadlineExceededError():
                 return DeadlineExceededError(
                     f"the broker at {self.url} did not answer within {self._target.timeout_s:g} s, and may still do"
@@ -77,12 +88,49 @@ class BrokerConnection:
                 return error
 
     def _next_step(self) -> str:
-        if self.url != self._target.endpoint:
+        if self.url not in self._target.endpoints:
             named = f"the broker at {self._target.endpoint} names that address"
             return f"{named}; check that a broker runs there, and that this machine resolves and reaches the address"
         if self._target.tls:
             return "start it, check that it serves TLS and that DANUBE_ADMIN_CA is who signed its certificate"
         return "start one with `danube-broker`, or name another with --endpoint, DANUBE_ADMIN_ENDPOINT or a context"
+
+
+class EndpointConnection(BrokerConnection):
+    """Calls to the broker behind the endpoint: of several, to the first that answers, until it does so no longer."""
+
+    def __init__(self, brokers: Sequence[BrokerConnection]) -> None:
+        self._brokers = deque(brokers)
+
+    @property
+    def url(self) -> str:
+        """The address of the broker that is asked now."""
+        return self._brokers[0].url
+
+    async def call(self, path: str, request: bytes = b"") -> bytes:
+        """As `BrokerConnection.call`. The next one is asked only where the call was not sent, or changes nothing."""
+        failures: list[DanubeError] = []
+        while True:
+            broker = self._brokers[0]
+            try:
+                return await broker.call(path, request)
+            except (BrokerUnreachableError, DeadlineExceededError) as error:
+                failures.append(error)
+                if broker is self._brokers[0]:  # and no call beside this one has left it
+                    self._brokers.rotate(-1)
+                may_repeat = isinstance(error, NotConnectedError) or path.rpartition("/")[2].startswith(_READING)
+                if not may_repeat or len(self._brokers) == 1:
+                    raise
+                if len(failures) == len(self._brokers):
+                    told = "; ".join(str(each).partition(": ")[0] for each in failures)
+                    raise type(error)(f"none of {len(failures)} brokers answers: {told}: start one of them") from error
+
+    def stream(self, path: str, request: bytes) -> ClientStream:
+        return self._brokers[0].stream(path, request)
+
+    async def close(self) -> None:
+        for broker in self._brokers:
+            await broker.close()
 
 
 class ConnectionPool:
@@ -92,11 +140,15 @@ class ConnectionPool:
         self._target = target
         self._carrier = carrier
         self._pool: dict[str, BrokerConnection] = {}
-        self.endpoint = self.to(target.endpoint)
+        self.each_s = ADMIN_EACH_SHARE * target.timeout_s
+        """Time for each broker, where all are asked."""
+        self.endpoint = EndpointConnection([self._at(url) for url in target.endpoints])
 
     def to(self, advertised: str) -> BrokerConnection:
         """A connection to a broker at its URL; `0.0.0.0` there is the host that was dialled. Raises SettingsError."""
-        url = self.dialled(advertised)
+        return self._at(self.dialled(advertised))
+
+    def _at(self, url: str) -> BrokerConnection:
         check_token_is_safe(self._target, url)
         if url not in self._pool:
             if len(self._pool) >= CLIENT_CHANNELS_MAX:
@@ -109,7 +161,7 @@ class ConnectionPool:
         parts = _parts(advertised)
         if parts is None or parts[0] not in _ANY_HOST:
             return advertised
-        host, _ = _parts(self._target.endpoint) or parts
+        host, _ = _parts(self.endpoint.url) or parts
         scheme, separator, _ = advertised.partition("://")
         return f"{scheme if separator else 'http'}://{join_address(host, parts[1])}"
 

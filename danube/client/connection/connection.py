@@ -19,6 +19,7 @@ from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
     DeadlineExceededError,
+    NotConnectedError,
     UnrecoverableError,
     UnsupportedError,
 )
@@ -92,6 +93,14 @@ class Connection:
         """One unary call to the broker at `address`. Raises DanubeError."""
         channel = await self._channel(address)
         return await channel.call(path, request, timeout_s=timeout_s, metadata=self._metadata(address))
+
+    async def call_any(self, path: str, request: bytes) -> bytes:
+        """One unary call to the broker at the service URL; to others while no connection to it can be made."""
+        *others, last = [self.service_url, *(known for known in self._known_urls if known != self.service_url)]
+        for url in others:
+            with contextlib.suppress(NotConnectedError):
+                return await self.call(BrokerAddress.direct(url), path, request)
+        return await self.call(BrokerAddress.direct(last), path, request)
 
     async def open_stream(self, address: BrokerAddress, path: str, request: bytes) -> ClientStream:
         """A stream of answers from the broker at `address`."""

@@ -167,7 +167,7 @@ class Http2Channel:
 
     def _dial_error(self, error: Exception) -> DanubeError:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it did not answer in time"
-        return errors.BrokerUnreachableError(f"cannot reach {self.address}: {reason}")
+        return errors.NotConnectedError(f"cannot reach {self.address}: {reason}")
 
     def _retire(self, connection: ClientConnection) -> None:
         self._connection = None
