@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from danube.admin.broker_names import names
 from danube.admin.gateway import AdminGateway
 from danube.model.plans.plan import Approval
 from danube.model.topic import TopicName
@@ -22,8 +23,8 @@ async def names_of(
     match kind:
         case "namespace":
             return await gateway.namespaces()
-        case "broker":
-            return [info.broker_id for info in await gateway.brokers()]
+        case "broker" | "node":
+            return await names(kind, gateway)
         case "plan":
             plans = await gateway.plans()
             return [each.plan_id for each in plans if each.applied_ms is None and each.approval != Approval.REJECTED]

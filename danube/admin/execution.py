@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from danube.admin.access import Guard
+from danube.admin.broker_names import learn_what_is_in, named, with_ids
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Call, Operation, Report, say_nothing
@@ -73,14 +74,20 @@ async def execute(
     """
     try:
         session.guard.check(operation.name, operation.level)
+        params = await with_ids(params, session.gateway)
         if operation.is_planned:
-            return await _planned(session, operation, params, plan_id, dry_run=dry_run)
-        if plan_id is not None:
+            result: Result = await _planned(session, operation, params, plan_id, dry_run=dry_run)
+        elif plan_id is not None:
             raise InvalidRequestError(f"{operation.name} acts at once and takes no plan_id: leave it out")
-        return await _run(session, operation, params)
+        else:
+            result = await _run(session, operation, params)
     except DanubeError as error:
         await _record_error(session, operation, params, error, plan_id)
+        await learn_what_is_in(str(error), session.gateway)
+        error.args = (named(str(error)), *error.args[1:])
         raise
+    await learn_what_is_in(repr(result), session.gateway)
+    return result
 
 
 async def decide(session: Session, operation: AnyOperation, params: Params, plan_id: str, *, approve: bool) -> None:
@@ -89,6 +96,7 @@ async def decide(session: Session, operation: AnyOperation, params: Params, plan
     Raises DanubeError; the log has it then.
     """
     decision = Decision(plan_id=plan_id, approve=approve, caller=session.caller)
+    params = await with_ids(params, session.gateway)
     asked = "approving the plan" if approve else "rejecting the plan"
     try:
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED, plan_id=plan_id, detail=asked))

@@ -5,7 +5,7 @@ There is no call here that deletes or moves: those act through a plan alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from danube.model.calls.admin import (
     AddNode,
@@ -115,6 +115,19 @@ class OfBroker(Generic[Told]):
     problem: str = ""
 
 
+def not_answered(told: Sequence[OfBroker[Any]]) -> list[str]:
+    """A sentence for each broker that did not answer."""
+    return [f"broker {each.broker_id}: {each.problem}" for each in told if each.told is None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTopics(TopicsPage):
+    """A page of the topics of all brokers."""
+
+    not_answered: Sequence[str] = ()
+    """A sentence for each broker that did not answer: its topics are missing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromQuery:
     """A question to Prometheus: of this moment, or of a range."""
@@ -187,6 +200,9 @@ class AdminGateway(Protocol):
     async def describe_broker(self) -> BrokerDescription:
         """The broker behind the endpoint, in full. Raises UnsupportedError for the original's."""
 
+    async def describe_brokers(self) -> Sequence[OfBroker[BrokerDescription]]:
+        """Every broker in full. Raises UnsupportedError for the original's."""
+
     async def metrics(self, wanted: ReadMetrics, broker_id: str | None) -> Sequence[OfBroker[MetricsPage]]:
         """Metrics of one broker, or of all that run. Raises NotFoundError, and UnsupportedError for the original's."""
 
@@ -248,7 +264,7 @@ class AdminGateway(Protocol):
     async def topic(self, topic: TopicName) -> TopicDetails:
         """One topic. Raises NotFoundError."""
 
-    async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
+    async def describe_topics(self, wanted: DescribeTopics) -> ClusterTopics:
         """A page of topics in full, of all brokers that run; all at once where several are named, or a base name.
 
         A page may hold `page_size` topics of each broker. Raises UnsupportedError for the original's brokers.

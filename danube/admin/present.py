@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from danube.admin.bars import drawn_bar
+from danube.admin.broker_names import named
 from danube.admin.operations import BY_NAME
 from danube.admin.operations.cluster.balance_portraits import portrait_of
 from danube.admin.operations.fields import Completes, Detail, IfKnown, Params, Result, ToolName, Wide, marks, row_type
@@ -140,7 +141,11 @@ def with_details(view: View) -> View:
 
 
 def printable(text: str) -> str:
-    """The text with whatever would move the cursor, change colours or hide itself shown as an escape."""
+    """The text with whatever would move the cursor, change colours or hide itself shown as an escape.
+
+    Brokers go by their names.
+    """
+    text = named(text)
     if text.isascii() and text.isprintable():
         return text
     return "".join(each if _is_harmless(each) else _escape(each) for each in text)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from danube.admin.gateway import AdminGateway, AuditLogPlace, Connection, SystemRecord
+from danube.admin.gateway import AdminGateway, AuditLogPlace, ClusterTopics, Connection, SystemRecord
 from danube.admin.target import DEFAULT_ENDPOINT, Connect, Target
 from danube.model.calls import admin, positions, topic_states
 from danube.model.errors import (
@@ -253,7 +253,7 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
         names = tuple(sorted(found.subscriptions))
         return admin.TopicDetails(info=self._info(found), subscriptions=names, schema_subject=found.schema_subject)
 
-    async def describe_topics(self, wanted: admin.DescribeTopics) -> admin.TopicsPage:
+    async def describe_topics(self, wanted: admin.DescribeTopics) -> ClusterTopics:
         named = frozenset(wanted.topics)
         if len(named) == 1:
             self.cluster.behind(*named)  # raises for a name that is not there
@@ -267,7 +267,7 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
         page = rest[: wanted.page_size]
         following = admin.DescribeCursor(topic=page[-1].name) if len(page) < len(rest) else None
         described = (described_topic(topic, self._broker_id, self.cluster.limits(topic)) for topic in page)
-        return admin.TopicsPage(topics=tuple(described), next=following)
+        return ClusterTopics(topics=tuple(described), next=following)
 
     async def topic_states(self, namespace: str | None) -> topic_states.TopicStatesList:
         found = [one for one in self.cluster.by_name() if namespace in {None, one.name.namespace}]

@@ -1,8 +1,11 @@
 """Metrics and logs of a cluster in memory."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from danube.admin.gateway import OfBroker, PromQuery, PromSeries
+from danube.model.calls.admin import BrokerDescription
 from danube.model.calls.inspection import (
     LogLevel,
     LogPage,
@@ -17,7 +20,9 @@ from danube.model.errors import NotFoundError, PreconditionFailedError
 from danube.model.topic import TopicName
 from tests.faces.memory_cluster import MemoryCluster
 
-OURS_ALONE = {"metrics", "broker_logs"}
+Told = TypeVar("Told")
+
+OURS_ALONE = {"metrics", "broker_logs", "describe_brokers"}
 """Calls that the original does not answer."""
 
 
@@ -40,6 +45,19 @@ class InspectionCalls:
     async def metrics(self, wanted: ReadMetrics, broker_id: str | None) -> Sequence[OfBroker[MetricsPage]]:
         return [self._metrics(each, wanted) for each in self._brokers(broker_id)]
 
+    async def describe_broker(self) -> BrokerDescription:
+        raise NotImplementedError
+
+    async def describe_brokers(self) -> Sequence[OfBroker[BrokerDescription]]:
+        """The first one serves all topics; another one is as it is, and serves none."""
+        first = await self.describe_broker()
+        idle: dict[str, Any] = dict.fromkeys(("topics", "subscriptions", "producers", "consumers"), 0)
+        told = [
+            first,
+            *(replace(first, info=each, blocked_subscriptions=0, **idle) for each in self.cluster.brokers[1:]),
+        ]
+        return [self._told(each.info.broker_id, each) for each in told]
+
     async def broker_logs(self, wanted: ReadLog, broker_id: str | None) -> Sequence[OfBroker[LogPage]]:
         return [self._log(each, wanted) for each in self._brokers(broker_id)]
 
@@ -49,6 +67,10 @@ class InspectionCalls:
         self.prom_queries.append(wanted)
         return self.prom_series
 
+    def _told(self, broker_id: str, told: Told) -> OfBroker[Told]:
+        problem = self.silent_brokers.get(broker_id)
+        return OfBroker(broker_id=broker_id, told=told if problem is None else None, problem=problem or "")
+
     def _brokers(self, wanted: str | None) -> list[str]:
         known = [info.broker_id for info in self.cluster.brokers]
         if wanted is not None and wanted not in known:
@@ -56,8 +78,6 @@ class InspectionCalls:
         return [wanted] if wanted is not None else known
 
     def _metrics(self, broker_id: str, wanted: ReadMetrics) -> OfBroker[MetricsPage]:
-        if broker_id in self.silent_brokers:
-            return OfBroker(broker_id=broker_id, told=None, problem=self.silent_brokers[broker_id])
         samples = [*self.samples.get(broker_id, ())]
         if broker_id == self._brokers(None)[0]:
             samples += [
@@ -66,11 +86,9 @@ class InspectionCalls:
             ]
         found = [each for each in samples if each.name.startswith(wanted.prefix) and _is_about(each, wanted.topic)]
         page = MetricsPage(samples=tuple(found[: wanted.limit]), sample_count=len(found))
-        return OfBroker(broker_id=broker_id, told=page)
+        return self._told(broker_id, page)
 
     def _log(self, broker_id: str, wanted: ReadLog) -> OfBroker[LogPage]:
-        if broker_id in self.silent_brokers:
-            return OfBroker(broker_id=broker_id, told=None, problem=self.silent_brokers[broker_id])
         levels = list(LogLevel)
         own = self.log_records if broker_id == self._brokers(None)[0] else []
         found = [
@@ -87,7 +105,7 @@ class InspectionCalls:
             kept_since_ms=own[0].time_ms if own else None,
             dropped_count=0,
         )
-        return OfBroker(broker_id=broker_id, told=page)
+        return self._told(broker_id, page)
 
 
 def _sample(name: str, topic: TopicName, value: float) -> MetricSample:

@@ -96,11 +96,11 @@ def _answered(state: ReliableState | None) -> list[int] | None:
 
 
 @asynccontextmanager
-async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIterator[Place]:
+async def seeded_place(data_dir: Path, *, is_cluster: bool = False, beside: int = 1) -> AsyncIterator[Place]:
     """A broker of its own, in this process, reached over gRPC; stopped at the end.
 
-    With `is_cluster` it is one of a cluster whose other members of the agreement are made up; another broker without
-    topics runs beside it. Both have the same ids in every place.
+    With `is_cluster` it is one of a cluster whose other members of the agreement are made up; other brokers without
+    topics run beside it. All have the same ids in every place.
     """
     clock = SystemClock()
     world = Environment(clock=clock, carrier=GrpcCarrier(clock))
@@ -119,8 +119,10 @@ async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIter
         running.callback(seeded.close)
         gateway = await running.enter_async_context(open_gateway(Target(endpoint=endpoint, timeout_s=PATIENCE_S)))
         if is_cluster:
-            await _broker(data_dir.with_name(f"{data_dir.name}-beside"), replace(world, rng=SystemRng(2)), running)
-            await until(partial(_are_active, 2, admin))
+            for number in range(2, 2 + beside):
+                folder = data_dir.with_name(f"{data_dir.name}-beside-{number}")
+                await _broker(folder, replace(world, rng=SystemRng(number)), running)
+            await until(partial(_are_active, 1 + beside, admin))
         plan = await gateway.create_plan(replace(SEEDED_REQUEST, arguments=dict(SEEDED_REQUEST.arguments)))
         broker_id = (await admin.describe_broker()).info.broker_id
         yield Place(endpoint, gateway, plan.plan_id, seeded.key_id, broker_id)

@@ -50,13 +50,15 @@ class LiveLag:
     """Whether all telemetry of the time and all topics were read."""
     plain: Collection[str]
     """As in LagFilter."""
+    not_answered: Sequence[str]
+    """As `ClusterTopics.not_answered`."""
 
 
 async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, policy: LagPolicy) -> LiveLag:
     """The lag of this moment. Raises UnsupportedError for the original's brokers, NotFoundError, DanubeError."""
     since_ms = clock.now_ms() - round(policy.history_s * 1_000)
     stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=LAG_LIVE_RECORDS_MAX)
-    topics, all_read = await _topics(gateway, wanted)
+    topics, all_read, missing = await _topics(gateway, wanted)
     records, skipped = await _decoded(stored, wanted)
     wanted = replace(wanted, plain=plain_topics(records) | {str(each.topic) for each in topics if each.base is None})
     now_ms = max([clock.now_ms(), *(stamp.at_ms for stamp, _ in records)])
@@ -75,7 +77,13 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
             found.append(PartitionLag(topic=topic, subscription=subscription, verdict=verdict))
     is_whole = all_read and len(stored) < LAG_LIVE_RECORDS_MAX
     return LiveLag(
-        as_of_ms=now_ms, partitions=found, records=len(records), skipped=skipped, is_whole=is_whole, plain=wanted.plain
+        as_of_ms=now_ms,
+        partitions=found,
+        records=len(records),
+        skipped=skipped,
+        is_whole=is_whole,
+        not_answered=missing,
+        plain=wanted.plain,
     )
 
 
@@ -89,20 +97,22 @@ async def require_telemetry(gateway: AdminGateway) -> None:
         )
 
 
-async def _topics(gateway: AdminGateway, wanted: LagFilter) -> tuple[list[TopicDescription], bool]:
-    """The topics that are asked for, and whether those are all."""
+async def _topics(gateway: AdminGateway, wanted: LagFilter) -> tuple[list[TopicDescription], bool, Sequence[str]]:
+    """The topics that are asked for, whether those are all, and the brokers that did not answer."""
     topics = (TopicName.parse(wanted.topic),) if wanted.topic else ()
     found: list[TopicDescription] = []
+    missing: dict[str, None] = {}
     after = None
     for _ in range(LAG_LIVE_PAGES_MAX):
         page = await gateway.describe_topics(
             DescribeTopics(namespace=wanted.namespace, topics=topics, page_size=DESCRIBE_TOPICS_MAX, after=after)
         )
         found += page.topics
+        missing |= dict.fromkeys(page.not_answered)
         after = page.next
         if after is None:
-            return found, True
-    return found, False
+            return found, True, [*missing]
+    return found, False, [*missing]
 
 
 async def _decoded(stored: Sequence[SystemRecord], wanted: LagFilter) -> tuple[list[tuple[Stamp, Reading]], int]:

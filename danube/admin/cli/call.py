@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from danube.admin.broker_names import as_ids
 from danube.admin.cli.output.draw import Cell, Changed, Screen, cells_of, drawn
 from danube.admin.cli.output.options import OutputFormat, OutputOptions
 from danube.admin.cli.output.selection import in_order, names_text, program_text, result_csv
@@ -17,7 +18,7 @@ from danube.admin.operations.cluster.health import CheckStatus, Health
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult
-from danube.admin.present import Table, View, label, plan_view_of, view_of
+from danube.admin.present import Table, View, label, plan_view_of, printable, view_of
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
@@ -66,6 +67,8 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
         shell.say(f"there are no {listing.rows.replace('_', ' ')}")
     if listing and (cursor := getattr(result, "next_cursor", None)):
         shell.say(f"there are more, {getattr(result, 'total', 0):,} in all: go on with --cursor {cursor}")
+    for missing in getattr(result, "not_answered", ()):
+        console.say(printable(f"not asked, and missing: {missing}"), PROGRAM)
     if not getattr(result, "is_intact", True):
         console.say(_damage(result), PROGRAM)
         return ExitCode.DAMAGED_DATA
@@ -166,7 +169,8 @@ def _text(shell: Shell, operation: AnyOperation, result: Result, changed: Change
         return result_csv(operation, result, shell.only)
     if not shell.output.output.is_for_people:
         return program_text(data_of(operation, result, shell.only), shell.output)
-    return drawn(_view(shell, operation, result), stdout_screen(shell.output), changed)
+    with as_ids(shell.output.verbose):
+        return drawn(_view(shell, operation, result), stdout_screen(shell.output), changed)
 
 
 def _view(shell: Shell, operation: AnyOperation, result: Result) -> View:

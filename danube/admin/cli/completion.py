@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from danube.admin.broker_names import BROKER
 from danube.admin.cli.output.options import flags_from
 from danube.admin.completion import names_of
 from danube.admin.gateway import AdminGateway
@@ -59,6 +60,8 @@ async def _within_bound(connect: Connect, target: Target, kind: str, typed: dict
 async def _ask(gateway: AdminGateway, kind: str, typed: dict[str, Any]) -> Sequence[str]:
     namespace = str(typed["namespace"]).removeprefix("/") if typed.get("namespace") else None
     topic = _whole_name(str(typed["topic"]), namespace) if typed.get("topic") else None
+    if kind == BROKER:
+        return [info.broker_id for info in await gateway.brokers()]  # a colon ends a word in shells
     names = await names_of(gateway, kind, namespace=namespace, topic=topic)
     return [TopicName.parse(name).local for name in names] if kind == "topic" and namespace else names
 

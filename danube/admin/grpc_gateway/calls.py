@@ -1,9 +1,12 @@
 """The calls of the admin port that every broker has: where each goes, and its answer put in order."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
+from danube.admin.gateway import OfBroker
 from danube.admin.grpc_gateway.broker_connection import Answer, BrokerConnection, ConnectionPool, Request
 from danube.model.calls.admin import (
     UNREACHABLE,
@@ -18,6 +21,8 @@ from danube.model.calls.admin import (
 )
 from danube.model.calls.topic_states import TopicStatesList
 from danube.model.errors import (
+    DanubeError,
+    DeadlineExceededError,
     InternalError,
     NotFoundError,
     NotPermittedError,
@@ -36,6 +41,9 @@ CLUSTER = "/danube_admin.ClusterAdmin"
 NAMESPACES = "/danube_admin.NamespaceAdmin"
 TOPICS = "/danube_admin.TopicAdmin"
 _TOPIC_STATES = "/danube.control.Inspection/ListTopicStates"
+_DESCRIBE = "/danube.control.Inspection/DescribeBroker"
+
+Told = TypeVar("Told")
 
 
 class AdminCalls:
@@ -188,6 +196,75 @@ class AdminCalls:
         server = next((info.broker_id for info in found), None)
         url = urls.get(server or "")
         return self._pool.to(url) if url else self._broker
+
+
+class EveryBroker:
+    """Calls to every broker of a cluster, side by side: an answer about the cluster is never the endpoint's alone.
+
+    Each broker has a part of the time of a call, so one that hangs delays the answer for no longer than that. What does
+    not answer is told with the reason.
+    """
+
+    def __init__(self, pool: ConnectionPool, calls: AdminCalls, each_s: float) -> None:
+        self._pool = pool
+        self._calls = calls
+        self._each_s = each_s
+        self._own_ids: dict[str, str] = {}
+
+    async def ask(
+        self, path: str, request: Codec[Request], value: Request, answer: Codec[Answer], *, only: str | None = None
+    ) -> Sequence[OfBroker[Answer]]:
+        """One call to each broker, or to `only`. Raises as `gather`, and NotFoundError."""
+        infos = () if only == await self.own_id() else await self._calls.brokers()
+        brokers = await self._connections(infos, only)
+        if not brokers:
+            raise NotFoundError(f"there is no broker {only!r:.40} that runs: list the brokers to see which do")
+        told = await self.gather(brokers, lambda broker, _: broker.ask(path, request, value, answer))
+        away = [info.broker_id for info in infos if info.broker_id not in brokers and only is None]
+        return [*told, *(OfBroker(broker_id=each, told=None, problem="it is unreachable") for each in away)]
+
+    async def gather(
+        self, brokers: Mapping[str, BrokerConnection], asked: Callable[[BrokerConnection, str], Awaitable[Told]]
+    ) -> list[OfBroker[Told]]:
+        """The answer of each of these brokers. Raises the error of the first where none does."""
+        errors: list[DanubeError] = []
+
+        async def one(broker_id: str, broker: BrokerConnection) -> OfBroker[Told]:
+            try:
+                async with asyncio.timeout(self._each_s if len(brokers) > 1 else None):
+                    return OfBroker(broker_id=broker_id, told=await asked(broker, broker_id))
+            except TimeoutError:
+                errors.append(DeadlineExceededError(f"it did not answer within {self._each_s:g} s"))
+            except UnsupportedError:
+                errors.append(UnsupportedError("its version has no such call: upgrade it"))
+            except DanubeError as error:
+                errors.append(error)
+            return OfBroker(broker_id=broker_id, told=None, problem=str(errors[-1]))
+
+        told = await asyncio.gather(*(one(*each) for each in brokers.items()))
+        if errors and len(errors) == len(brokers):
+            raise errors[0]
+        return told
+
+    async def running(self) -> dict[str, BrokerConnection]:
+        """Brokers that run, by id; the one behind the endpoint is called as it was dialled."""
+        return await self._connections(await self._calls.brokers(), None)
+
+    async def _connections(self, infos: Sequence[BrokerInfo], only: str | None) -> dict[str, BrokerConnection]:
+        own_id = await self.own_id()
+        urls = {info.broker_id: info.admin_url for info in infos if info.status != UNREACHABLE}
+        if only is not None:
+            urls = {only: urls.get(only, "")} if only in urls or only == own_id else {}
+        return {each: self._pool.endpoint if each == own_id else self._pool.to(url) for each, url in urls.items()}
+
+    async def own_id(self) -> str:
+        """The id of the broker behind the endpoint."""
+        if self._pool.endpoint.url not in self._own_ids:
+            described = await self._pool.endpoint.ask(
+                _DESCRIBE, control.DESCRIBE_BROKER, None, control.BROKER_DESCRIPTION
+            )
+            self._own_ids[self._pool.endpoint.url] = described.info.broker_id
+        return self._own_ids[self._pool.endpoint.url]
 
 
 def reachable(info: BrokerInfo, pool: ConnectionPool) -> BrokerInfo:

@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
+from danube.admin.broker_names import learn_brokers, learn_members
+from danube.admin.gateway import AuditLogPlace, ClusterTopics, Connection
 from danube.admin.grpc_gateway.balance import BalanceCalls
 from danube.admin.grpc_gateway.broker_connection import Answer, ConnectionPool, Request, carrier_for
-from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
+from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, EveryBroker, reachable
 from danube.admin.grpc_gateway.inspection import InspectionCalls, TopicDescriptions
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
 from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
@@ -18,7 +19,7 @@ from danube.admin.grpc_gateway.prometheus import Prometheus
 from danube.admin.grpc_gateway.schedules import ScheduleCalls
 from danube.admin.grpc_gateway.schemas import SchemaCalls
 from danube.admin.grpc_gateway.security import SecurityCalls
-from danube.admin.grpc_gateway.system_topics import read_system_topic
+from danube.admin.grpc_gateway.system_topics import SystemTopicCalls
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
 from danube.model.calls.admin import (
@@ -33,7 +34,6 @@ from danube.model.calls.admin import (
     RaftStatus,
     TopicDetails,
     TopicInfo,
-    TopicsPage,
 )
 from danube.model.calls.positions import (
     AddPartitions,
@@ -63,11 +63,11 @@ from danube.model.errors import (
     NotFoundError,
     NotPermittedError,
     PreconditionFailedError,
-    TopicNotFoundError,
     TopicNotServedError,
     UnavailableError,
     UnsupportedError,
 )
+from danube.model.limits.broker import CONNECTIONS_SHOWN_MAX
 from danube.model.plans.plan import Arguments, Decision, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
     FailurePolicy,
@@ -111,7 +111,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         yield GrpcGateway(pool, state, Prometheus(target.prometheus, target.timeout_s) if target.prometheus else None)
 
 
-class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
+class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls, SystemTopicCalls):
     """One cluster, through the admin port of one of its brokers."""
 
     def __init__(self, pool: ConnectionPool, state: LocalState, prometheus: Prometheus | None = None) -> None:
@@ -121,7 +121,8 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
         self._state = state
         self._connection: Connection | None = None
         self._calls = AdminCalls(pool)
-        self._descriptions = TopicDescriptions(pool, self._calls)
+        self._each = EveryBroker(pool, self._calls, pool.each_s)
+        self._descriptions = TopicDescriptions(self._calls, self._each)
         self._original = OriginalAnswers(self._calls)
         self._schemas = SchemaCalls(self._calls, self._is_ours)
         self._of_broker = BrokerPlansAndAudit(pool.endpoint)
@@ -137,7 +138,9 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
     # Brokers and cluster
 
     async def brokers(self) -> Sequence[BrokerInfo]:
-        return await self._calls.brokers()
+        found = await self._calls.brokers()
+        learn_brokers(found)
+        return found
 
     async def leader(self) -> str | None:
         return await self._calls.ask(f"{BROKERS}/GetLeaderBroker", messages.EMPTY, None, messages.LEADER)
@@ -146,13 +149,10 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
         return await self._calls.raft_status()
 
     async def describe_cluster(self) -> ClusterDescription:
-        return await self._ours(
-            "tell who takes part in its cluster",
-            f"{_CLUSTER}/DescribeCluster",
-            messages.EMPTY,
-            None,
-            control.CLUSTER_DESCRIPTION,
-        )
+        act, path = "tell who takes part in its cluster", f"{_CLUSTER}/DescribeCluster"
+        found = await self._ours(act, path, messages.EMPTY, None, control.CLUSTER_DESCRIPTION)
+        learn_members(found.members)
+        return found
 
     async def add_node(self, wanted: AddNode) -> str:
         if not await self._is_ours():
@@ -209,7 +209,7 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
         info = replace(details.info, topic=topic)
         return replace(details, info=info, subscriptions=tuple(real_subscriptions(details.subscriptions)))
 
-    async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
+    async def describe_topics(self, wanted: DescribeTopics) -> ClusterTopics:
         await self._require_ours("tell lag and consumers")
         return await self._descriptions.page(wanted)
 
@@ -298,7 +298,21 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
 
     async def topic_connections(self, topic: TopicName) -> tuple[Sequence[TopicConnection], int]:
         act, path = "tell who is connected", f"{_POSITIONS}/ListConnections"
-        return await self._ours(act, path, control.LIST_CONNECTIONS, topic, control.CONNECTIONS, at=topic)
+        try:
+            return await self._ours(act, path, control.LIST_CONNECTIONS, topic, control.CONNECTIONS, at=topic)
+        except TopicNotServedError:
+            partitions = [info.topic for info in await self.topics(topic.namespace) if info.base == topic]
+            if not partitions:
+                raise
+        asked = (
+            self._calls.ask(path, control.LIST_CONNECTIONS, name, control.CONNECTIONS, at=name) for name in partitions
+        )
+        told = await asyncio.gather(*asked)
+        shown = sorted(
+            (each for found, _ in told for each in found),
+            key=lambda each: (each.subscription is None, each.topic, each.subscription or "", each.name),
+        )
+        return shown[:CONNECTIONS_SHOWN_MAX], sum(count for _, count in told)
 
     async def disconnect(self, wanted: DisconnectClient) -> None:
         act, path = "disconnect clients", f"{_POSITIONS}/DisconnectClient"
@@ -368,58 +382,23 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls):
             raise UnavailableError(
                 f"no broker that runs serves {log.topic}: start {f'broker {log.broker_id}' if log.broker_id else 'one'}"
             )
-        return await BrokerPlansAndAudit(self._pool.to(log.admin_url)).audit(start, limit, log.topic)
+        try:
+            async with asyncio.timeout(self._pool.each_s):
+                return await BrokerPlansAndAudit(self._pool.to(log.admin_url)).audit(start, limit, log.topic)
+        except TimeoutError:
+            raise DeadlineExceededError(f"broker {log.broker_id} did not answer in time") from None
 
     async def audit_logs(self) -> Sequence[AuditLogPlace]:
         if not await self._is_ours():
             return ()
-        urls = {info.broker_id: info.admin_url for info in await self._calls.running()}
-        urls[(await self.describe_broker()).info.broker_id] = self._broker.url  # as it was dialled
+        urls = {broker_id: broker.url for broker_id, broker in (await self._each.running()).items()}
         infos = [info for info in await self.topics(AUDIT_TOPIC.namespace) if info.topic.is_of(AUDIT_TOPIC)]
         return [
             AuditLogPlace(topic=info.topic, broker_id=info.broker_id, admin_url=urls.get(info.broker_id or ""))
             for info in infos
         ]
 
-    # System topics
-
-    async def system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
-        await self._require_ours("tell what it publishes about itself")
-        try:
-            return await self._system_records(topic, since_ms=since_ms, limit=limit)
-        except TopicNotFoundError:  # in a cluster each broker has a partition of its own
-            infos = [info for info in await self.topics(topic.namespace) if info.base == topic]
-        share = limit // max(1, len(infos))
-        found = await asyncio.gather(*(self._if_served(info.topic, since_ms, share) for info in infos))
-        full = [index for index, records in enumerate(found) if len(records) == share]
-        spare = limit - sum(map(len, found))
-        if full and spare >= len(full):  # others, such as old ones that nobody writes any more, have less
-            more = share + spare // len(full)
-            again = await asyncio.gather(*(self._if_served(infos[index].topic, since_ms, more) for index in full))
-            for index, records in zip(full, again, strict=True):
-                found[index] = records
-        return [record for records in found for record in records]
-
     # Beneath
-
-    async def _if_served(self, topic: TopicName, since_ms: int, limit: int) -> Sequence[SystemRecord]:
-        try:
-            return await self._system_records(topic, since_ms=since_ms, limit=limit)
-        except (TopicNotFoundError, UnavailableError, DeadlineExceededError):  # a broker that does not run says nothing
-            return ()
-
-    async def _system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
-        broker = self._pool.to(await self._client_url(topic))
-        return await read_system_topic(broker, topic, since_ms=since_ms, limit=limit)
-
-    async def _client_url(self, topic: TopicName) -> str:
-        """The URL at which clients dial the broker that serves a topic."""
-        broker_id = (await self.topic(topic)).info.broker_id
-        description = await self.describe_broker()
-        if broker_id in {None, description.info.broker_id}:
-            return description.connect_url
-        urls = {info.broker_id: info.broker_url for info in await self._calls.running()}
-        return urls.get(broker_id or "", description.connect_url)
 
     async def _is_ours_by_its_answer(self) -> bool:
         """The original has no such call; which one is asked does not matter, so it is one that costs little."""

@@ -5,9 +5,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-from danube.admin.gateway import OfBroker, PromQuery, PromSeries
-from danube.admin.grpc_gateway.broker_connection import Answer, BrokerConnection, ConnectionPool, Request
-from danube.admin.grpc_gateway.calls import AdminCalls
+from danube.admin.gateway import ClusterTopics, OfBroker, PromQuery, PromSeries, not_answered
+from danube.admin.grpc_gateway.broker_connection import BrokerConnection
+from danube.admin.grpc_gateway.calls import AdminCalls, EveryBroker
 from danube.admin.grpc_gateway.prometheus import Prometheus
 from danube.model.calls.admin import (
     BrokerDescription,
@@ -19,19 +19,13 @@ from danube.model.calls.admin import (
 )
 from danube.model.calls.inspection import LogPage, MetricsPage, ReadLog, ReadMetrics
 from danube.model.errors import (
-    DanubeError,
-    DeadlineExceededError,
-    NotFoundError,
     PreconditionFailedError,
     TopicNotFoundError,
     TopicNotServedError,
-    UnavailableError,
-    UnsupportedError,
 )
 from danube.model.limits.broker import DESCRIBE_NAMES_MAX
 from danube.model.topic import TopicName
 from danube.wire import control_messages as control
-from danube.wire.codec import Codec
 
 _INSPECTION = "/danube.control.Inspection"
 _DESCRIBE_TOPICS = f"{_INSPECTION}/DescribeTopics"
@@ -40,12 +34,8 @@ _DESCRIBE_TOPICS = f"{_INSPECTION}/DescribeTopics"
 class InspectionCalls:
     """The calls of `AdminGateway` about metrics and logs."""
 
-    _pool: ConnectionPool
-    _calls: AdminCalls
+    _each: EveryBroker
     _prometheus: Prometheus | None
-
-    @abstractmethod
-    async def describe_broker(self) -> BrokerDescription: ...
 
     @abstractmethod
     async def _require_ours(self, act: str) -> None: ...
@@ -53,12 +43,17 @@ class InspectionCalls:
     async def metrics(self, wanted: ReadMetrics, broker_id: str | None) -> Sequence[OfBroker[MetricsPage]]:
         await self._require_ours("tell its metrics over the admin port")
         path = f"{_INSPECTION}/ReadMetrics"
-        return await self._of_each(broker_id, path, control.READ_METRICS, wanted, control.METRICS_PAGE)
+        return await self._each.ask(path, control.READ_METRICS, wanted, control.METRICS_PAGE, only=broker_id)
 
     async def broker_logs(self, wanted: ReadLog, broker_id: str | None) -> Sequence[OfBroker[LogPage]]:
         await self._require_ours("tell its log over the admin port")
         path = f"{_INSPECTION}/ReadLog"
-        return await self._of_each(broker_id, path, control.READ_LOG, wanted, control.LOG_PAGE)
+        return await self._each.ask(path, control.READ_LOG, wanted, control.LOG_PAGE, only=broker_id)
+
+    async def describe_brokers(self) -> Sequence[OfBroker[BrokerDescription]]:
+        await self._require_ours("tell its load and its journal")
+        path = f"{_INSPECTION}/DescribeBroker"
+        return await self._each.ask(path, control.DESCRIBE_BROKER, None, control.BROKER_DESCRIPTION)
 
     async def prometheus(self, wanted: PromQuery) -> Sequence[PromSeries]:
         if self._prometheus is None:
@@ -68,48 +63,15 @@ class InspectionCalls:
             )
         return await self._prometheus.ask(wanted)
 
-    async def _of_each(
-        self, broker_id: str | None, path: str, request: Codec[Request], value: Request, answer: Codec[Answer]
-    ) -> Sequence[OfBroker[Answer]]:
-        """One after the other; a broker that does not answer is told with the reason, unless it alone was asked."""
-        own = await self.describe_broker()
-        found: list[OfBroker[Answer]] = []
-        for each, broker in (await self._connections(own.info.broker_id, broker_id)).items():
-            try:
-                told = await broker.ask(path, request, value, answer)
-            except UnsupportedError:
-                found.append(OfBroker(broker_id=each, told=None, problem="its version has no such call: upgrade it"))
-            except DanubeError as error:
-                if broker_id is not None:
-                    raise
-                found.append(OfBroker(broker_id=each, told=None, problem=str(error)))
-            else:
-                found.append(OfBroker(broker_id=each, told=told))
-        return found
-
-    async def _connections(self, own_id: str, wanted: str | None) -> dict[str, BrokerConnection]:
-        """Brokers that run, by id; the one behind the endpoint is called as it was dialled. Raises NotFoundError."""
-        if wanted == own_id:
-            return {own_id: self._pool.endpoint}
-        urls = {info.broker_id: info.admin_url for info in await self._calls.running()}
-        if wanted is not None and wanted not in urls:
-            raise NotFoundError(f"there is no broker {wanted[:40]!r} that runs: list the brokers to see which do")
-        return {
-            each: self._pool.endpoint if each == own_id else self._pool.to(url)
-            for each, url in urls.items()
-            if wanted in {None, each}
-        }
-
 
 class TopicDescriptions:
     """Pages of topics, as `AdminGateway.describe_topics` answers them."""
 
-    def __init__(self, pool: ConnectionPool, calls: AdminCalls) -> None:
-        self._pool = pool
+    def __init__(self, calls: AdminCalls, each: EveryBroker) -> None:
         self._calls = calls
-        self._own_id: str | None = None
+        self._each = each
 
-    async def page(self, wanted: DescribeTopics) -> TopicsPage:
+    async def page(self, wanted: DescribeTopics) -> ClusterTopics:
         """One page; of all brokers that run, unless one topic is asked for."""
         if not wanted.topics:
             return await self._everywhere(wanted)
@@ -118,31 +80,34 @@ class TopicDescriptions:
         (name,) = wanted.topics
         page = await self._calls.ask(_DESCRIBE_TOPICS, control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE, at=name)
         is_plain = all(topic.topic == name for topic in page.topics)
-        return page if is_plain else await self._named(wanted)
+        return ClusterTopics(topics=page.topics, next=page.next) if is_plain else await self._named(wanted)
 
-    async def _everywhere(self, wanted: DescribeTopics) -> TopicsPage:
-        own = await _ask(self._pool.endpoint, wanted)
-        others = [
-            self._pool.to(info.admin_url) for info in await self._calls.running() if info.broker_id != await self._id()
-        ]
-        pages = await asyncio.gather(*(_ask_if_it_answers(broker, wanted) for broker in others))
-        return merged([own, *(page for page in pages if page is not None)])
+    async def _everywhere(self, wanted: DescribeTopics) -> ClusterTopics:
+        told = await self._each.ask(_DESCRIBE_TOPICS, control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE)
+        page = merged([each.told for each in told if each.told is not None])
+        return ClusterTopics(topics=page.topics, next=page.next, not_answered=not_answered(told))
 
-    async def _named(self, wanted: DescribeTopics) -> TopicsPage:
+    async def _named(self, wanted: DescribeTopics) -> ClusterTopics:
         """All topics of these names, and all partitions of base names, each from the broker that serves it."""
-        own_id = await self._id()
-        urls = {info.broker_id: info.admin_url for info in await self._calls.running() if info.broker_id != own_id}
-        by_broker: dict[str, list[TopicName]] = {}
+        owned: dict[str | None, list[TopicName]] = {}
         for info in await self._infos(wanted.topics):
-            by_broker.setdefault(urls.get(info.broker_id or "", ""), []).append(info.topic)
-        asked = [
-            (self._pool.to(url) if url else self._pool.endpoint, names[at : at + DESCRIBE_NAMES_MAX])
-            for url, names in by_broker.items()
-            for at in range(0, len(names), DESCRIBE_NAMES_MAX)
-        ]
-        found = await asyncio.gather(*(_all_of(broker, wanted, names) for broker, names in asked))
-        topics = [topic for each in found for topic in each]
-        return TopicsPage(topics=tuple(sorted(topics, key=lambda topic: str(topic.topic))), next=None)
+            owned.setdefault(info.broker_id, []).append(info.topic)
+
+        async def of_broker(broker: BrokerConnection, broker_id: str) -> list[TopicDescription]:
+            names = owned.get(broker_id, [])
+            if broker_id == first:
+                names += [name for owner in owned.keys() - running for name in owned[owner]]
+            parts = [names[at : at + DESCRIBE_NAMES_MAX] for at in range(0, len(names), DESCRIBE_NAMES_MAX)]
+            found = await asyncio.gather(*(_all_of(broker, wanted, part) for part in parts))
+            return [topic for each in found for topic in each]
+
+        running = await self._each.running()
+        first = next(iter(running))
+        told = await self._each.gather(running, of_broker)
+        topics = [topic for each in told for topic in each.told or ()]
+        return ClusterTopics(
+            topics=tuple(sorted(topics, key=lambda topic: str(topic.topic))), next=None, not_answered=not_answered(told)
+        )
 
     async def _infos(self, names: Sequence[TopicName]) -> list[TopicInfo]:
         """The topics of these names, and the partitions of those that are none. Raises TopicNotFoundError."""
@@ -157,14 +122,6 @@ class TopicDescriptions:
             )
         named = {name: infos[name] for name in names if name in infos}
         return list((named | {info.topic: info for info in partitions}).values())
-
-    async def _id(self) -> str:
-        if self._own_id is None:
-            described = await self._calls.ask(
-                f"{_INSPECTION}/DescribeBroker", control.DESCRIBE_BROKER, None, control.BROKER_DESCRIPTION
-            )
-            self._own_id = described.info.broker_id
-        return self._own_id
 
 
 def merged(pages: Sequence[TopicsPage]) -> TopicsPage:
@@ -188,14 +145,6 @@ async def _ask(broker: BrokerConnection, wanted: DescribeTopics) -> TopicsPage:
     return await broker.ask(_DESCRIBE_TOPICS, control.DESCRIBE_TOPICS, wanted, control.TOPICS_PAGE)
 
 
-async def _ask_if_it_answers(broker: BrokerConnection, wanted: DescribeTopics) -> TopicsPage | None:
-    """None of a broker that is gone since the others were asked for it."""
-    try:
-        return await _ask(broker, wanted)
-    except (UnavailableError, DeadlineExceededError):
-        return None
-
-
 async def _all_of(
     broker: BrokerConnection, wanted: DescribeTopics, names: Sequence[TopicName]
 ) -> list[TopicDescription]:
@@ -205,8 +154,8 @@ async def _all_of(
     while True:
         try:
             page = await _ask(broker, replace(wanted, topics=tuple(names), after=after))
-        except (TopicNotServedError, TopicNotFoundError, UnavailableError, DeadlineExceededError):
-            return found  # it moved, or its broker is gone: the next look finds it
+        except (TopicNotServedError, TopicNotFoundError):
+            return found  # it moved: the next look finds it
         found += page.topics
         after = page.next
         if after is None:

@@ -1,11 +1,11 @@
 """Parameters and results of operations: their types, marks on their fields, and each field as a face shows it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -83,7 +83,7 @@ class Detail:
 @dataclass(frozen=True, slots=True)
 class Completes:
     """Marks a parameter whose values a shell, a form or a host can complete: `topic`, `namespace`, `broker`,
-    `subscription`, `plan` or `run`.
+    `node`, `subscription`, `plan` or `run`.
     """
 
     kind: str
@@ -166,7 +166,8 @@ NamespaceText = Annotated[
     str, StringConstraints(min_length=1, max_length=300), AfterValidator(_namespace_text), Completes("namespace")
 ]
 """A namespace; one slash before it is taken away, as the original's administrators write it."""
-BrokerText = Annotated[str, StringConstraints(min_length=1, max_length=40), Completes("broker")]
+BrokerText = Annotated[str, StringConstraints(min_length=1, max_length=300), Completes("broker")]
+"""A broker by its name, `host:port`, or by its id: operations are called with the id."""
 SubscriptionText = Annotated[str, StringConstraints(min_length=1, max_length=300), Completes("subscription")]
 
 
@@ -184,6 +185,23 @@ class PageResult(Result):
 
     total: int = Field(description="Rows there are, on whatever page.")
     next_cursor: str | None = Field(default=None, description="Ask for the next page with it; null on the last one.")
+
+
+NotAnswered = Annotated[
+    list[str],
+    IF_KNOWN,
+    Field(description="Brokers that did not answer, with the reason: what they know is missing."),
+]
+"""Of a result about the cluster."""
+
+
+Number = TypeVar("Number", int, float)
+
+
+def sum_known(values: Iterable[Number | None]) -> Number | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def marks(model: type[BaseModel], mark: type[Any]) -> frozenset[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from textual.suggester import Suggester
 
+from danube.admin.broker_names import named
 from danube.admin.present import printable
 from danube.admin.tui.data.watch import Watch
 from danube.model.limits.faces import TUI_SUGGESTIONS_MAX
@@ -20,7 +21,7 @@ def names_of(kind: str, watch: Watch, topic: str = "") -> list[str]:
         case "namespace":
             names = set(watch.namespaces)
         case "broker":
-            names = {broker.broker_id for broker in watch.brokers}
+            names = {named(broker.broker_id) for broker in watch.brokers}
         case "subscription":
             names = watch.lags.subscriptions_of(topic)
         case "plan":

@@ -133,7 +133,7 @@ class OriginalRoutes:
             return await self._call(request, LIST_TOPICS, arguments, TopicList)
         except DanubeError as error:
             errors.append(f"{row.broker_id}: {error}")
-            return TopicList(total=0, topics=[])
+            return TopicList(total=0, topics=[], not_answered=[])
 
     async def _call(self, request: Request, operation: AnyOperation, arguments: Mapping[str, Any], kind: type[R]) -> R:
         result = await self._server.call(person_of(request), operation, arguments)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from danube.admin.access import Guard
+from danube.admin.broker_names import with_ids
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
@@ -91,7 +92,7 @@ class WebServer:
         call = Call(gateway=self.gateway, clock=self.clock, caller=Caller(who=NOBODY_IN_PARTICULAR, face=Face.WEB))
         try:
             async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
-                found: Result = await operation.run(call, params)
+                found: Result = await operation.run(call, await with_ids(params, self.gateway))
         except TimeoutError:
             raise DeadlineExceededError(f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s") from None
         return found

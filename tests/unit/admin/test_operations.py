@@ -244,6 +244,25 @@ async def test_blocked_subscription_is_a_state_a_count_and_a_warning_with_the_ne
         assert ("1 subscription blocked" in check["detail"] and "a retry sends again" in check["detail"]) is is_blocked
 
 
+async def test_health_and_totals_are_of_all_brokers_and_name_those_that_do_not_answer() -> None:
+    gateway = seeded_gateway()
+    gateway.cluster.brokers.append(replace(gateway.cluster.brokers[0], broker_id="2"))
+    gateway.cluster.leader = "1"
+    gateway.cluster.topics["/default/orders"].subscriptions["billing"].is_blocked = True
+    for silent, status in ((), "warning"), (("2",), "warning"), (("1",), "unknown"):
+        gateway.silent_brokers = dict.fromkeys(silent, "it did not answer within 3 s")
+        health = (await execute(session_of(gateway), *_call("health_check", {}))).model_dump()
+        checks = {one["name"]: one for one in health["checks"]}
+        assert (health["verdict"], checks["subscriptions"]["status"]) == ("warning", status)
+        assert ("answers" in checks) is bool(silent)
+        state = (await execute(session_of(gateway), *_call("cluster_status", {}))).model_dump()
+        if silent:
+            told = f"{silent[0]}: it did not answer within 3 s"
+            assert told in checks["answers"]["detail"]
+            assert state["not_answered"] == [f"broker {told}"]
+    assert (state["subscriptions"], state["consumers"]) == (0, 0)  # what is known without the first one
+
+
 async def test_topics_of_a_broker_that_is_gone_make_health_critical() -> None:
     gateway = seeded_gateway()
     seen_ms = gateway.clock.now_ms() - 90_000

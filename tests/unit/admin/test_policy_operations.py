@@ -290,5 +290,17 @@ async def test_effective_limits_are_shown_with_the_place_that_they_come_from() -
     assert facts["Max consumers per topic"] == "no limit (broker)"
     shown = await asked(gateway, "get_namespace_policies", namespace="default")
     assert (shown["origins"]["max_publish_rate"], shown["origins"]["message_ttl_s"]) == ("namespace", "broker")
+    described = await asked(gateway, "describe_topic", topic=str(ORDERS))
+    told = {row["policy"]: (row["value"], row["source"]) for row in described["policies"]}
+    assert (told["retention_time_s"], told["max_publish_rate"]) == ((7 * 86_400, "topic"), (9, "namespace"))
+    assert told.keys() == set(POLICY_NAMES)
+    operation = operation_of("describe_topic")
+    (table,) = [
+        each
+        for each in view_of(operation, operation.result.model_validate(described)).tables
+        if each.title == "Policies"
+    ]
+    assert ("max_message_size", "2.0 KiB", "namespace") in table.rows
     gateway.is_original = True
     assert (await asked(gateway, "get_namespace_policies", namespace="default"))["origins"] == {}
+    assert (await asked(gateway, "describe_topic", topic=str(ORDERS)))["policies"] == []

@@ -147,7 +147,7 @@ async def test_a_listing_says_how_to_go_on_where_there_is_more() -> None:
 async def test_an_empty_listing_is_a_table_with_columns() -> None:
     operation, result = await called(seeded_gateway(), "list_topics", {"namespace": "staging"})
     (table,) = view_of(operation, result).tables
-    assert (table.rows, table.columns) == ((), ("Name", "Broker ID", "State", "Lag", "Size"))
+    assert (table.rows, table.columns) == ((), ("Name", "Broker", "State", "Lag", "Size"))
 
 
 async def test_rows_beside_facts_are_a_table_where_there_are_any() -> None:

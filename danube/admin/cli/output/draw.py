@@ -162,7 +162,7 @@ def _rich_table(table: Table, changed: Changed, widths: Sequence[int]) -> object
 
     drawn_table = RichTable(box=None, padding=(0, _COLUMN_GAP, 0, 0), pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
-        numbers = not column.endswith(" ID") and all(_is_number(row[index]) for row in table.rows)
+        numbers = not column.endswith((" ID", "Broker")) and all(_is_number(row[index]) for row in table.rows)
         drawn_table.add_column(
             Text(column), overflow="fold", width=widths[index], justify="right" if numbers else "left"
         )

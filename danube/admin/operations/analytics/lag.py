@@ -228,10 +228,11 @@ async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
     policy = LagPolicy(history_s=LAG_HISTORY_S)
     found = await live_lag(call.gateway, call.clock, wanted, policy)
     skipped = f"; {found.skipped:,} damaged telemetry records skipped" if found.skipped else ""
+    missing = f"; not asked: {'; '.join(found.not_answered)}" if found.not_answered else ""
     cut = "" if found.is_whole else "; too large a cluster to read whole, a Spark run reads all of it"
     return _Answer(
         answered_by=LagSource.LIVE,
-        reason=f"last {policy.history_s:.0f} s ({reason}{skipped}{cut})",
+        reason=f"last {policy.history_s:.0f} s ({reason}{skipped}{missing}{cut})",
         as_of_ms=found.as_of_ms,
         policy=policy,
         run_id=None,

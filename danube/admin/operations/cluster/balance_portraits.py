@@ -84,7 +84,7 @@ def _balance(result: BalanceResult, *, wide: bool) -> Portrait:
 
 def _brokers(brokers: Sequence[BrokerBalanceRow], *, wide: bool) -> PortraitTable:
     top = max(100.0, *(broker.load for broker in brokers if broker.is_known)) if brokers else 100.0
-    columns = ("Broker ID", "Score", "CPU", "Memory", "Disk", "Network", "Msg/s", "Topics")
+    columns = ("Broker", "Score", "CPU", "Memory", "Disk", "Network", "Msg/s", "Topics")
     more = ("Clients", "Backlog", "In", "Out", "Report") if wide else ()
     return PortraitTable("Brokers", columns + more, tuple(_broker(broker, top, wide=wide) for broker in brokers))
 
@@ -118,7 +118,7 @@ def _age(broker: BrokerBalanceRow) -> str:
 
 def _causes(brokers: Sequence[BrokerBalanceRow]) -> PortraitTable:
     rows = tuple((broker.broker_id, status_of(broker), cause_of(broker) or _UNKNOWN) for broker in brokers)
-    return PortraitTable("Causes", ("Broker ID", "Status", "Cause"), rows)
+    return PortraitTable("Causes", ("Broker", "Status", "Cause"), rows)
 
 
 def hottest_table(brokers: Sequence[BrokerBalanceRow]) -> PortraitTable:
@@ -136,7 +136,7 @@ def hottest_table(brokers: Sequence[BrokerBalanceRow]) -> PortraitTable:
         )
         for topic in topics
     )
-    return PortraitTable("Busiest topics", ("Topic", "Broker ID", "Score", "Msg/s", "Rate", "Clients", "Stays"), rows)
+    return PortraitTable("Busiest topics", ("Topic", "Broker", "Score", "Msg/s", "Rate", "Clients", "Stays"), rows)
 
 
 def _rules(result: BalanceResult) -> PortraitTable:
@@ -163,7 +163,7 @@ def _plan_tables(plan: RebalancePlanView, *, wide: bool) -> tuple[PortraitTable,
     top = max(100.0, *(score for each in plan.brokers for score in (each.score_before, each.score_after)))
     title = f"Imbalance {imbalance_text(plan.before)}; after the plan {imbalance_text(plan.after)}"
     rows = tuple(_change(each, top) for each in plan.brokers)
-    changes = PortraitTable(title, ("Broker ID", "Before", "After", "Topics"), rows)
+    changes = PortraitTable(title, ("Broker", "Before", "After", "Topics"), rows)
     return (changes, moves_table("Moves", plan.moves, wide=wide))
 
 

@@ -59,7 +59,7 @@ class TopicBalanceRow(Result):
     """Load of one topic."""
 
     topic: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its broker.")
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker", description="Its broker.")
     score: _Number = Field(description="Part of the broker's score that it makes.")
     messages_per_s: _Number = Field(description="Messages a second, in and out.")
     bytes_per_s: _Number = Field(description="Bytes a second, in and out.")
@@ -72,7 +72,7 @@ class TopicBalanceRow(Result):
 class BrokerBalanceRow(Result):
     """Load of one broker."""
 
-    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its id.")
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker", description="Its id.")
     load: _Number = Field(description="Its score: percent of the resource that it uses most of.")
     topic_count: Annotated[int, VOLATILE] = Field(description="Topics that it owns, partitions each.")
     is_overloaded: Annotated[bool, VOLATILE] = Field(description="Whether it has clearly more load than the others.")
@@ -121,7 +121,7 @@ class MoveView(Result):
 class BrokerChangeView(Result):
     """One broker before and after a plan."""
 
-    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its id.")
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker", description="Its id.")
     score_before: _Number = Field(description="Score before.")
     score_after: _Number = Field(description="Score after.")
     before: Annotated[UtilisationView, VOLATILE] = Field(description="Use of its resources before.")

@@ -25,7 +25,7 @@ from danube.model.plans.plan import Effect
 class BrokerParams(Params):
     """One broker."""
 
-    broker_id: BrokerText = Field(title="Broker ID", description="Its id, as in the list of brokers.")
+    broker_id: BrokerText = Field(title="Broker", description="Its address or id, as in the list of brokers.")
 
 
 _Namespaces = Annotated[list[NamespaceText], Field(max_length=NAMESPACES_NAMED_MAX)]
@@ -42,7 +42,9 @@ class UnloadBrokerParams(BrokerParams):
 class BrokerRow(Result):
     """One broker."""
 
-    broker_id: Annotated[str, VOLATILE] = Field(description="Its id, decimal digits.")
+    broker_id: Annotated[str, VOLATILE] = Field(
+        title="Broker", description="Its id, decimal digits; people see its address."
+    )
     broker_status: str = Field(title="Status", description="`active`, `draining`, `drained` or `unreachable`.")
     broker_addr: Annotated[str, VOLATILE] = Field(title="Address", description="What producers and consumers dial.")
     broker_role: str = Field(

@@ -1,6 +1,6 @@
 """health.*: is all well?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -52,7 +52,7 @@ async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it ha
         _brokers(list(brokers)),
         await _leader(call, len(brokers)),
         *await _of_cluster(call),
-        *await _of_broker(call),
+        *await _of_brokers(call),
         await _namespaces(call),
     ]
     order = list(CheckStatus)
@@ -141,22 +141,40 @@ def _agreement(cluster: ClusterDescription) -> list[Check]:
     return [_check("agreement", CheckStatus.OK, f"{len(voters)} voters, all connected")]
 
 
-async def _of_broker(call: Call) -> list[Check]:
+async def _of_brokers(call: Call) -> list[Check]:
+    """Checks of the cluster, by what each broker knows of itself."""
     try:
-        description = await call.gateway.describe_broker()
+        told = await call.gateway.describe_brokers()
     except UnsupportedError:
         return [_check("messages", CheckStatus.UNKNOWN, "this broker does not tell whether it takes messages")]
-    checks = [_check("messages", *_judge_journal(description))]
-    if description.storage is not None:
-        checks.append(_check("storage", *_judge_storage(description.storage)))
-    if description.blocked_subscriptions is not None:
-        checks.append(_check("subscriptions", *_judge_subscriptions(description.blocked_subscriptions)))
+    known = {each.broker_id: each.told for each in told if each.told is not None}
+    silent = [f"{each.broker_id}: {each.problem}" for each in told if each.told is None]
+    stored = {broker_id: each.storage for broker_id, each in known.items() if each.storage is not None}
+    blocked = [each.blocked_subscriptions for each in known.values() if each.blocked_subscriptions is not None]
+    checks = [_worst("messages", "take messages", {each: _judge_journal(of) for each, of in known.items()})]
+    if stored:
+        checks.append(_worst("storage", "have room", {each: _judge_storage(of) for each, of in stored.items()}))
+    if blocked:
+        checks.append(_check("subscriptions", *_judge_subscriptions(sum(blocked), len(silent))))
+    if silent:
+        missing = f"{len(silent)} of {count_text(len(told), 'broker')} not asked: {'; '.join(silent[:5])}"
+        checks.append(_check("answers", CheckStatus.WARNING, f"{missing}. What only they know is missing here"))
     return checks
 
 
-def _judge_subscriptions(blocked: int) -> tuple[CheckStatus, str]:
+def _worst(name: str, well: str, judged: Mapping[str, tuple[CheckStatus, str]]) -> Check:
+    """The worst that is said of a broker, with each of which it is so; `well` says what all do where all is well."""
+    worst = max((status for status, _ in judged.values()), key=list(CheckStatus).index)
+    said = [f"broker {broker_id}: {text}" for broker_id, (status, text) in judged.items() if status is worst]
+    if len(judged) == 1:
+        return _check(name, worst, next(iter(judged.values()))[1])
+    return _check(name, worst, f"all {len(judged)} brokers {well}" if worst is CheckStatus.OK else "; ".join(said[:5]))
+
+
+def _judge_subscriptions(blocked: int, silent: int) -> tuple[CheckStatus, str]:
     if not blocked:
-        return CheckStatus.OK, "none is blocked"
+        where = " at the brokers that answered" if silent else ""
+        return CheckStatus.UNKNOWN if silent else CheckStatus.OK, f"none is blocked{where}"
     held = f"{count_text(blocked, 'subscription')} blocked by messages that failed too often"
     mend = "the lag report names them; a retry sends again what blocks one, a skip gives it up"
     return CheckStatus.WARNING, f"{held}: {mend}"
@@ -165,10 +183,10 @@ def _judge_subscriptions(blocked: int) -> tuple[CheckStatus, str]:
 def _judge_journal(description: BrokerDescription) -> tuple[CheckStatus, str]:
     journal = description.journal
     if description.refused_reason is not None:
-        return CheckStatus.CRITICAL, f"the broker takes no messages: {description.refused_reason}"
+        return CheckStatus.CRITICAL, f"it takes no messages: {description.refused_reason}"
     if journal.failed_rounds:
         return CheckStatus.WARNING, f"{journal.failed_rounds} writes failed and were undone: look at the disk"
-    return CheckStatus.OK, f"the broker takes messages; its last write took {journal.last_round_ms:.1f} ms"
+    return CheckStatus.OK, f"it takes messages; its last write took {journal.last_round_ms:.1f} ms"
 
 
 def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:

@@ -4,7 +4,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from danube.admin.operations.fields import VOLATILE, WIDE, BrokerText, Millis, Params, Result, SpanS, TopicText
+from danube.admin.gateway import not_answered
+from danube.admin.operations.fields import (
+    VOLATILE,
+    WIDE,
+    BrokerText,
+    Millis,
+    NotAnswered,
+    Params,
+    Result,
+    SpanS,
+    TopicText,
+)
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.model.calls.inspection import LogLevel, ReadLog
 from danube.model.limits.inspection import LOG_READ_DEFAULT, LOG_READ_MAX, METRIC_RANGE_S_MAX
@@ -15,7 +26,7 @@ from danube.model.topic import TopicName
 class LogsParams(Params):
     """Records to read."""
 
-    broker_id: BrokerText | None = Field(default=None, description="Only of this broker.")
+    broker_id: BrokerText | None = Field(default=None, title="Broker", description="Only of this broker.")
     level: LogLevel = Field(default=LogLevel.INFO, description="The least level.")
     topic: TopicText | None = Field(default=None, description="Only records that name this topic or its partitions.")
     last: Annotated[SpanS, Field(ge=1, le=METRIC_RANGE_S_MAX)] | None = Field(
@@ -42,7 +53,7 @@ class BrokerLogs(Result):
 
     found: Annotated[int, VOLATILE] = Field(description="Records there are of this kind; the newest are shown.")
     kept_since_ms: Annotated[int | None, VOLATILE] = Field(description="Older records are kept by no broker.")
-    not_answered: list[str] = Field(description="Brokers that did not answer, with the reason.")
+    not_answered: NotAnswered = Field(default=[])
     records: list[LogRow] = Field(description="The oldest first.")
 
 
@@ -55,17 +66,20 @@ async def _logs(call: Call, params: LogsParams) -> BrokerLogs:
         until_ms=params.until_ms,
         limit=params.limit,
     )
-    rows, found, problems, kept = list[LogRow](), 0, list[str](), list[int]()
-    for each in await call.gateway.broker_logs(wanted, params.broker_id):
+    rows, found, kept = list[LogRow](), 0, list[int]()
+    told = await call.gateway.broker_logs(wanted, params.broker_id)
+    for each in told:
         if each.told is None:
-            problems.append(f"broker {each.broker_id}: {each.problem}")
             continue
         found += each.told.record_count
         kept += [each.told.kept_since_ms] if each.told.kept_since_ms is not None else []
         rows += [LogRow.of(record, broker_id=each.broker_id) for record in each.told.records]
     rows.sort(key=lambda row: row.time_ms)
     return BrokerLogs(
-        found=found, kept_since_ms=min(kept, default=None), not_answered=problems, records=rows[-params.limit :]
+        found=found,
+        kept_since_ms=min(kept, default=None),
+        not_answered=not_answered(told),
+        records=rows[-params.limit :],
     )
 
 

@@ -1,15 +1,15 @@
 """cluster.*: how brokers agree on the metadata, and who takes part."""
 
-from collections.abc import Awaitable
-from typing import Annotated, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from danube.admin.gateway import AdminGateway
-from danube.admin.operations.fields import VOLATILE, Params, Result
+from danube.admin.gateway import AdminGateway, not_answered
+from danube.admin.operations.fields import VOLATILE, Completes, NotAnswered, Params, Result, sum_known
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
-from danube.model.calls.admin import AddNode, ClusterMember
+from danube.model.calls.admin import AddNode, BrokerDescription, ClusterMember
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.limits.metadata import NODE_ADDRESS_BYTES_MAX
 from danube.model.ownership import OwnershipState, StorageMode
@@ -20,16 +20,14 @@ T = TypeVar("T")
 
 TOOLSET = "raft"
 
-_NodeId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")]
+_NodeId = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,20}|.{1,300}:[0-9]{1,5})$"), Completes("node")]
 
 
 class MemberRow(Result):
     """One member of the brokers that agree."""
 
     node_id: Annotated[str, VOLATILE] = Field(title="Node ID", description="Its id, decimal digits.")
-    broker_id: Annotated[str | None, VOLATILE] = Field(
-        title="Broker ID", description="The broker there; null for none."
-    )
+    broker_id: Annotated[str | None, VOLATILE] = Field(title="Broker", description="The broker there; null for none.")
     address: Annotated[str, VOLATILE] = Field(description="Where it speaks to the others.")
     role: str = Field(description="`leader`, `voter`, or `learner`, which does not vote.")
     connected: bool = Field(description="As the leader sees it; without one, the asked broker.")
@@ -39,7 +37,7 @@ class MemberRow(Result):
 class BrokerStateRow(Result):
     """One broker."""
 
-    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its id; `0` is no broker.")
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker", description="Its id; `0` is no broker.")
     status: str = Field(description="As list_brokers tells it; `unreachable`: nobody serves its topics.")
     topics: Annotated[int, VOLATILE] = Field(description="That it owns, partitions each; without those of `system`.")
     last_seen_ms: Annotated[int | None, VOLATILE] = Field(
@@ -62,7 +60,7 @@ class MoveRow(Result):
     """One topic on its way to another broker."""
 
     topic: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="The broker that serves it.")
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker", description="The broker that serves it.")
     target_broker_id: Annotated[str, VOLATILE] = Field(title="Target", description="The broker that it moves to.")
     copied_bytes: Annotated[int | None, VOLATILE] = Field(
         description="Of its log, copied to that broker's disk; null: no copy, or not known to the asked broker."
@@ -71,7 +69,7 @@ class MoveRow(Result):
 
 
 class ClusterStatus(Result):
-    """Agreement of the brokers, as the one that was asked sees it; null is not known, or not there."""
+    """Agreement of the brokers, as the one that was asked sees it, and totals of all; null: not known, or not there."""
 
     mode: str = Field(description="`standalone`: one broker that agrees with nobody. `cluster`: several.")
     self_node_id: Annotated[str, VOLATILE] = Field(title="Self Node ID", description="The broker that was asked.")
@@ -82,14 +80,19 @@ class ClusterStatus(Result):
     voters: Annotated[list[str], VOLATILE] = Field(description="Brokers that vote.")
     learners: Annotated[list[str], VOLATILE] = Field(description="Brokers that follow and do not vote.")
     cluster_name: str | None = Field(description="The name of the cluster.")
-    version: str | None = Field(description="The version of the broker.")
-    uptime_s: Annotated[float | None, VOLATILE] = Field(description="How long the broker has been up, seconds.")
-    takes_messages: bool | None = Field(description="Whether the broker takes messages.")
-    topics: int | None = Field(description="Topics that the broker serves, partitions each on their own.")
+    version: str | None = Field(description="The version of the brokers; several while they are upgraded.")
+    uptime_s: Annotated[float | None, VOLATILE] = Field(
+        description="How long the broker that was asked has been up, seconds."
+    )
+    takes_messages: bool | None = Field(description="Whether all brokers take messages.")
+    topics: int | None = Field(
+        description="Topics that are served, partitions and topics of `system` each on their own."
+    )
     subscriptions: int | None = Field(description="Subscriptions of those topics.")
     producers: Annotated[int | None, VOLATILE] = Field(description="Producers attached now.")
     consumers: int | None = Field(description="Consumers with an open stream.")
-    stopped_reason: str | None = Field(description="Why the broker takes no messages.")
+    stopped_reason: str | None = Field(description="Why a broker takes no messages.")
+    not_answered: NotAnswered = Field(default=[])
     leader_broker: Annotated[str | None, VOLATILE] = Field(
         description="The broker that decides for all; null for none."
     )
@@ -108,6 +111,7 @@ class ClusterStatus(Result):
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
     gateway = call.gateway
     broker, raft = await _or_none(gateway.describe_broker()), await _or_none(gateway.raft_status())
+    told = await _or_none(gateway.describe_brokers()) or ()
     cluster, leader = await _or_none(gateway.describe_cluster()), await gateway.leader()
     alone = await _only_broker(gateway) if broker is None and raft is None else ""
     return ClusterStatus.of(
@@ -119,8 +123,8 @@ async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 
         voters=raft.voters if raft else (),
         learners=raft.learners if raft else (),
         uptime_s=round(broker.uptime_s, 1) if broker else None,
-        takes_messages=broker.is_healthy if broker else None,
-        stopped_reason=broker.refused_reason if broker else None,
+        **_totals([each.told for each in told if each.told is not None]),
+        not_answered=not_answered(told),
         leader_broker=leader,
         metadata=cluster.kind if cluster else None,
         has_quorum=cluster.has_quorum if cluster else None,
@@ -131,6 +135,20 @@ async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 
         moves_under_way=cluster.move_count if cluster else 0,
         moves=[MoveRow.of(each, topic=str(each.topic)) for each in cluster.moves] if cluster else [],
     )
+
+
+def _totals(brokers: Sequence[BrokerDescription]) -> dict[str, Any]:
+    """Counts of all brokers; None where nobody tells."""
+    refusals = [f"broker {each.info.broker_id}: {each.refused_reason}" for each in brokers if each.refused_reason]
+    return {
+        **{name: sum_known(getattr(each, name) for each in brokers) for name in _COUNTED},
+        "version": ", ".join(sorted({each.version for each in brokers})) or None,
+        "takes_messages": all(each.is_healthy for each in brokers) if brokers else None,
+        "stopped_reason": "; ".join(refusals) or None,
+    }
+
+
+_COUNTED = ("topics", "subscriptions", "producers", "consumers")
 
 
 async def _only_broker(gateway: AdminGateway) -> str:
@@ -178,7 +196,7 @@ class AddedNode(Result):
 class NodeParams(Params):
     """Which member."""
 
-    node_id: _NodeId = Field(title="Node ID", description="Its id in the Raft group, as in the status of the cluster.")
+    node_id: _NodeId = Field(title="Node ID", description="Its id or address, as in the status of the cluster.")
 
 
 class TransferParams(Params):
@@ -205,7 +223,7 @@ async def _transfer(call: Call, params: TransferParams) -> Transferred:
 CLUSTER_STATUS = Operation(
     name="cluster_status",
     words=("cluster", "status"),
-    summary="Show leader, voters and the topics of the broker behind the endpoint.",
+    summary="Show leader, voters, brokers, and what they serve in all.",
     description="A standalone broker has no leader and no voters. For every broker there is, call list_brokers.",
     effect=Effect.READ,
     params=Params,

@@ -8,8 +8,18 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from danube.admin.analytics.metric_ranges import Range, read_ranges, summary_of
-from danube.admin.gateway import PromQuery, PromSeries
-from danube.admin.operations.fields import VOLATILE, WIDE, BrokerText, PageParams, PageResult, Result, SpanS, TopicText
+from danube.admin.gateway import PromQuery, PromSeries, not_answered
+from danube.admin.operations.fields import (
+    VOLATILE,
+    WIDE,
+    BrokerText,
+    NotAnswered,
+    PageParams,
+    PageResult,
+    Result,
+    SpanS,
+    TopicText,
+)
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.model.calls.inspection import ReadMetrics
@@ -36,7 +46,7 @@ class MetricsParams(PageParams):
         default=None, description="Name of a metric, or the beginning of names such as `danube_topic_`."
     )
     topic: TopicText | None = Field(default=None, description="Only of this topic, and of its partitions.")
-    broker_id: BrokerText | None = Field(default=None, description="Only of this broker.")
+    broker_id: BrokerText | None = Field(default=None, title="Broker", description="Only of this broker.")
     last: Annotated[SpanS, Field(ge=1, le=METRIC_RANGE_S_MAX)] | None = Field(
         default=None, description="A range up to now, such as 15m or 2h, from telemetry; without it, this moment."
     )
@@ -83,13 +93,13 @@ class MetricList(PageResult):
     source: MetricSource = Field(description="`brokers`, `telemetry` or `prometheus`.")
     as_of_ms: Annotated[int, VOLATILE] = Field(description="The moment, or the end of the range.")
     left_out: int = Field(description="Series that were too many to be read: ask for one topic or metric.")
-    not_answered: list[str] = Field(description="Brokers that did not answer, with the reason.")
+    not_answered: NotAnswered = Field(default=[])
     metrics: list[MetricRow] = Field(description="One for each name and combination of labels.")
 
 
 async def _metrics(call: Call, params: MetricsParams) -> MetricList:
     now_ms = call.clock.now_ms()
-    left_out, problems = 0, list[str]()
+    left_out, missing = 0, list[str]()
     if params.query is not None:
         _refuse_filters(params)
         source, rows = MetricSource.PROMETHEUS, await _of_prometheus(call, params, now_ms)
@@ -98,7 +108,7 @@ async def _metrics(call: Call, params: MetricsParams) -> MetricList:
         source, rows = MetricSource.TELEMETRY, [_ranged(each) for each in ranges]
     else:
         source = MetricSource.BROKERS
-        rows, left_out, problems = await _of_brokers(call, params)
+        rows, left_out, missing = await _of_brokers(call, params)
     rows = sorted({row.series: row for row in rows}.values(), key=lambda row: row.series)
     page, cursor = page_of(rows, lambda row: row.series, params)
     return MetricList(
@@ -107,7 +117,7 @@ async def _metrics(call: Call, params: MetricsParams) -> MetricList:
         source=source,
         as_of_ms=now_ms,
         left_out=left_out,
-        not_answered=problems,
+        not_answered=missing,
         metrics=page,
     )
 
@@ -124,16 +134,16 @@ def _wanted(params: MetricsParams) -> ReadMetrics:
 
 
 async def _of_brokers(call: Call, params: MetricsParams) -> tuple[list[MetricRow], int, list[str]]:
-    rows, left_out, problems = list[MetricRow](), 0, list[str]()
-    for each in await call.gateway.metrics(_wanted(params), params.broker_id):
+    rows, left_out = list[MetricRow](), 0
+    told = await call.gateway.metrics(_wanted(params), params.broker_id)
+    for each in told:
         if each.told is None:
-            problems.append(f"broker {each.broker_id}: {each.problem}")
             continue
         left_out += each.told.sample_count - len(each.told.samples)
         for sample in each.told.samples:
             labels = {BROKER: each.broker_id, **{label.name: label.value for label in sample.labels}}
             rows.append(MetricRow(series=series_text(sample.name, labels), value=finite(sample.value)))
-    return rows, left_out, problems
+    return rows, left_out, not_answered(told)
 
 
 async def _of_prometheus(call: Call, params: MetricsParams, now_ms: int) -> list[MetricRow]:

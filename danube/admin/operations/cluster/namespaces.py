@@ -11,7 +11,7 @@ from danube.admin.operations.fields import WIDE, NamespaceText, PageParams, Page
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
-from danube.admin.operations.topics.policies import limit_text, origins_of
+from danube.admin.operations.topics.effective import limit_text, origins_of
 from danube.model.calls.admin import NamespacePolicies
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.plans.durability import Durability, durability_of

@@ -69,7 +69,9 @@ class AuditRow(Result):
     """One call."""
 
     sequence: Annotated[int, VOLATILE] = Field(description="Its place in the log of its broker.")
-    keeper: Annotated[str, VOLATILE, WIDE] = Field(description="The broker that recorded it: each has its own log.")
+    keeper: Annotated[str, VOLATILE] = Field(
+        title="Broker", description="The broker that recorded it: each has its own log."
+    )
     at_ms: Millis
     who: Annotated[str, VOLATILE] = Field(description="Who called.")
     face: Annotated[Face, VOLATILE] = Field(description="Through which face.")
@@ -95,7 +97,7 @@ class AuditLogRow(Result):
     """The check of one broker's audit log."""
 
     log: str = Field(description="Its topic: in a cluster each broker has a partition of its own.")
-    broker_id: Annotated[str | None, VOLATILE] = Field(description="The broker that serves it.")
+    broker_id: Annotated[str | None, VOLATILE] = Field(title="Broker", description="The broker that serves it.")
     verdict: LogVerdict = Field(
         description="`intact`: what was checked is what was written. `unreachable`: it could not be read."
     )

@@ -1,7 +1,6 @@
 """Limits of topics and namespaces: a topic's own come first, then its namespace's, then the broker's settings."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -9,10 +8,11 @@ from pydantic import Field, field_validator, model_validator
 
 from danube.admin.operations.fields import WIDE, NamespaceText, Params, Result, SizeB, SpanS, TopicText
 from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.topics.effective import limit_text, origins_of, origins_of_topic, values_of
 from danube.admin.operations.topics.topics import TopicParams
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import MESSAGE_TTL_S_MAX, POLICY_NUMBER_MAX
-from danube.model.plans.durability import Durability, durability_of
+from danube.model.plans.durability import Durability
 from danube.model.plans.plan import Effect
 from danube.model.policies import (
     Policies,
@@ -21,7 +21,6 @@ from danube.model.policies import (
     SetNamespacePolicies,
     SetTopicPolicies,
 )
-from danube.model.text import size_text, span_text
 from danube.model.topic import TopicName
 
 TOOLSET = "policies"
@@ -155,43 +154,12 @@ class LimitsResult(Result):
         return {name: limit_text(name, getattr(self, name), origin) for name, origin in self.origins.items()}
 
 
-def limit_text(name: str, value: object, origin: str) -> str:
-    """A limit for people, with its origin: `7 d (namespace)`."""
-    match value:
-        case None:
-            shown = "-"
-        case bool():
-            shown = "yes" if value else "no"
-        case int():
-            shown = "no limit" if not value else _measured_text(name, value)
-        case _:
-            shown = str(value)
-    return f"{shown} ({origin})"
-
-
-def _measured_text(name: str, value: int) -> str:
-    if name.endswith("_s"):
-        return span_text(value)
-    return size_text(value) if "bytes" in name or name == "max_message_size" else f"{value:,}"
-
-
-def origins_of(*places: tuple[str, Policies]) -> dict[str, str]:
-    """For each limit the first of the places that sets it; the broker's settings for the others."""
-    names = [field.name for field in fields(Policies)]
-    return {
-        name: next((place for place, policies in places if getattr(policies, name) is not None), "broker")
-        for name in names
-    }
-
-
 def _limits(name: str, view: PoliciesView, origins: dict[str, str]) -> LimitsResult:
-    named = asdict(view.holding) | {"durability": durability_of(view.holding.durability)}
-    return LimitsResult(name=name, set_here=list(view.own.given()), origins=origins, **named)
+    return LimitsResult(name=name, set_here=list(view.own.given()), origins=origins, **values_of(view.holding))
 
 
 async def _of_topic(call: Call, name: str, view: PoliciesView) -> LimitsResult:
-    above = await call.gateway.namespace_limits(TopicName.parse(name).namespace)
-    return _limits(name, view, origins_of(("topic", view.own), ("namespace", above.own)))
+    return _limits(name, view, await origins_of_topic(call.gateway, TopicName.parse(name), view))
 
 
 async def _set_namespace(call: Call, params: SetNamespacePoliciesParams) -> LimitsResult:

@@ -14,6 +14,7 @@ from danube.admin.operations.fields import (
     WIDE,
     BrokerText,
     NamespaceText,
+    NotAnswered,
     PageParams,
     PageResult,
     Result,
@@ -35,7 +36,7 @@ class ListTopicsParams(PageParams):
     """Which topics."""
 
     namespace: NamespaceText | None = Field(default=None, description="Only topics of this namespace.")
-    broker: BrokerText | None = Field(default=None, description="Only topics of the broker with this id.")
+    broker: BrokerText | None = Field(default=None, description="Only topics of this broker: its address, or its id.")
     system: bool = Field(default=False, description="Also topics of the namespace `system`, which brokers keep.")
     brief: bool = Field(default=False, description="Leave out lag and size, which brokers have to be asked for.")
 
@@ -50,7 +51,9 @@ class TopicRow(Result):
     """One topic, or one partition."""
 
     name: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
+    broker_id: Annotated[str, VOLATILE] = Field(
+        title="Broker", description="The broker that it belongs to; empty for none."
+    )
     delivery: Annotated[str, WIDE] = Field(description="`Reliable` or `NonReliable`.")
     state: OwnershipState | None = Field(description="As describe_topic tells it; null is not known.")
     lag_messages: Annotated[int | None, VOLATILE] = Field(
@@ -68,6 +71,7 @@ class TopicList(PageResult):
     """Topics, partitions each on their own."""
 
     topics: list[TopicRow] = Field(description="Sorted by name.")
+    not_answered: NotAnswered = Field(default=[])
 
 
 async def _list(call: Call, params: ListTopicsParams) -> TopicList:
@@ -76,27 +80,32 @@ async def _list(call: Call, params: ListTopicsParams) -> TopicList:
     infos = sorted(found, key=lambda info: str(info.topic))
     page, cursor = page_of(infos, lambda info: str(info.topic), params)
     names = [] if params.brief else [str(info.topic) for info in page]
-    states, described = await asyncio.gather(
+    states, (described, missing) = await asyncio.gather(
         _states(call, params.namespace), described_topics(call.gateway, names[:DESCRIBE_TOPICS_MAX])
     )
     partitions = Counter(info.base for info in infos)
     rows = [_row(info, states, described.get(str(info.topic)), partitions[info.base]) for info in page]
-    return TopicList(total=len(infos), next_cursor=cursor, topics=rows)
+    return TopicList(total=len(infos), next_cursor=cursor, topics=rows, not_answered=[*missing])
 
 
-async def described_topics(gateway: AdminGateway, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """The topics in full, by name; none where the brokers do not tell, or a topic went meanwhile."""
+async def described_topics(
+    gateway: AdminGateway, names: Sequence[str]
+) -> tuple[dict[str, TopicDescription], Sequence[str]]:
+    """The topics in full, by name, and the brokers of others that did not answer.
+
+    None where the brokers do not tell, or a topic went meanwhile.
+    """
     topics = []
     for name in names:
         with suppress(InvalidNameError):  # brokers of the original's have names that nobody can ask for
             topics.append(TopicName.parse(name))
     if not topics:
-        return {}
+        return {}, ()
     try:
-        wanted = DescribeTopics(topics=tuple(topics), page_size=DESCRIBE_TOPICS_MAX)
-        return {str(topic.topic): topic for topic in (await gateway.describe_topics(wanted)).topics}
+        page = await gateway.describe_topics(DescribeTopics(topics=tuple(topics), page_size=DESCRIBE_TOPICS_MAX))
     except DanubeError:
-        return {}
+        return {}, ()
+    return {str(topic.topic): topic for topic in page.topics}, page.not_answered
 
 
 def lag_of(subscriptions: Sequence[SubscriptionDescription]) -> int | None:

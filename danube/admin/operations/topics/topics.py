@@ -1,9 +1,9 @@
 """topics.*"""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -13,13 +13,16 @@ from danube.admin.operations.fields import (
     WIDE,
     BrokerText,
     Id64,
+    NotAnswered,
     Params,
     Result,
     TopicText,
     spelled,
+    sum_known,
 )
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.operations.topics.effective import EffectivePolicy, effective_policies
 from danube.admin.operations.topics.topic_list import DELIVERY
 from danube.model.calls.admin import (
     CreatePartitionedTopic,
@@ -58,7 +61,7 @@ class UnloadTopicParams(TopicParams):
 
     broker_id: BrokerText | None = Field(
         default=None,
-        title="Broker ID",
+        title="Broker",
         description="The broker that it goes to; by default one with the fewest topics.",
     )
 
@@ -105,7 +108,9 @@ class PartitionState(Result):
     """One partition as it stands; null is not known, or not kept."""
 
     name: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
+    broker_id: Annotated[str, VOLATILE] = Field(
+        title="Broker", description="The broker that it belongs to; empty for none."
+    )
     state: OwnershipState | None = Field(description="As that of a topic.")
     start_offset: int | None = Field(description="The first offset that can be read.")
     end_offset: int | None = Field(description="The offset after the last stored message.")
@@ -117,7 +122,9 @@ class TopicDetail(Result):
     """One topic in full; null is not known. Of a partitioned topic the numbers are sums over its partitions."""
 
     topic: str = Field(description="Its name.")
-    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that it belongs to; empty for none.")
+    broker_id: Annotated[str, VOLATILE] = Field(
+        title="Broker", description="The broker that it belongs to; empty for none."
+    )
     state: OwnershipState | None = Field(
         description="`served`; `moving` to target_broker_id, and served until that is ready; `opening` there; `waiting`"
         " for its broker, whose disk has its messages; `unassigned`. Null: the broker does not tell."
@@ -189,6 +196,10 @@ class TopicDetail(Result):
     subscription_states: list[SubscriptionState] = Field(
         description="The first subscriptions as they stand; empty where the broker does not tell."
     )
+    policies: Annotated[list[EffectivePolicy], IF_KNOWN] = Field(
+        description="Limits that hold for it, and the source of each; empty where the broker does not tell."
+    )
+    not_answered: NotAnswered = Field(default=[])
     partitions: Annotated[list[PartitionState], IF_KNOWN] = Field(
         default_factory=list, description="Partitions of a partitioned topic; empty for any other."
     )
@@ -206,10 +217,15 @@ class TopicCreated(Result):
 
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
-    partitions = await _partitions(call, name)
+    partitions, missing = await _partitions(call, name)
     if partitions:
-        return _partitioned(name, partitions, await call.gateway.topic(partitions[0].topic))
-    details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
+        first, policies = await asyncio.gather(
+            call.gateway.topic(partitions[0].topic), effective_policies(call.gateway, name)
+        )
+        return _partitioned(name, partitions, first, policies=policies, not_answered=missing)
+    details, described, policies = await asyncio.gather(
+        call.gateway.topic(name), described_topic(call, name), effective_policies(call.gateway, name)
+    )
     state = described.state if described else None
     counted = described if described and described.is_served else None
     storage = counted.storage if counted else None
@@ -231,19 +247,23 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
         subscription_count=len(details.subscriptions),
         pending_policies=described.pending_policies if described else (),
         subscription_states=[_state(each) for each in described.subscriptions] if described else [],
+        policies=policies,
+        not_answered=[],
         partitions=[],
     )
 
 
-async def _partitions(call: Call, name: TopicName) -> Sequence[TopicDescription]:
-    """The partitions of a base name; none of a plain topic, and where the broker does not tell."""
+async def _partitions(call: Call, name: TopicName) -> tuple[Sequence[TopicDescription], list[str]]:
+    """The partitions of a base name, and the brokers of others that did not answer.
+
+    None of a plain topic, and where the broker does not tell.
+    """
     try:
-        wanted = DescribeTopics(topics=(name,), page_size=DESCRIBE_TOPICS_MAX)
-        topics = (await call.gateway.describe_topics(wanted)).topics
+        page = await call.gateway.describe_topics(DescribeTopics(topics=(name,), page_size=DESCRIBE_TOPICS_MAX))
     except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
-        return ()
-    found = {topic.topic: topic for topic in topics if topic.base == name}
-    return sorted(found.values(), key=lambda topic: topic.topic.partition_index or 0)
+        return (), []
+    found = {topic.topic: topic for topic in page.topics if topic.base == name}
+    return sorted(found.values(), key=lambda topic: topic.topic.partition_index or 0), [*page.not_answered]
 
 
 def _schema_of(details: TopicDetails) -> dict[str, Any]:
@@ -253,7 +273,12 @@ def _schema_of(details: TopicDetails) -> dict[str, Any]:
 _SCHEMA = ("schema_subject", "schema_id", "schema_version", "schema_type", "compatibility_mode")
 
 
-def _partitioned(name: TopicName, partitions: Sequence[TopicDescription], first: TopicDetails) -> TopicDetail:
+def _partitioned(
+    name: TopicName,
+    partitions: Sequence[TopicDescription],
+    first: TopicDetails,
+    **rest: Any,  # noqa: ANN401 - fields of the result
+) -> TopicDetail:
     """All partitions of a topic as one; `first` is one of them."""
     served = [each for each in partitions if each.is_served]
     storages = [each.storage for each in served if each.storage]
@@ -283,6 +308,7 @@ def _partitioned(name: TopicName, partitions: Sequence[TopicDescription], first:
         pending_policies=sorted({one for each in partitions for one in each.pending_policies}),
         subscription_states=subscriptions,
         partitions=[_partition(each) for each in partitions],
+        **rest,
     )
 
 
@@ -325,15 +351,6 @@ _OBJECTS = (
     "object_month_dollars",
 )
 _SUMMED = ("lag_messages", "in_flight", "waiting", "blocked", "consumers")
-
-
-Number = TypeVar("Number", int, float)
-
-
-def sum_known(values: Iterable[Number | None]) -> Number | None:
-    """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 async def described_topic(call: Call, name: TopicName) -> TopicDescription | None:

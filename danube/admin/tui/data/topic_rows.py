@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from danube.admin.broker_names import named
 from danube.admin.operations.topics.topic_list import lag_of
 from danube.model.calls.admin import TopicDescription, TopicInfo
 from danube.model.limits.faces import TUI_TOPICS_MAX
@@ -123,7 +124,7 @@ def arranged(lines: Iterable[TopicRow], order: Order, words: str) -> list[TopicR
         line
         for line in lines
         if (wanted or line.topic.namespace != SYSTEM_NAMESPACE)
-        and (not brokers or line.broker_id in brokers)
+        and (not brokers or line.broker_id in brokers or named(line.broker_id) in brokers)
         and (not names or all(word in line.name.lower() for word in names))
     ]
     match order:

@@ -17,17 +17,15 @@ from danube.admin.operations.cluster.members import CLUSTER_STATUS, ClusterStatu
 from danube.admin.operations.fields import Params
 from danube.admin.operations.operation import Call
 from danube.admin.operations.plan_views import PlanView, plan_view
-from danube.admin.tui.data.audit_tail import AuditTail
+from danube.admin.tui.data.audit_tail import AuditTails
 from danube.admin.tui.data.lag_history import LagHistory
 from danube.admin.tui.data.topic_rows import TopicRows
 from danube.admin.tui.schemas.look import SchemaLook
 from danube.model.calls.admin import BrokerInfo, DescribeCursor, DescribeTopics, TopicDescription, TopicsPage
 from danube.model.calls.positions import Connection
 from danube.model.errors import DanubeError, DeadlineExceededError, UnavailableError, UnsupportedError
-from danube.model.limits.broker import AUDIT_PAGE_MAX
 from danube.model.limits.faces import (
     LAG_GROUPS_MAX,
-    TUI_AUDIT_RECORDS_MAX,
     TUI_LAG_READ_S,
     TUI_PAGE_TOPICS,
     TUI_PAGES_A_ROUND,
@@ -96,7 +94,7 @@ class Watch:
         self.plans: Sequence[PlanView] = ()
         self.balance: BalanceResult | None = None
         self.schemas = SchemaLook()
-        self.audit = AuditTail()
+        self.audit = AuditTails()
         self.lags = LagHistory()
         self.opened: TopicName | None = None
         self.topic: OpenedTopic | None = None
@@ -248,11 +246,7 @@ class Watch:
             self.connections = OpenedConnections(name=self.opened, shown=tuple(shown), count=count)
 
     async def _read_audit(self) -> None:
-        start = self.audit.next
-        if start is None:
-            newest = await self._gateway.audit(0, 1)
-            start = max(newest.start, newest.end - TUI_AUDIT_RECORDS_MAX)
-        self.audit.add(await self._gateway.audit(start, AUDIT_PAGE_MAX), start)
+        await self.audit.read(self._gateway)
 
     async def _read_topic(self) -> None:
         name = self.opened

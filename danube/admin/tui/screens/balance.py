@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from danube.admin.bars import amount_text, bytes_text
+from danube.admin.broker_names import named
 from danube.admin.charts.balance import balance_chart, judged, judged_number, plan_chart
 from danube.admin.execution import parse_arguments
 from danube.admin.operations import operation_of
@@ -220,14 +221,14 @@ def _topic_lines(balance: BalanceResult, width: int) -> list[Line]:
     topics = sorted((topic for broker in balance.brokers for topic in broker.hottest), key=lambda each: -each.score)
     if not topics:
         return [Line("No topic has a known load.", "dim")]
-    name = max(width - 44, 20)
-    head = f"{fitted('Topic', name)} {'Broker':>8} {'Score':>6} {'Msg/s':>8} {'Rate':>11} {'Clients':>7}"
+    name = max(width - 57, 16)
+    head = f"{fitted('Topic', name)} {'Broker':>21} {'Score':>6} {'Msg/s':>8} {'Rate':>11} {'Clients':>7}"
     return [Line(head, "dim"), *(line for topic in topics for line in _topic(topic, name, width))]
 
 
 def _topic(topic: TopicBalanceRow, name: int, width: int) -> list[Line]:
     numbers = (
-        f"{topic.broker_id[-8:]:>8} {topic.score:>6.1f} {amount_text(topic.messages_per_s):>8}"
+        f"{named(topic.broker_id)[-21:]:>21} {topic.score:>6.1f} {amount_text(topic.messages_per_s):>8}"
         f" {bytes_text(topic.bytes_per_s) + '/s':>11} {topic.clients:>7,}"
     )
     stays = [Line(f"  stays: {text}", "dim") for text in wrapped(topic.stays, width - 9)] if topic.stays else []

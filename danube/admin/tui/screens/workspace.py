@@ -38,6 +38,7 @@ from danube.admin.tui.screens.result import DetailScreen
 from danube.admin.tui.screens.topic import TopicScreen
 from danube.admin.tui.widgets.plain import PlainInput, plain
 from danube.admin.tui.widgets.rows import Cells, Rows
+from danube.model.records.audit import AuditRecord
 from danube.model.topic import TopicName
 
 _READING = "reading ..."
@@ -197,7 +198,7 @@ class Workspace(BaseScreen):
             case Pane.PLANS:
                 self._open_plan(event.key, None)
             case Pane.AUDIT:
-                self._open_record(int(event.key))
+                self._open_record(event.key)
             case Pane.LAG:
                 self._open_group(event.key)
 
@@ -245,10 +246,11 @@ class Workspace(BaseScreen):
             act = acts_on(plan).get(key) if key else None
             self.app.push_screen(DecideScreen(self.app_context, whole_view(plan), plan=plan, act=act))
 
-    def _open_record(self, sequence: int) -> None:
-        record = next((each for each in self.app_context.watch.audit.records if each.sequence == sequence), None)
+    def _open_record(self, key: str) -> None:
+        record = next((each for each in self.app_context.watch.audit.records if _audit_key(each) == key), None)
         if record is not None:
-            self.app.push_screen(DetailScreen(self.app_context, f"audit record {sequence}", record_view(record)))
+            title = f"audit record {record.sequence} of broker {record.keeper}"
+            self.app.push_screen(DetailScreen(self.app_context, title, record_view(record)))
 
     def _rows(self, pane: Pane) -> Rows:
         return self.query_one(f"#{pane}", Rows)
@@ -316,14 +318,14 @@ class Workspace(BaseScreen):
         records = audit.records[::-1]
         self._rows(Pane.AUDIT).show(
             records,
-            key=lambda record: str(record.sequence),
+            key=_audit_key,
             cells=audit_cells,
             empty=self._empty(Part.AUDIT, "no calls were recorded yet"),
         )
         if Part.AUDIT not in watch.read:
             return ""
         verdict = audit.verdict
-        kept = f" · kept by {cell(records[0].keeper)}" if records else ""
+        kept = f" · not read: {'; '.join(audit.missing)}" if audit.missing else ""
         if not verdict.is_intact:
             return f"CHAIN BROKEN at record {verdict.broken_at}: {verdict.reason}{kept}"
         checked = f"{verdict.checked:,} of {audit.total:,} records checked"
@@ -358,6 +360,10 @@ class Workspace(BaseScreen):
     def _empty(self, part: Part, words: str) -> str:
         """The words for an empty list: none only once it was read."""
         return words if part in self.app_context.watch.read else _READING
+
+
+def _audit_key(record: AuditRecord) -> str:
+    return f"{record.keeper} {record.sequence}"
 
 
 def _group_key(row: LagGroupRow) -> str:

@@ -108,7 +108,7 @@ def _is_number_text(column: str, rows: Sequence[Sequence[PortraitCell]], at: int
     texts = [cell for row in rows if isinstance(cell := row[at], str)]
     return (
         bool(texts)
-        and column not in {"From", "To"}
+        and column not in {"Broker", "From", "To"}
         and not column.endswith(" ID")
         and all(text == "-" or text[:1].isdigit() for text in texts)
     )

@@ -5,7 +5,7 @@ from danube.admin.operations.fields import FieldKind, FieldSpec
 _BY_END = (("_ms", "ms"), ("_s", "seconds"), ("bytes", "bytes"))
 _BY_NAME = {
     "against": "version number",
-    "before": "sequence number",
+    "before": "ms since the epoch",
     "days": "days",
     "extra_brokers": "brokers",
     "factor": "times its rate",

@@ -54,7 +54,7 @@ async def topics_page(look: Look) -> dict[str, Any]:
     params = PageParams(limit=look.arguments.get("limit") or WEB_ROWS_DEFAULT, cursor=look.arguments.get("cursor"))
     page, cursor = page_of(sorted(families), str, params)
     shown = [row for name in page for row in families[name]]
-    described = await described_topics(look.gateway, [row.name for row in shown])
+    described, _ = await described_topics(look.gateway, [row.name for row in shown])
     lines = [_line(name, families[name], described) for name in page]
     largest = max((line.lag for line in lines if line.lag), default=0)
     return {

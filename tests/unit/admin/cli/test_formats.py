@@ -147,7 +147,7 @@ def test_nothing_is_cut_however_narrow_the_screen(screen: Screen) -> None:
 
 def test_a_pipe_gets_one_line_a_row(admin: Admin) -> None:
     lines = admin("topics", "list").out.splitlines()
-    assert lines[0].split() == ["NAME", "BROKER", "ID", "STATE", "LAG", "SIZE"]
+    assert lines[0].split() == ["NAME", "BROKER", "STATE", "LAG", "SIZE"]
     assert [line.split()[0] for line in lines[1:]] == [
         "/default/events-part-0",
         "/default/events-part-1",

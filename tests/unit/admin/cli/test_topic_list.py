@@ -67,6 +67,6 @@ def test_help_of_both_commands_names_the_default(admin: Admin) -> None:
 
 def test_headings_of_brokers_are_words(admin: Admin) -> None:
     heading = admin("brokers", "list").out.splitlines()[0]
-    assert heading.split("  ")[0] == "BROKER ID"
+    assert heading.split("  ")[0] == "BROKER"
     assert all(word in heading for word in (" STATUS ", " ADDRESS ", " ROLE ", " ADMIN ADDRESS ", " METRICS ADDRESS"))
     assert "ADDR " not in heading
