@@ -60,6 +60,7 @@ from danube.broker.policy.dead_letters import DeadLetters
 from danube.broker.policy.disk_reserve import DiskReserve
 from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
+from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
 from danube.broker.security.assembly import Security, open_security
 from danube.broker.security.metrics import SecurityCollector, metrics_app
@@ -260,7 +261,7 @@ async def _open_topics(
     remote = RemotePublishes(security.carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
     given.running.push_async_callback(remote.close)
     topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send
-    schemas = await open_schemas(given, metadata.store, topics)
+    schemas = await open_schemas(given, metadata.store, topics, SubjectAccess(security.gate))
     disconnected_clients = DisconnectedClients(clock)
     producers = Producers(
         topics,

@@ -1,7 +1,7 @@
 """Authorization rules: default deny, and a decision that names the binding that made it. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from danube.model.limits.security import TARGETS_CACHE_MAX
@@ -82,6 +82,8 @@ class Rules:
     super_admins: frozenset[PrincipalName] = frozenset()
     is_plain: Callable[[str], bool] = _nothing_known
     """True for a topic that is no partition, though its name has the form of one."""
+    is_namespace: Callable[[str], bool] = _nothing_known
+    """True for a namespace that there is: schema subjects belong to namespaces by name."""
 
     @classmethod
     def of(
@@ -90,13 +92,15 @@ class Rules:
         bindings: Iterable[Binding],
         super_admins: Iterable[str] = (),
         is_plain: Callable[[str], bool] = _nothing_known,
+        is_namespace: Callable[[str], bool] = _nothing_known,
     ) -> "Rules":
         """The rules of these records; built-in roles are always there and never replaced."""
         by_principal: dict[PrincipalName, tuple[Binding, ...]] = {}
         for binding in bindings:
             by_principal[binding.principal] = (*by_principal.get(binding.principal, ()), binding)
         named = frozenset(PrincipalName.of(each) for each in super_admins)
-        return cls({**{role.name: role for role in roles}, **_BUILT_IN}, by_principal, named, is_plain)
+        by_name = {**{role.name: role for role in roles}, **_BUILT_IN}
+        return cls(by_name, by_principal, named, is_plain, is_namespace)
 
     def decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> Decision:
         """Decide about a call of this permission and effect to the target."""
@@ -106,6 +110,7 @@ class Rules:
             return Decision(allowed=True, reason="a broker of the cluster")
         if self._is_super_admin(principal):
             return Decision(allowed=True, reason="named in auth.super_admins")
+        target = self._placed(target)
         wanted = _enough(permission, effect, target)
         held = self.bindings.get(principal.id, ())
         for binding in held:
@@ -115,6 +120,15 @@ class Rules:
         hint = f"; nearest is binding {nearest}" if nearest else ""
         reason = f"no binding grants {permission} on {target} to {principal}{hint}"
         return Decision(allowed=False, reason=reason, nearest=nearest)
+
+    def holds(self, principal: Principal, permission: Permission, effect: Effect) -> bool:
+        """Tell whether any binding grants the permission, on whatever it is."""
+        if self.decide(principal, permission, effect, CLUSTER).allowed:
+            return True
+        held = self.bindings.get(principal.id, ())
+        return not _beyond_scope(principal, permission, effect) and any(
+            permission in self.granted(each) for each in held
+        )
 
     def sees(self, principal: Principal, target: Target) -> bool:
         """Tell whether any binding reaches the target or something within it: names without a grant stay unseen."""
@@ -126,6 +140,20 @@ class Rules:
             if not target.topic and binding.resource_name.startswith(f"/{target.namespace}/"):
                 return True
         return False
+
+    def _placed(self, target: Target) -> Target:
+        """The target; a schema subject in the namespace of its topic, where its name tells one and no other.
+
+        The subject of `/shop/orders` is `shop-orders`, or has the topic's name. Where there are the namespaces `shop`
+        and `shop-eu`, `shop-eu-orders` belongs to neither, so that none takes what is the other's.
+        """
+        subject = target.topic
+        if target.namespace or not subject:
+            return target
+        if subject.startswith("/"):
+            return replace(target, namespace=topic_target(subject).namespace)
+        found = [subject[:at] for at, each in enumerate(subject) if each == "-" and self.is_namespace(subject[:at])]
+        return replace(target, namespace=found[0]) if len(found) == 1 else target
 
     def granted(self, binding: Binding) -> frozenset[Permission]:
         """Permissions of a binding's roles; a role that is gone grants nothing."""

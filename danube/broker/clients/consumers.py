@@ -158,6 +158,11 @@ class Consumers:
         """The recent conflict of clients under the consumer's name."""
         return consumer.conflict if consumer.conflict.is_on(self._clock.monotonic_s()) else NameConflict()
 
+    def topic_name_of(self, identity: int) -> str | None:
+        """The topic of a consumer; None for an unknown id."""
+        member = self._members.get(identity)
+        return None if member is None else member.topic.name
+
     def is_known(self, identity: int) -> bool:
         """Tell whether there is a consumer of this id."""
         return identity in self._members

@@ -59,7 +59,13 @@ class ClientDrain:
 
     cause: Cause
     what: str
-    """The topic, or the subscription of one, for error texts."""
+    """The topic, or the subscription of one, for error texts; the name of the topic is its last word."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic; None for a drain of all that the broker has."""
+        name = self.what.rpartition(" ")[2]
+        return name if name.startswith("/") else None
 
     def publish_refusal(self) -> DanubeError:
         """The error of a publish.
@@ -208,16 +214,24 @@ class DisconnectedClients:
         """Tell whether a client has a stream here that is to end."""
         return kind is ClientKind.CONSUMER and identity in self._streams
 
-    def health(self, kind: ClientKind, identity: int) -> HealthStatus:
+    def topic_of(self, kind: ClientKind, identity: int) -> str | None:
+        """The topic of a client that is drained or was; None for an unknown id."""
+        stream = self._streams.get(identity) if kind is ClientKind.CONSUMER else None
+        drain = stream.reason.drain if stream is not None else self._drain((kind, identity))
+        return drain.topic if drain is not None else None
+
+    def health(self, kind: ClientKind, identity: int, *, is_foreign: bool = False) -> HealthStatus:
         """The answer to a client that is drained or not attached; it sets the end of its stream.
+
+        A client of others (`is_foreign`) is answered as an unknown one, and not touched.
 
         Raises ProducerNotFoundError or ConsumerNotFoundError after CLOSES_MAX answers, and TopicNotFoundError for a
         producer of a deleted topic: after CLOSE it would attach again and create the topic.
         """
-        if kind is ClientKind.PRODUCER:
+        if kind is ClientKind.PRODUCER and not is_foreign:
             self.refuse_deleted(kind, identity)
-        drained = self._streams.get(identity) if kind is ClientKind.CONSUMER else None
-        reason = drained.reason if drained is not None else self._known((kind, identity))
+        drained = self._streams.get(identity) if kind is ClientKind.CONSUMER and not is_foreign else None
+        reason = drained.reason if drained is not None else self._known((kind, ~identity if is_foreign else identity))
         was_closed = reason.closed_s is not None
         if not reason.may_close(self._clock.monotonic_s()):
             error = ProducerNotFoundError if kind is ClientKind.PRODUCER else ConsumerNotFoundError

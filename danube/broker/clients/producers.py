@@ -111,7 +111,10 @@ class Producers:
 
     async def _find_or_attach(self, request: CreateProducer) -> ProducerSession:
         refuse_producer(request)
-        schema = await self._schemas.require(request.schema) if request.schema is not None else None
+        schema = None
+        if request.schema is not None:
+            there = self._topics.find(str(request.topic))
+            schema = await self._schemas.require(request.schema, there.record.schema_subject if there else None)
         topic = self._topics.find(str(request.topic)) or await self._create_topic(request)
         if topic.record.strategy is not request.strategy:
             raise DispatchStrategyMismatchError(

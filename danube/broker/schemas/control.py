@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.definitions import CompatibilityRule, Definitions
 from danube.broker.schemas.versions import latest_of
 from danube.broker.topics.local_topics import Topics
@@ -67,11 +68,19 @@ _IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MUL
 class SchemaControl:
     """The registry's calls, on whatever broker: all of them have the whole registry."""
 
-    def __init__(self, records: SchemaRecords, definitions: Definitions, topics: Topics, clock: Clock) -> None:
+    def __init__(
+        self,
+        records: SchemaRecords,
+        definitions: Definitions,
+        topics: Topics,
+        clock: Clock,
+        access: SubjectAccess = SubjectAccess(),  # noqa: B008 - immutable
+    ) -> None:
         self._records = records
         self._definitions = definitions
         self._topics = topics
         self._clock = clock
+        self._access = access
 
     # Versions
 
@@ -211,12 +220,14 @@ class SchemaControl:
     async def delete(self, wanted: tuple[str, int], *, extra_writes: ExtraWrites | None = None) -> tuple[bool, str]:
         """Delete a version; its number is not given again. Raises NotFoundError, PreconditionFailedError."""
         subject, version = wanted
-        await self._records.delete_version(subject, version, self._now_s(), extra_writes=extra_writes)
+        await self._records.delete_version(
+            subject, version, self._now_s(), self._access.reads, extra_writes=extra_writes
+        )
         return True, f"deleted version {version} of {subject}"
 
     async def check_deletable(self, subject: str, version: int) -> None:
         """Raise PreconditionFailedError while another version refers to this one."""
-        await self._records.require_no_referrer(subject, version)
+        await self._records.require_no_referrer(subject, version, self._access.reads)
 
     # Modes
 
@@ -250,6 +261,7 @@ class SchemaControl:
         """Bind a topic, or all partitions of a base name, to a subject. Raises NotFoundError, InvalidRequestError."""
         topic, subject, policy, checks_payloads = wanted
         name, action = _topic(topic), _policy(policy)
+        self._access.require_for_topic(subject)
         await self.live(subject)
         schema = TopicSchema(subject, action, checks_payloads)
         await self._topics.change_topic_schema(name, lambda _: schema)
@@ -285,6 +297,7 @@ class SchemaControl:
         """A version in full. Raises NotFoundError."""
         if wanted.number:
             found = await self._records.version_of(wanted.number)
+            self._access.found(found.subject if found else None)
             if found is None or found.is_deleted:
                 raise NotFoundError(f"schema {wanted.number} not found: list the subjects to see what there is")
             subject, version = await self.find(found.subject, found.version)
@@ -341,7 +354,7 @@ class SchemaControl:
         raise NotFoundError(f"{subject} has no version {version}, the latest is {versions[-1].version}: use that")
 
     async def _named(self, schema_id: int) -> str:
-        name = await self._records.subject_of(schema_id)
+        name = self._access.found(await self._records.subject_of(schema_id))
         if name is None:
             raise NotFoundError(f"schema not found for id {schema_id}: list the subjects to see their ids")
         return name
@@ -355,9 +368,13 @@ class SchemaControl:
         return found, versions
 
     async def _pinned(self, references: Sequence[SchemaImport]) -> tuple[SchemaImport, ...]:
-        """The references, with a version in place of 0, the latest. Raises PreconditionFailedError."""
+        """The references, with a version in place of 0, the latest.
+
+        Raises PreconditionFailedError, and NotPermittedError for a subject that the caller may not read.
+        """
         found = []
         for one in references:
+            self._access.require(one.subject)
             latest = latest_of(await self._records.newest(one.subject)) if not one.version else None
             if latest is None and not one.version:
                 raise PreconditionFailedError(
@@ -373,7 +390,7 @@ class SchemaControl:
             return ()
         found = []
         for name in dict.fromkeys(_IMPORT.findall(definition.decode(errors="replace"))):
-            latest = latest_of(await self._records.versions(name))
+            latest = latest_of(await self._records.versions(name)) if self._access.reads(name) else None
             if latest is not None:
                 found.append(SchemaImport(name, name, latest.version))
         return tuple(found)

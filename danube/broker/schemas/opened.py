@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from danube.broker.environment import Dependencies
+from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.cache import SchemaCache
 from danube.broker.schemas.control import SchemaControl
 from danube.broker.schemas.definitions import Definitions
@@ -25,7 +26,9 @@ class OpenedSchemas:
     control: SchemaControl
 
 
-async def open_schemas(given: Dependencies, store: MetadataStore, topics: Topics) -> OpenedSchemas:
+async def open_schemas(
+    given: Dependencies, store: MetadataStore, topics: Topics, access: SubjectAccess
+) -> OpenedSchemas:
     """Open the registry; topics that are opened after it check their messages. Raises MetadataError."""
     thread, proto_thread = BlockingThread("schemas"), BlockingThread("protobuf-schemas")
     for each in (thread, proto_thread):
@@ -33,10 +36,10 @@ async def open_schemas(given: Dependencies, store: MetadataStore, topics: Topics
     cache, records = SchemaCache(store, given.clock), SchemaRecords(store, given.rng)
     await cache.open(given.tasks)
     definitions = Definitions(records, thread, proto_thread)
-    versions = SchemaVersions(cache, records, definitions, given.tasks, given.clock)
+    versions = SchemaVersions(cache, records, definitions, given.tasks, given.clock, access=access)
     topics.gate_of = versions.gate_of
     given.sweep("writing down uses of schemas", UseKeeper(versions, topics, given.clock).sweep)
-    return OpenedSchemas(versions, SchemaControl(records, definitions, topics, given.clock))
+    return OpenedSchemas(versions, SchemaControl(records, definitions, topics, given.clock, access))
 
 
 async def serve_schemas(given: Dependencies, control: SchemaControl, security: Security) -> str | None:

@@ -1,5 +1,6 @@
 """The registry as gates and producers ask it: by id and version, with the uses of each."""
 
+from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.cache import SchemaCache
 from danube.broker.schemas.definitions import Definitions
 from danube.broker.schemas.gate import Fault, Pair, SchemaGate, ValidationCounts, has_gate
@@ -17,13 +18,21 @@ class SchemaVersions:
     """Versions of schemas, for what happens on the data path."""
 
     def __init__(
-        self, cache: SchemaCache, records: SchemaRecords, definitions: Definitions, tasks: TaskScope, clock: Clock
+        self,
+        cache: SchemaCache,
+        records: SchemaRecords,
+        definitions: Definitions,
+        tasks: TaskScope,
+        clock: Clock,
+        *,
+        access: SubjectAccess = SubjectAccess(),  # noqa: B008 - immutable
     ) -> None:
         self._cache = cache
         self._records = records
         self._definitions = definitions
         self._tasks = tasks
         self._clock = clock
+        self._access = access
         self._uses: dict[tuple[TopicName, Pair], int] = {}
         """Seconds of last uses that are not written down yet."""
         self.counts: dict[str, ValidationCounts] = {}
@@ -76,11 +85,13 @@ class SchemaVersions:
         for (topic, pair), used_s in uses.items():
             await self._records.note_use(*pair, topic, used_s)
 
-    async def require(self, wanted: SchemaReference) -> tuple[SubjectRecord, int]:
-        """The subject of a producer's schema, and the version that fits.
+    async def require(self, wanted: SchemaReference, followed: str | None = None) -> tuple[SubjectRecord, int]:
+        """The subject of a producer's schema, and the version that fits; `followed` is the topic's subject by now.
 
-        Raises NotFoundError, PreconditionFailedError.
+        Raises NotFoundError, PreconditionFailedError, and NotPermittedError as `SubjectAccess.require_for_topic`.
         """
+        if wanted.subject != followed:
+            self._access.require_for_topic(wanted.subject)
         versions = [one for one in await self._records.newest(wanted.subject) if not one.is_deleted]
         subject = await self._records.subject(wanted.subject)
         if subject is None or not versions:

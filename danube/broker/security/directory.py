@@ -25,6 +25,7 @@ class SecurityDirectory:
         self._super_admins = super_admins
         self._store = store
         self._cache = WatchCache(store, keys.SECURITY, clock, self._follow)
+        self._namespaces = WatchCache(store, keys.NAMESPACES, clock, lambda _key, _entry: self._tell())
         self._records: dict[str, Role | Binding | Revocation | ApiKey] = {}
         self._listeners: list[Callable[[], None]] = []
         self.is_plain: Callable[[str], bool] = lambda _topic: False
@@ -65,7 +66,9 @@ class SecurityDirectory:
     async def start(self, tasks: TaskScope) -> None:
         """Follow the records in a task of this scope; returns once all of now are known."""
         tasks.spawn(self._cache.run(), "follow roles and bindings")
+        tasks.spawn(self._namespaces.run(), "follow namespaces")
         await self._cache.ready()
+        await self._namespaces.ready()
 
     async def refresh(self) -> None:
         """Read all records again: a change that this broker made holds here when it is answered."""
@@ -94,7 +97,13 @@ class SecurityDirectory:
         records = self._records.values()
         roles = [record for record in records if isinstance(record, Role)]
         bindings = [record for record in records if isinstance(record, Binding)]
-        self.rules = Rules.of(roles, bindings, self._super_admins, self.is_plain)
+        self.rules = Rules.of(roles, bindings, self._super_admins, self.is_plain, self._is_namespace)
         self.revocations = Revocations(record for record in records if isinstance(record, Revocation))
+        self._tell()
+
+    def _is_namespace(self, name: str) -> bool:
+        return bool(name) and keys.namespace(name) in self._namespaces.entries
+
+    def _tell(self) -> None:
         for listener in self._listeners:
             listener()

@@ -7,7 +7,7 @@ expires or is revoked, or whose binding goes, is cut.
 import weakref
 from collections.abc import Callable, Sequence
 
-from danube.broker.security.current import ActingAs
+from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.security.directory import SecurityDirectory
 from danube.model.errors import DanubeError, NotPermittedError, UnauthenticatedError
 from danube.model.limits.security import DECISION_CACHE_MAX
@@ -81,6 +81,25 @@ class Gate:
                 self._granted.add(key)
                 self._holders[id(principal)] = principal
         self._allowed += 1
+
+    def require(self, permission: Permission, effect: Effect, target: Target) -> None:
+        """Raise NotPermittedError unless the principal of now may do this to the target."""
+        principal = current_principal()
+        if principal is None:
+            raise NotPermittedError("nobody has proved who asks")
+        self.check(principal, permission, effect, (target,))
+
+    def check_anywhere(self, principal: Principal, permission: Permission, effect: Effect) -> None:
+        """Raise NotPermittedError unless some binding grants the principal this, on whatever it is."""
+        if not self._directory.rules.holds(principal, permission, effect):
+            self._denied += 1
+            raise NotPermittedError(f"no binding grants {permission} on any topic to {principal}")
+        self._allowed += 1
+
+    def allows(self, permission: Permission, effect: Effect, target: Target) -> bool:
+        """Tell whether the principal of now may do this to the target; a refusal is not counted."""
+        principal = current_principal()
+        return principal is not None and self._directory.rules.decide(principal, permission, effect, target).allowed
 
     def guard(
         self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], None]

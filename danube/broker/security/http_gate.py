@@ -8,7 +8,7 @@ import binascii
 import json
 from collections.abc import Callable
 
-from danube.broker.security.current import ActingAs, current_principal
+from danube.broker.security.current import ActingAs
 from danube.broker.security.gate import AUTHORIZATION, Gate
 from danube.model.errors import NotPermittedError, UnauthenticatedError
 from danube.model.plans.plan import Effect
@@ -63,11 +63,8 @@ def checker(gate: Gate | None, permission: Permission) -> Callable[[Effect, Targ
     """A check of the principal that is handled now, which raises NotPermittedError. Without a gate all may pass."""
 
     def check(effect: Effect, target: Target) -> None:
-        principal = current_principal()
         if gate is not None:
-            if principal is None:
-                raise NotPermittedError("nobody has proved who asks")
-            gate.check(principal, permission, effect, (target,))
+            gate.require(permission, effect, target)
 
     return check
 

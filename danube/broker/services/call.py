@@ -103,10 +103,11 @@ class Scope:
         answer: Codec[Answer],
         *,
         makes_room: bool = False,
+        targets: FindTargets | None = None,
     ) -> Call:
-        """A call that is answered later; see the function `later`."""
+        """A call that is answered later; see the function `later`. `targets` finds what no usual field names."""
         handler = later(request, lambda context: method(context.control), answer, makes_room=makes_room)
-        return self.unary(effect, handler, targets=self.named_in(request))
+        return self.unary(effect, handler, targets=targets or self.named_in(request))
 
     def refused(self, effect: Effect, reason: str) -> Call:
         """A call of the original without a meaning here: every request gets an UnsupportedError."""

@@ -15,8 +15,9 @@ from danube.broker.services.discovery import health_check, list_namespaces, topi
 from danube.broker.services.produce import create_producer, send_message
 from danube.broker.services.stream import FetchStream, PublishStream, bounds, close_consumer, close_producer
 from danube.broker.services.stream_consume import ConsumeStream
-from danube.broker.services.targets import by_operation
+from danube.broker.services.targets import by_operation, carrying_messages, of_a_client
 from danube.model.calls.admin import AddNode
+from danube.model.calls.client import ClientKind
 from danube.model.plans.plan import Effect
 from danube.wire import admin_messages as admin
 from danube.wire import client_messages as client
@@ -47,6 +48,7 @@ _SCHEMAS = Scope(Resource.CLUSTER, Action.MANAGE_SCHEMA)
 _TOPIC_SCHEMA = Scope(Resource.TOPIC, Action.MANAGE_SCHEMA)
 _BROKERS_ALONE = Scope(Resource.CLUSTER, Action.REPLICATE)
 _ANYBODY = Scope(Resource.CLUSTER, Action.EVERYBODY)
+_CLIENT = Scope(Resource.TOPIC, Action.ANY_CALLER)
 _PROVEN = Scope(Resource.CLUSTER, Action.ANY_CALLER)
 _APPROVER = Scope(Resource.CLUSTER, Action.APPROVE)
 
@@ -55,7 +57,9 @@ Calls = Mapping[str, Mapping[str, Call]]
 
 _SCHEMA_CALLS = {
     "RegisterSchema": _SUBJECT.later(WRITE, schema.REGISTER_SCHEMA, lambda c: c.schemas.register, schema.REGISTERED),
-    "GetSchema": _SCHEMAS.later(READ, schema.GET_SCHEMA, lambda c: c.schemas.get, schema.SCHEMA_ANSWER),
+    "GetSchema": _SUBJECT.later(
+        READ, schema.GET_SCHEMA, lambda c: c.schemas.get, schema.SCHEMA_ANSWER, targets=targets.schema_by_id
+    ),
     "GetLatestSchema": _SUBJECT.later(READ, schema.GET_LATEST_SCHEMA, lambda c: c.schemas.latest, schema.SCHEMA_ANSWER),
     "ListVersions": _SUBJECT.later(READ, schema.LIST_VERSIONS, lambda c: c.schemas.versions, schema.VERSION_INFOS),
     "CheckCompatibility": _SUBJECT.later(
@@ -89,7 +93,13 @@ _OUR_SCHEMA_CALLS = {
     "CheckVersion": _SUBJECT.later(
         READ, schema.CHECK_VERSION, lambda c: c.schemas.check_version, schema.CHECKED_VERSION
     ),
-    "FindVersion": _SUBJECT.later(READ, schema.FIND_VERSION, lambda c: c.schemas.describe, schema.VERSION_DESCRIPTION),
+    "FindVersion": _SUBJECT.later(
+        READ,
+        schema.FIND_VERSION,
+        lambda c: c.schemas.describe,
+        schema.VERSION_DESCRIPTION,
+        targets=targets.schema_found,
+    ),
     "SetMode": _SUBJECT.later(WRITE, schema.SET_MODE, lambda c: c.schemas.mode, schema.MODE),
 }
 """On both ports, too."""
@@ -133,7 +143,10 @@ CLIENT_CALLS: Calls = {
         "TopicPartitions": _LOOKUP.unary(READ, topic_partitions, targets=targets.looked_up),
     },
     "danube.HealthCheck": {
-        "HealthCheck": _PROVEN.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS))
+        "HealthCheck": of_a_client(
+            _CLIENT.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS)),
+            lambda data: client.HEALTH_CHECK.decode(data).client,
+        )
     },
     "danube.AuthService": {
         "Authenticate": _ANYBODY.unary(READ, authenticate),
@@ -145,8 +158,8 @@ CLIENT_CALLS: Calls = {
         "Bounds": _CONSUME.unary(
             READ, later(client.BOUNDS, bounds, client.TOPIC_BOUNDS), targets=_CONSUME.named_in(client.BOUNDS)
         ),
-        "CloseProducer": _PRODUCE.unary(WRITE, close_producer, targets=targets.closed_producer),
-        "CloseConsumer": _CONSUME.unary(WRITE, close_consumer, targets=targets.closed_consumer),
+        "CloseProducer": of_a_client(_PRODUCE.unary(WRITE, close_producer), lambda _: ClientKind.PRODUCER),
+        "CloseConsumer": of_a_client(_CONSUME.unary(WRITE, close_consumer), lambda _: ClientKind.CONSUMER),
     },
 }
 
@@ -229,10 +242,8 @@ ADMIN_CALLS: Calls = {
         "UnloadTopic": in_cluster(
             _TOPIC.later(MOVE, admin.TOPIC, lambda c: c.moves.unload_topic, admin.DONE), _STANDS_ALONE
         ),
-        "SetSubscriptionFailurePolicy": _TOPIC.unary(
-            WRITE,
-            later(admin.SET_FAILURE_POLICY, lambda context: context.control.policies.set_failure_policy, admin.DONE),
-            targets=targets.dead_lettered,
+        "SetSubscriptionFailurePolicy": carrying_messages(
+            _TOPIC.later(WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE)
         ),
         "GetSubscriptionFailurePolicy": _TOPIC.now(
             READ, admin.SUBSCRIPTION, lambda c: c.policies.failure_policy, admin.FAILURE_POLICY

@@ -19,9 +19,12 @@ from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import SendMessage
 from danube.model.errors import DanubeError, InternalError
+from danube.model.plans.plan import Effect
+from danube.model.security.grants import Permission
 from danube.rpc.carrier import UnaryCall
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
+from danube.security.decision import topic_target
 from danube.wire import decode
 
 
@@ -82,6 +85,10 @@ class ServiceContext:
     """URL that clients dial; differs from `broker_url` behind a proxy."""
     closing: DanubeError | None = None
     """Error of every call once the broker stops."""
+
+    def reaches(self, permission: Permission, effect: Effect, topic: str) -> bool:
+        """Tell whether the caller of now may do this to a topic that an id leads to."""
+        return self.gate is None or self.gate.allows(permission, effect, topic_target(topic))
 
     async def weigh(self) -> None:
         """Count what each namespace stores here, for its quota."""

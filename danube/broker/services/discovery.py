@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
+from danube.broker.clients.consumers import Consumers
+from danube.broker.clients.producers import Producers
 from danube.broker.security.current import current_principal
 from danube.broker.services.context import ServiceContext
 from danube.metadata.records.catalog import TopicRecord
@@ -15,6 +17,8 @@ from danube.model.calls.client import (
     PartitionsAnswer,
 )
 from danube.model.errors import TopicNotFoundError
+from danube.model.plans.plan import Effect
+from danube.model.security.grants import Permission
 from danube.rpc.carrier import UnaryCall, UnaryHandler
 from danube.security.decision import Target
 from danube.wire.client_messages import LOOKUP, LOOKUP_ANSWER, PARTITIONS_ANSWER
@@ -85,13 +89,17 @@ def health_check(context: ServiceContext) -> Callable[[HealthCheck], HealthStatu
 
     A drained client, and an unknown id, gets CLOSE, twice at most, and then NOT_FOUND. Leftover pollers of official
     clients keep asking about ids they have given up, and each further CLOSE would make them attach once more.
+    Clients of topics that the caller may not use are answered as unknown ones.
     """
 
     def check(asked: HealthCheck) -> HealthStatus:
-        if asked.client is ClientKind.PRODUCER:
-            is_known = context.producers.is_attached(asked.id)
-        else:
-            is_known = context.consumers.is_known(asked.id)
+        is_producer = asked.client is ClientKind.PRODUCER
+        clients: Producers | Consumers = context.producers if is_producer else context.consumers
+        topic = clients.topic_name_of(asked.id) or context.disconnected_clients.topic_of(asked.client, asked.id)
+        permission = Permission.PRODUCE if is_producer else Permission.CONSUME
+        if topic is not None and not context.reaches(permission, Effect.READ, topic):
+            return context.disconnected_clients.health(asked.client, asked.id, is_foreign=True)
+        is_known = context.producers.is_attached(asked.id) if is_producer else context.consumers.is_known(asked.id)
         if is_known and not context.disconnected_clients.is_draining(asked.client, asked.id):
             return HealthStatus.OK
         return context.disconnected_clients.health(asked.client, asked.id)

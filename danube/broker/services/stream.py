@@ -21,6 +21,8 @@ from danube.model.calls.stream import (
 from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
 from danube.model.limits.broker import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
 from danube.model.message import numbering_id
+from danube.model.plans.plan import Effect
+from danube.model.security.grants import Permission
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import ServerStream, UnaryCall, UnaryHandler
 from danube.storage.batches.compression import available_codecs
@@ -37,20 +39,26 @@ def bounds(context: ServiceContext) -> Callable[[Bounds], Awaitable[TopicBounds]
 
 
 def close_producer(context: ServiceContext) -> UnaryHandler:
-    """Detach a producer."""
+    """Detach a producer; one of another topic than the caller's is answered as an unknown one, and stays."""
 
     def handle(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
-        context.producers.closed(client_messages.CLOSE_PRODUCER.decode(request))
+        identity = client_messages.CLOSE_PRODUCER.decode(request)
+        topic = context.producers.topic_name_of(identity)
+        if topic is not None and context.reaches(Permission.PRODUCE, Effect.WRITE, topic):
+            context.producers.closed(identity)
         return b""
 
     return handle
 
 
 def close_consumer(context: ServiceContext) -> UnaryHandler:
-    """Detach a consumer."""
+    """Detach a consumer; see `close_producer`."""
 
     def handle(request: bytes, call: UnaryCall) -> bytes:
-        context.consumers.close(client_messages.CLOSE_CONSUMER.decode(request), call.caller.address)
+        identity = client_messages.CLOSE_CONSUMER.decode(request)
+        topic = context.consumers.topic_name_of(identity)
+        if topic is not None and context.reaches(Permission.CONSUME, Effect.WRITE, topic):
+            context.consumers.close(identity, call.caller.address)
         return b""
 
     return handle

@@ -1,19 +1,20 @@
 """Targets of the calls that are decoded by hand: the topics that clients' requests name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from danube.broker.security.gate import Gate
 from danube.broker.services.call import Call
 from danube.broker.services.context import ServiceContext
+from danube.model.calls.client import ClientKind
 from danube.model.calls.consume import ConsumeOpen
 from danube.model.calls.stream import PublishOpen
-from danube.model.errors import DanubeError, InvalidRequestError
+from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Arguments, PlanApplication, PlanRequest
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal
 from danube.security.decision import CLUSTER, Target, topic_target
-from danube.wire import client_messages, decode
+from danube.wire import client_messages, decode, schema_messages
 from danube.wire.codec import Codec
 from danube.wire.gen import DanubeAdmin_pb2
 from danube.wire.parsing import parse
@@ -45,17 +46,7 @@ def looked_up(_: ServiceContext, request: bytes) -> Sequence[Target]:
 
 def received(context: ServiceContext, request: bytes) -> Sequence[Target]:
     """Find the topic of a consumer that receives."""
-    return _of_consumer(context, client_messages.RECEIVE.decode(request).consumer_id)
-
-
-def closed_consumer(context: ServiceContext, request: bytes) -> Sequence[Target]:
-    """Find the topic of a consumer that leaves."""
-    return _of_consumer(context, client_messages.CLOSE_CONSUMER.decode(request))
-
-
-def closed_producer(context: ServiceContext, request: bytes) -> Sequence[Target]:
-    """Find the topic of a producer that leaves."""
-    topic = context.producers.topic_name_of(client_messages.CLOSE_PRODUCER.decode(request))
+    topic = context.consumers.topic_name_of(client_messages.RECEIVE.decode(request).consumer_id)
     return NOTHING if topic is None else (topic_target(topic),)
 
 
@@ -75,12 +66,16 @@ def consumed(_: ServiceContext, request: bytes) -> Sequence[Target]:
     return (topic_target(str(wanted.subscribe.topic)),)
 
 
-def dead_lettered(_: ServiceContext, request: bytes) -> Sequence[Target]:
-    """Find the topic of a failure policy and the one of its dead letters: the broker publishes there by itself."""
-    wanted = parse(DanubeAdmin_pb2.SetSubscriptionFailurePolicyRequest, request)
-    return [topic_target(topic) for topic in (wanted.topic, wanted.failure_policy.dead_letter_topic) if topic] or [
-        CLUSTER
-    ]
+def schema_found(_: ServiceContext, request: bytes) -> Sequence[Target]:
+    """Find the subject that is named. Ids go before it, and the registry checks the subject that they lead to."""
+    wanted = schema_messages.FIND_VERSION.decode(request)
+    by_id = wanted.number or wanted.schema_id
+    return [Target("", wanted.subject)] if wanted.subject else NOTHING if by_id else [CLUSTER]
+
+
+def schema_by_id(_context: ServiceContext, _request: bytes) -> Sequence[Target]:
+    """Name nothing: the registry checks the subject that the id leads to."""
+    return NOTHING
 
 
 def fetched(_: ServiceContext, request: bytes) -> Sequence[Target]:
@@ -88,11 +83,35 @@ def fetched(_: ServiceContext, request: bytes) -> Sequence[Target]:
     return (topic_target(str(client_messages.FETCH.decode(request).topic)),)
 
 
-def _of_consumer(context: ServiceContext, consumer_id: int) -> Sequence[Target]:
-    try:
-        return (topic_target(str(context.consumers.get(consumer_id).topic.record.name)),)
-    except DanubeError:
-        return NOTHING
+def of_a_client(call: Call, kind_of: Callable[[bytes], ClientKind]) -> Call:
+    """The same call about a client by its id, for whoever may publish to or consume from some topic.
+
+    Its handler answers clients of topics that the caller may not use as unknown ones: ids tell nobody what there is.
+    """
+
+    def authorize(gate: Gate, principal: Principal, data: bytes) -> None:
+        is_producer = kind_of(data) is ClientKind.PRODUCER
+        gate.check_anywhere(principal, Permission.PRODUCE if is_producer else Permission.CONSUME, call.effect)
+
+    return replace(call, authorize=authorize)
+
+
+def carrying_messages(call: Call) -> Call:
+    """The same call of a failure policy, which has the broker carry messages to the topic of dead letters.
+
+    Whoever sets that has to be allowed to carry them there itself.
+    """
+
+    def authorize(gate: Gate, principal: Principal, data: bytes) -> None:
+        wanted = parse(DanubeAdmin_pb2.SetSubscriptionFailurePolicyRequest, data)
+        source, letters = topic_target(wanted.topic), wanted.failure_policy.dead_letter_topic
+        gate.check(principal, Permission(call.action), call.effect, (source if wanted.topic else CLUSTER,))
+        if letters:
+            gate.check(principal, Permission(call.action), call.effect, (topic_target(letters),))
+            gate.check(principal, Permission.CONSUME, call.effect, (source,))
+            gate.check(principal, Permission.PRODUCE, call.effect, (topic_target(letters),))
+
+    return replace(call, authorize=authorize)
 
 
 _PLANNED = {
@@ -117,9 +136,11 @@ def by_operation(call: Call, request: Codec[PlanRequest] | Codec[PlanApplication
 
 
 def planned(operation: str, arguments: Arguments) -> tuple[Permission, Target]:
-    """Permission and target of an operation that acts by a plan: of its topic or namespace, else of the cluster."""
-    topic, namespace = arguments.get("topic"), arguments.get("namespace")
+    """Permission and target of a planned operation: of its topic, namespace or subject, else of the cluster."""
+    topic, namespace, subject = (arguments.get(name) for name in ("topic", "namespace", "subject"))
     permission = _PLANNED.get(operation)
+    if permission is Permission.MANAGE_SCHEMA:
+        return permission, Target("", subject) if isinstance(subject, str) else CLUSTER
     if isinstance(topic, str) and permission is None:
         return Permission.MANAGE_TOPIC, topic_target(topic if topic.startswith("/") else f"/{topic}")
     if isinstance(namespace, str):

@@ -36,6 +36,7 @@ from danube.model.topic import TopicName
 from danube.runtime.rng import Rng
 
 _log = logging.getLogger(__name__)
+_REFERRERS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,14 @@ class Registered:
 
 Judge = Callable[[CompatibilityMode, JsonPolicy, Sequence[VersionRecord]], Awaitable[None]]
 """Raises for a version that may not follow on these, the oldest first, in this mode."""
+
+
+Sees = Callable[[str], bool]
+"""Tells whether the caller may read a subject, whose name an error may then tell."""
+
+
+def _all(_subject: str) -> bool:
+    return True
 
 
 class SchemaRecords:
@@ -133,7 +142,7 @@ class SchemaRecords:
         return Registered(subject, version, is_new=True)
 
     async def delete_version(
-        self, subject: str, version: int, now_s: int, *, extra_writes: ExtraWrites | None = None
+        self, subject: str, version: int, now_s: int, sees: Sees = _all, *, extra_writes: ExtraWrites | None = None
     ) -> VersionRecord:
         """Delete a version: its number, its id and its place stay taken; answers it as it was.
 
@@ -148,7 +157,7 @@ class SchemaRecords:
                 raise NotFoundError(f"{subject} has no version {version}: list its versions to see which there are")
             # Each registration moves the counter: one that comes after the look below makes this change anew.
             await builder.read(keys.SCHEMA_NUMBER_COUNTER)
-            await self.require_no_referrer(subject, version)
+            await self.require_no_referrer(subject, version, sees)
             gone = replace(record, definition="", deleted_s=now_s)
             builder.put(keys.schema_version(subject, version), encode_version(gone))
             builder.put(keys.schema_subject(subject), encode_subject(replace(found, changes=found.changes + 1)))
@@ -256,14 +265,17 @@ class SchemaRecords:
         """A key; one that this broker does not have yet is looked for at the others."""
         return await self._store.get(key) or await self._store.get(key, linearizable=True)
 
-    async def require_no_referrer(self, subject: str, version: int) -> None:
-        """Raise PreconditionFailedError while another version refers to this one."""
+    async def require_no_referrer(self, subject: str, version: int, sees: Sees) -> None:
+        """Raise PreconditionFailedError while other versions refer to this one, with their number and names."""
         referrers = await self.referrers(subject, version)
         if referrers:
-            first = referrers[0]
+            shown = [f"version {one.version} of {one.subject}" for one in referrers if sees(one.subject)]
+            hidden = len(referrers) - len(shown)
+            names = ", ".join(shown[:_REFERRERS_SHOWN])
+            more = f"{names and ' and '}{hidden} of subjects that you may not view" if hidden else ""
             raise PreconditionFailedError(
-                f"version {version} of {subject} cannot be deleted: version {first.version} of {first.subject} refers"
-                " to it; delete that one first"
+                f"version {version} of {subject} cannot be deleted while {len(referrers)} refer to it: {names}{more};"
+                f" {'ask who may view the cluster whose they are' if hidden else 'delete those first'}"
             )
 
 

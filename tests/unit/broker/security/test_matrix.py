@@ -44,15 +44,15 @@ TABLE = {
         "Nack": "Consume topic",
     },
     "Discovery": {"TopicLookup": "Lookup topic", "TopicPartitions": "Lookup topic"},
-    "HealthCheck": {"HealthCheck": PROVEN},
+    "HealthCheck": {"HealthCheck": "Produce anywhere"},  # of a consumer: Consume
     "AuthService": {"Authenticate": ANYBODY},
     "StreamService": {
         "Publish": "Produce topic",
         "Consume": "Consume topic",
         "Fetch": "Consume topic",
         "Bounds": "Consume topic",
-        "CloseProducer": PROVEN,
-        "CloseConsumer": PROVEN,
+        "CloseProducer": "Produce anywhere",
+        "CloseConsumer": "Consume anywhere",
     },
     "BrokerAdmin": {
         "ListBrokers": "ManageBroker cluster read",
@@ -85,7 +85,7 @@ TABLE = {
         "DescribeTopic": "ManageTopic topic read",
         "ListSubscriptions": "ManageTopic topic read",
         "UnloadTopic": "ManageTopic topic move",
-        "SetSubscriptionFailurePolicy": "ManageTopic topic write",
+        "SetSubscriptionFailurePolicy": "ManageTopic+Consume+Produce topic write",  # with dead letters
         "GetSubscriptionFailurePolicy": "ManageTopic topic read",
         "SetSubscriptionDispatchConfig": "ManageTopic topic write",
         "GetSubscriptionDispatchConfig": "ManageTopic topic read",
@@ -146,7 +146,7 @@ TABLE = {
     },
     "SchemaRegistry": {
         "RegisterSchema": "ManageSchema subject write",
-        "GetSchema": "ManageSchema cluster read",
+        "GetSchema": "ManageSchema cluster read",  # of an unknown id; else of the subject that it leads to
         "GetLatestSchema": "ManageSchema subject read",
         "ListVersions": "ManageSchema subject read",
         "CheckCompatibility": "ManageSchema subject read",
@@ -219,8 +219,8 @@ def expected(caller: str, word: str, resource: str) -> bool:
         return True
     permission, kind, *effect = word.split()
     granted = set(GRANTED[caller].split())
-    enough = permission in granted or (effect == ["read"] and "View" in granted)
-    return enough and (caller not in REACH or (kind, resource) in REACH[caller])
+    enough = set(permission.split("+")) <= granted or (effect == ["read"] and "View" in granted)
+    return enough and (caller not in REACH or kind == "anywhere" or (kind, resource) in REACH[caller])
 
 
 Calls = set[tuple[str, str]]
