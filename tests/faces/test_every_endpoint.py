@@ -15,9 +15,11 @@ from danube.admin.grpc_gateway import open_gateway
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation, Call
 from danube.admin.target import Target
+from danube.client import DanubeClient, DispatchStrategy
 from danube.model.calls.admin import DescribeTopics
 from danube.model.errors import DanubeError
 from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
+from danube.model.records.analytics import ANALYTICS_TOPIC
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from tests.faces.places import Place, seeded_place
@@ -73,7 +75,15 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
             return len(page.topics) == PARTITIONS and len(owners) == 3
 
         await until(is_spread)
+        await create_results((await found.gateway.brokers())[0].broker_url)
         yield found
+
+
+async def create_results(url: str) -> None:
+    """The one topic of `system` that no broker keeps for itself."""
+    async with await DanubeClient.builder().service_url(url).build() as client:
+        producer = client.new_producer().with_topic(str(ANALYTICS_TOPIC)).with_name("jobs")
+        await producer.with_dispatch_strategy(DispatchStrategy.RELIABLE).build().create()
 
 
 async def move(gateway: AdminGateway, arguments: dict[str, str]) -> None:

@@ -116,7 +116,7 @@ class BrokerControl:
         if self._cluster is None:
             return (own,)
         cluster, now_ms = self._cluster, self._clock.now_ms()
-        owned = Counter(one.owner for one in cluster.topics.ownerships() if not one.is_pinned)
+        owned = Counter(one.owner for one in cluster.topics.ownerships() if one.namespace != SYSTEM_NAMESPACE)
         running, gone = cluster.registry.brokers, cluster.registry.gone
         recent = [one for one, each in gone.items() if now_ms - each.last_seen_ms < CLUSTER_GONE_SHOWN_S * 1_000]
         members = cluster.membership.status().members if cluster.membership else ()
@@ -171,7 +171,7 @@ class BrokerControl:
             mode=identity.mode,
             version=identity.version,
             uptime_s=self._clock.monotonic_s() - identity.started_s,
-            topics=len(self._topics),
+            topics=sum(_is_counted(topic.name) for topic in self._topics),
             subscriptions=len(subscriptions),
             producers=sum(len(topic.producers) for topic in self._topics),
             consumers=sum(subscription.connected() for subscription in subscriptions),
