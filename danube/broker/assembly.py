@@ -66,6 +66,7 @@ from danube.broker.security.assembly import Security, open_security
 from danube.broker.security.metrics import SecurityCollector, metrics_app
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
+from danube.broker.services.recording import recorder_of_modes
 from danube.broker.telemetry.inspection import InspectionControl
 from danube.broker.telemetry.log_ring import LogRing
 from danube.broker.telemetry.metrics import RpcCounts, new_registry
@@ -392,7 +393,8 @@ async def _listen(given: Dependencies, context: ServiceContext, storage: Storage
     registry.register(SecurityCollector(security))
     context.control.inspection.follow(registry)
     metrics = await _serve_metrics(given, registry, storage, security)
-    return Addresses(broker, admin, metrics, await serve_schemas(given, context.control.schemas, security))
+    schemas = await serve_schemas(given, context.control.schemas, security, recorder_of_modes(context))
+    return Addresses(broker, admin, metrics, schemas)
 
 
 async def _serve(given: Dependencies, carrier: Carrier, address: str, services: list[Service]) -> str:

@@ -104,7 +104,7 @@ class Rules:
 
     def decide(self, principal: Principal, permission: Permission, effect: Effect, target: Target) -> Decision:
         """Decide about a call of this permission and effect to the target."""
-        if beyond := _beyond_scope(principal, permission, effect):
+        if beyond := beyond_scope(principal, permission, effect):
             return Decision(allowed=False, reason=beyond)
         if principal.id.kind is PrincipalKind.BROKER:
             return Decision(allowed=True, reason="a broker of the cluster")
@@ -126,7 +126,7 @@ class Rules:
         if self.decide(principal, permission, effect, CLUSTER).allowed:
             return True
         held = self.bindings.get(principal.id, ())
-        return not _beyond_scope(principal, permission, effect) and any(
+        return not beyond_scope(principal, permission, effect) and any(
             permission in self.granted(each) for each in held
         )
 
@@ -155,6 +155,12 @@ class Rules:
         found = [subject[:at] for at, each in enumerate(subject) if each == "-" and self.is_namespace(subject[:at])]
         return replace(target, namespace=found[0]) if len(found) == 1 else target
 
+    def is_bound(self, principal: Principal) -> bool:
+        """Tell whether the principal may do anything at all."""
+        if principal.id.kind is PrincipalKind.BROKER or self._is_super_admin(principal):
+            return True
+        return any(self.granted(binding) for binding in self.bindings.get(principal.id, ()))
+
     def granted(self, binding: Binding) -> frozenset[Permission]:
         """Permissions of a binding's roles; a role that is gone grants nothing."""
         found = (self.roles[name].permissions for name in binding.role_names if name in self.roles)
@@ -168,6 +174,16 @@ class Rules:
             for binding in bindings
             if binding.scope is BindingScope.CLUSTER and Permission.MANAGE_CLUSTER in self.granted(binding)
         }
+
+    def approvers(self) -> set[str]:
+        """Names of those who may consent to plans of others, by a binding or as super administrators."""
+        bound = {
+            principal.name
+            for principal, bindings in self.bindings.items()
+            for binding in bindings
+            if binding.scope is BindingScope.CLUSTER and Permission.APPROVE in self.granted(binding)
+        }
+        return bound | {principal.name for principal in self.super_admins}
 
     def _is_super_admin(self, principal: Principal) -> bool:
         of_no_kind = () if principal.names_kind else (PrincipalName(PrincipalKind.USER, principal.id.name),)
@@ -187,7 +203,7 @@ def _enough(permission: Permission, effect: Effect, target: Target) -> frozenset
     return frozenset({permission})
 
 
-def _beyond_scope(principal: Principal, permission: Permission, effect: Effect) -> str:
+def beyond_scope(principal: Principal, permission: Permission, effect: Effect) -> str:
     """The reason why a token of this scope may not do it, whatever its principal may; empty where it may."""
     if principal.scope is TokenScope.ADMIN:
         return ""
@@ -195,4 +211,9 @@ def _beyond_scope(principal: Principal, permission: Permission, effect: Effect) 
         return f"a token of scope {principal.scope} cannot approve: a person approves with credentials of their own"
     if principal.scope is TokenScope.OBSERVER and effect is not Effect.READ:
         return f"a token of scope observer only reads: {permission} with effect {effect} needs operator or admin"
+    if principal.scope is TokenScope.OPERATOR and effect is Effect.DESTROY:
+        return (
+            f"a token of scope operator destroys nothing by itself ({permission}): make a plan, which another principal"
+            " approves, and apply it"
+        )
     return ""

@@ -25,7 +25,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from danube.model.errors import InvalidRequestError
 from danube.model.topic import TopicName
-from danube.wire.parsing import member, parse, topic_name, word
+from danube.wire.parsing import content_of, member, parse, topic_name, word
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -50,6 +50,10 @@ class Codec(Generic[T]):
     def decode(self, data: bytes) -> T:
         """Read a value. Raises InvalidRequestError."""
         return self.read(parse(self.kind, data))
+
+    def content(self, data: bytes) -> Fields:
+        """The fields of a message as JSON values, for records of it. Raises InvalidRequestError."""
+        return content_of(self.kind, data)
 
     def encode(self, value: T) -> bytes:
         """Write a value."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -23,6 +23,14 @@ def parse(kind: type[_M], data: bytes) -> _M:
         return kind.FromString(data)
     except DecodeError as error:
         raise undecodable(kind) from error
+
+
+def content_of(kind: type[Message], data: bytes) -> dict[str, Any]:
+    """The fields of a message by their names, as JSON values. Raises InvalidRequestError."""
+    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - for administration alone
+
+    content: dict[str, Any] = MessageToDict(parse(kind, data), preserving_proto_field_name=True)
+    return content
 
 
 def undecodable(kind: type[Message]) -> InvalidRequestError:

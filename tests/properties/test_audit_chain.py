@@ -11,6 +11,7 @@ from danube.model.records.audit import (
     GENESIS,
     AuditEntry,
     AuditRecord,
+    Origin,
     Outcome,
     decode_record,
     encode_record,
@@ -37,6 +38,7 @@ OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "at_ms": st.integers(0, 20),
     "keeper": TEXTS,
     "entry": ENTRIES,
+    "origin": st.none() | st.sampled_from(Origin),
     "previous": st.text("0123456789abcdef", min_size=64, max_size=64),
     "hash": st.text("0123456789abcdef", min_size=64, max_size=64),
 }
@@ -48,7 +50,8 @@ def chains(draw: st.DrawFn) -> list[AuditRecord]:
     for sequence, entry in enumerate(draw(st.lists(ENTRIES, min_size=2, max_size=6))):
         previous = records[-1].hash if records else GENESIS
         at_ms = draw(st.integers(0, 2**48))
-        records.append(next_record(entry, sequence=sequence, at_ms=at_ms, keeper="7", previous=previous))
+        origin = draw(st.none() | st.sampled_from(Origin))
+        records.append(next_record(entry, sequence=sequence, at_ms=at_ms, keeper="7", previous=previous, origin=origin))
     return records
 
 

@@ -16,7 +16,8 @@ from functools import partial
 from itertools import takewhile
 
 from danube.broker.control.brokers import BrokerControl
-from danube.broker.security.current import authenticated
+from danube.broker.policy.claims import ClaimRates
+from danube.broker.security.current import authenticated, current_principal
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import OutgoingMessage
@@ -35,6 +36,7 @@ from danube.model.records.audit import (
     AuditEntry,
     AuditReceipt,
     AuditRecord,
+    Origin,
     ReadAudit,
     StoredAuditPage,
     bounded,
@@ -43,6 +45,7 @@ from danube.model.records.audit import (
     next_record,
     verify,
 )
+from danube.model.security.principal import name_of
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.storage.batches.batch import RecordKind, RecordView
@@ -64,6 +67,7 @@ class AuditLog:
         self._topics = topics
         self._brokers = brokers
         self._clock = clock
+        self._claims = ClaimRates()
         self._opening = asyncio.Lock()
         self._topic: ReliableTopic | None = None
         self._durable = self._last = _BEFORE_THE_FIRST
@@ -80,7 +84,14 @@ class AuditLog:
         except DanubeError as error:
             _log.error("the audit log cannot be written: %s", error)
 
-    async def record(self, entry: AuditEntry) -> AuditReceipt:
+    async def claim(self, entry: AuditEntry) -> AuditReceipt:
+        """Append what a client tells, marked as claimed. Raises as `record`, and OverloadedError above its rate."""
+        principal = current_principal()
+        if principal is not None:
+            self._claims.use(name_of(str(principal)), self._clock.monotonic_s())
+        return await self.record(entry, Origin.CLAIMED)
+
+    async def record(self, entry: AuditEntry, origin: Origin = Origin.SEEN) -> AuditReceipt:
         """Append one entry, its texts truncated; return once it is durable.
 
         Raises:
@@ -96,6 +107,7 @@ class AuditLog:
             at_ms=self._clock.now_ms(),
             keeper=self._brokers.own_id,
             previous=self._last.hash,
+            origin=origin,
         )
         message = self._message(topic.record.name, record)
         topic.log.append_record(message, partial(self._appended, record, outcome))

@@ -19,16 +19,16 @@ Publish = Callable[[bytes, Published], None]
 
 
 class TokenBucket:
-    """Lets `rate` tokens a second pass, and after a rest RATE_BURST_S seconds' worth of them at once.
+    """Lets `rate` tokens a second pass, and after a rest `burst` of them at once: RATE_BURST_S seconds' worth, or more.
 
     More may pass than there are tokens: a batch passes whole, and the next one waits the longer.
     """
 
     __slots__ = ("_at_s", "_capacity", "_rate", "_tokens")
 
-    def __init__(self, rate: float, now_s: float) -> None:
+    def __init__(self, rate: float, now_s: float, *, burst: float = 1.0) -> None:
         self._rate = rate
-        self._capacity = self._tokens = max(1.0, rate * RATE_BURST_S)
+        self._capacity = self._tokens = max(burst, rate * RATE_BURST_S)
         self._at_s = now_s
 
     def available(self, now_s: float) -> float:

@@ -23,18 +23,24 @@ from danube.schema_http.app import SchemaApp
 from danube.security.decision import CLUSTER, Target
 
 Check = Callable[[Effect, Target], None]
+Record = Callable[[SetMode], Awaitable[None]]
 
 
 def _permit(effect: Effect, target: Target) -> None:
     """Nothing is refused: security is off."""
 
 
+async def _keep_nothing(wanted: SetMode) -> None:
+    """There is no audit log."""
+
+
 class OwnRegistry:
     """This broker's registry, as the face asks it."""
 
-    def __init__(self, control: SchemaControl, check: Check) -> None:
-        """`check` raises NotPermittedError for what the caller of now may not do."""
+    def __init__(self, control: SchemaControl, check: Check, record: Record = _keep_nothing) -> None:
+        """`check` raises NotPermittedError for what the caller of now may not do, `record` keeps what it changes."""
         self._control = control
+        self._record = record
         self._check = check
 
     async def subject_names(self) -> Sequence[str]:
@@ -66,6 +72,8 @@ class OwnRegistry:
     async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
         """As the protocol."""
         self._check(Effect.READ if wanted.ask else Effect.WRITE, Target("", wanted.subject))
+        if not wanted.ask:
+            await self._record(wanted)
         return await self._control.mode(wanted)
 
     async def compiled_file(self, version: VersionDescription) -> bytes:
@@ -83,11 +91,12 @@ class SchemaHttpServer:
         tasks: TaskScope,
         *,
         check: Check = _permit,
+        record: Record = _keep_nothing,
         guarded: Callable[[App], App] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`guarded` finds out who calls, for `check`."""
-        app = SchemaApp(OwnRegistry(control, check))
+        app = SchemaApp(OwnRegistry(control, check, record))
         self._app: App = app if guarded is None else guarded(app)
         self._tls = tls
         self._tasks = tasks

@@ -1,5 +1,6 @@
 """The registry's parts of one broker, built and started."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from danube.broker.environment import Dependencies
@@ -12,6 +13,7 @@ from danube.broker.security.assembly import Security
 from danube.broker.topics.local_topics import Topics
 from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.metadata.store import MetadataStore
+from danube.model.calls.schemas import SetMode
 from danube.model.limits.registry import SCHEMA_USE_RESOLUTION_S
 from danube.model.security.grants import Permission
 from danube.runtime.blocking import BlockingThread
@@ -42,8 +44,13 @@ async def open_schemas(
     return OpenedSchemas(versions, SchemaControl(records, definitions, topics, given.clock, access))
 
 
-async def serve_schemas(given: Dependencies, control: SchemaControl, security: Security) -> str | None:
-    """Serve the registry over HTTP if that is switched on; answers the address. Raises SettingsError."""
+async def serve_schemas(
+    given: Dependencies, control: SchemaControl, security: Security, record: Callable[[SetMode], Awaitable[None]]
+) -> str | None:
+    """Serve the registry over HTTP if that is switched on; answers the address. Raises SettingsError.
+
+    `record` keeps what is changed by it.
+    """
     if given.settings.schema_http_addr is None:
         return None
     from danube.broker.schemas.http import SchemaHttpServer  # noqa: PLC0415 - a broker without that port starts without it
@@ -53,6 +60,7 @@ async def serve_schemas(given: Dependencies, control: SchemaControl, security: S
         control,
         given.tasks,
         check=checker(security.gate, Permission.MANAGE_SCHEMA),
+        record=record,
         guarded=security.guarded,
         tls=security.http_tls,
     )

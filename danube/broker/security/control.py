@@ -82,6 +82,17 @@ class SecurityControl:
         """All roles, by name."""
         return sorted(self._directory.roles.values(), key=lambda role: role.name)
 
+    def gainers(self, role: Role) -> list[str]:
+        """Names of the principals that get more by this change of a role."""
+        before = self._directory.roles.get(role.name)
+        if before is not None and set(role.permissions) <= set(before.permissions):
+            return []
+        return [each.principal_name for each in self._directory.bindings if role.name in each.role_names]
+
+    def has_other_approver(self, name: str) -> bool:
+        """Tell whether anybody but this name may approve: the first administrator has nobody to ask."""
+        return bool(self._directory.rules.approvers() - {name})
+
     async def delete_role(self, name: str) -> bool:
         """Remove a role. Raises NotFoundError, and PreconditionFailedError for a built-in one or the last of use."""
         _check_may_change()

@@ -17,7 +17,7 @@ from danube.model.security.principal import Principal
 from danube.rpc.carrier import Caller, ServerStream, StreamFactory, StreamHandler
 from danube.runtime.clock import Clock
 from danube.security.authentication import Authenticator, Proof
-from danube.security.decision import CLUSTER, Target
+from danube.security.decision import CLUSTER, Target, beyond_scope
 
 AUTHORIZATION = "authorization"
 _RIGHTS = {(permission, effect): f"{permission} {effect}" for permission in Permission for effect in Effect}
@@ -100,6 +100,18 @@ class Gate:
         """Tell whether the principal of now may do this to the target; a refusal is not counted."""
         principal = current_principal()
         return principal is not None and self._directory.rules.decide(principal, permission, effect, target).allowed
+
+    def check_bound(self, principal: Principal) -> None:
+        """Raise NotPermittedError for a principal that no binding grants anything."""
+        if not self._directory.rules.is_bound(principal):
+            self._denied += 1
+            raise NotPermittedError(f"no binding grants anything to {principal}: an administrator creates one")
+
+    def check_scope(self, principal: Principal, permission: Permission, effect: Effect) -> None:
+        """Raise NotPermittedError for what a token of this scope does not do, whatever its principal may."""
+        if beyond := beyond_scope(principal, permission, effect):
+            self._denied += 1
+            raise NotPermittedError(beyond)
 
     def guard(
         self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], None]

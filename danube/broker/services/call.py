@@ -1,6 +1,6 @@
-"""Entries of the call catalogue: resource, permission, effect and handler of a call."""
+"""Entries of the call catalogue: resource, permission, effect, audit rule and handler of a call."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from danube.broker.control import Control
 from danube.broker.security.gate import Gate
 from danube.broker.services.context import ServiceContext
-from danube.model.errors import UnsupportedError
+from danube.model.errors import DanubeError, UnsupportedError
 from danube.model.plans.plan import Effect
 from danube.model.security.principal import Principal
 from danube.rpc.carrier import StreamFactory, UnaryCall, UnaryHandler
@@ -23,6 +23,7 @@ MakeStream = Callable[[ServiceContext], StreamFactory]
 FindTargets = Callable[[ServiceContext, bytes], Sequence[Target]]
 """Objects that a request names, before it is handled; none: it touches nothing. Raises InvalidRequestError."""
 Authorize = Callable[[Gate, Principal, bytes], None]
+GrantsTo = Callable[[ServiceContext, bytes], Iterable[str]]
 
 _TOPIC_FIELDS = ("topic", "topic_name", "name", "base_name", "topics")
 _NAMESPACE_FIELDS = ("namespace", "name")
@@ -59,6 +60,20 @@ class Action(StrEnum):
     MANAGE_CLUSTER = "ManageCluster"
 
 
+class Audit(StrEnum):
+    """Rule of the audit log for a call."""
+
+    RECORDED = "recorded"
+    """The broker records it, with what was asked, before it begins: nothing is done before the record is durable."""
+    ROUTINE = "routine"
+    """It only reads, or is the everyday work of applications and brokers."""
+
+
+_EVERYDAY = {Action.LOOKUP, Action.PRODUCE, Action.CONSUME}
+_UNKNOWN = {Action.EVERYBODY, Action.ANY_CALLER}
+"""Nothing follows from these: a call that changes something says its rule itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One entry, with one of the three handlers."""
@@ -66,6 +81,18 @@ class Call:
     resource: Resource
     action: Action
     effect: Effect
+    audit: Audit | None = None
+    """Follows from effect and action where it is not given; see `rule`."""
+    request: Codec[Any] | None = None
+    """Of a request, for its record."""
+    effect_in: Callable[[bytes], Effect] | None = None
+    """Effect of one request, where that may be another than the call's: a dry run reads, some values destroy."""
+    grants_to: GrantsTo | None = None
+    """Names of the principals that a request gives rights to."""
+    has_consent: bool = False
+    """Carries out a plan, under the rules of that: no approval besides."""
+    makes_room: bool = False
+    """It may use the reserved space of a full disk, also for its record."""
     unary: MakeHandler | None = None
     server_stream: MakeStream | None = None
     """One request, many answers."""
@@ -75,6 +102,35 @@ class Call:
     """Finds what the request names, of a stream its first message; the whole cluster where it is None."""
     authorize: Authorize | None = None
     """For a call whose permission follows from its request: raises NotPermittedError."""
+
+    @property
+    def rule(self) -> Audit | None:
+        """The rule of the audit log; None where none is given and none follows."""
+        if self.audit is not None:
+            return self.audit
+        if self.effect.is_planned:
+            return Audit.RECORDED
+        if self.effect is Effect.READ or self.action in _EVERYDAY:
+            return Audit.ROUTINE
+        return None if self.action in _UNKNOWN else Audit.RECORDED
+
+    def effect_of(self, request: bytes) -> Effect:
+        """Effect of one request; of one that cannot be read, which its handler refuses, that of the call."""
+        try:
+            return self.effect if self.effect_in is None else self.effect_in(request)
+        except DanubeError:
+            return self.effect
+
+    def problem(self) -> str:
+        """The reason why a broker does not start with this entry; empty for a whole one."""
+        for word, value, kind in (("resource", self.resource, Resource), ("effect", self.effect, Effect)):
+            if not isinstance(value, kind):
+                return f"it has no {word}"
+        if self.rule is None:
+            return "it has no audit rule, and none follows from its effect and action"
+        if self.rule is Audit.RECORDED and (self.request is None or self.unary is None):
+            return "it is recorded, and nothing reads its request"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +149,8 @@ class Scope:
     ) -> Call:
         """A call that is answered at once, from memory."""
         handler = now(request, lambda context: method(context.control), answer)
-        return self.unary(effect, handler, targets=self.named_in(request))
+        call = self.unary(effect, handler, targets=self.named_in(request))
+        return replace(call, request=request)
 
     def later(
         self,
@@ -107,7 +164,8 @@ class Scope:
     ) -> Call:
         """A call that is answered later; see the function `later`. `targets` finds what no usual field names."""
         handler = later(request, lambda context: method(context.control), answer, makes_room=makes_room)
-        return self.unary(effect, handler, targets=targets or self.named_in(request))
+        call = self.unary(effect, handler, targets=targets or self.named_in(request))
+        return replace(call, request=request, makes_room=makes_room)
 
     def refused(self, effect: Effect, reason: str) -> Call:
         """A call of the original without a meaning here: every request gets an UnsupportedError."""
@@ -183,6 +241,11 @@ def later(
         return handle
 
     return make
+
+
+def routine(call: Call) -> Call:
+    """The same call, as everyday work that the broker does not record."""
+    return replace(call, audit=Audit.ROUTINE)
 
 
 def in_cluster(call: Call, reason: str) -> Call:

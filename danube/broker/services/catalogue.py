@@ -1,15 +1,17 @@
-"""Call catalogue: for each call its resource, action and effect, its messages and its handler.
+"""Call catalogue: for each call its resource, action, effect and audit rule, its messages and its handler.
 
-A call without an entry does not exist. Services and interceptors follow from the entries.
+A call without an entry does not exist. Services and interceptors follow from the entries. What applications and runners
+do at each start is `routine`: the broker does not record it.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.services import targets
 from danube.broker.services.authenticate import authenticate
-from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now
+from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now, routine
 from danube.broker.services.consume import ReceiveStream, acknowledge, negative_acknowledge, subscribe
 from danube.broker.services.discovery import health_check, list_namespaces, topic_lookup, topic_partitions
 from danube.broker.services.produce import create_producer, send_message
@@ -56,7 +58,9 @@ Calls = Mapping[str, Mapping[str, Call]]
 """By service and method."""
 
 _SCHEMA_CALLS = {
-    "RegisterSchema": _SUBJECT.later(WRITE, schema.REGISTER_SCHEMA, lambda c: c.schemas.register, schema.REGISTERED),
+    "RegisterSchema": routine(
+        _SUBJECT.later(WRITE, schema.REGISTER_SCHEMA, lambda c: c.schemas.register, schema.REGISTERED)
+    ),
     "GetSchema": _SUBJECT.later(
         READ, schema.GET_SCHEMA, lambda c: c.schemas.get, schema.SCHEMA_ANSWER, targets=targets.schema_by_id
     ),
@@ -87,8 +91,8 @@ _SCHEMA_CALLS = {
 """On both ports, as the original has them."""
 
 _OUR_SCHEMA_CALLS = {
-    "RegisterVersion": _SUBJECT.later(
-        WRITE, schema.REGISTER_VERSION, lambda c: c.schemas.register_version, schema.VERSION_REGISTERED
+    "RegisterVersion": routine(
+        _SUBJECT.later(WRITE, schema.REGISTER_VERSION, lambda c: c.schemas.register_version, schema.VERSION_REGISTERED)
     ),
     "CheckVersion": _SUBJECT.later(
         READ, schema.CHECK_VERSION, lambda c: c.schemas.check_version, schema.CHECKED_VERSION
@@ -100,7 +104,9 @@ _OUR_SCHEMA_CALLS = {
         schema.VERSION_DESCRIPTION,
         targets=targets.schema_found,
     ),
-    "SetMode": _SUBJECT.later(WRITE, schema.SET_MODE, lambda c: c.schemas.mode, schema.MODE),
+    "SetMode": replace(
+        _SUBJECT.later(WRITE, schema.SET_MODE, lambda c: c.schemas.mode, schema.MODE), effect_in=targets.of_mode
+    ),
 }
 """On both ports, too."""
 
@@ -109,8 +115,8 @@ _SCHEDULE_CALLS = {
     "PutSchedule": _CLUSTER.later(WRITE, plan.SCHEDULE, lambda c: c.schedules.put, plan.SCHEDULE),
     "RemoveSchedule": _CLUSTER.later(WRITE, plan.SCHEDULE_NAME, lambda c: c.schedules.remove, plan.SCHEDULE),
     "RequestRun": _CLUSTER.later(WRITE, plan.SCHEDULE_NAME, lambda c: c.schedules.request, plan.SCHEDULE),
-    "ClaimRunner": _CLUSTER.later(WRITE, plan.CLAIM_RUNNER, lambda c: c.schedules.claim, plan.RUNNER_LEASE),
-    "BeginRun": _CLUSTER.later(WRITE, plan.BEGIN_RUN, lambda c: c.schedules.begin, plan.SCHEDULE),
+    "ClaimRunner": routine(_CLUSTER.later(WRITE, plan.CLAIM_RUNNER, lambda c: c.schedules.claim, plan.RUNNER_LEASE)),
+    "BeginRun": routine(_CLUSTER.later(WRITE, plan.BEGIN_RUN, lambda c: c.schedules.begin, plan.SCHEDULE)),
 }
 """On both ports: administrators keep schedules, and the runner is a client."""
 
@@ -227,9 +233,9 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube_admin.TopicAdmin": {
-        "CreateTopic": _TOPIC.later(WRITE, admin.CREATE_TOPIC, lambda c: c.topics.create, admin.DONE),
-        "CreatePartitionedTopic": _TOPIC.later(
-            WRITE, admin.CREATE_PARTITIONED_TOPIC, lambda c: c.topics.create_partitioned, admin.DONE
+        "CreateTopic": routine(_TOPIC.later(WRITE, admin.CREATE_TOPIC, lambda c: c.topics.create, admin.DONE)),
+        "CreatePartitionedTopic": routine(
+            _TOPIC.later(WRITE, admin.CREATE_PARTITIONED_TOPIC, lambda c: c.topics.create_partitioned, admin.DONE)
         ),
         "DeleteTopic": _TOPIC.later(DESTROY, admin.TOPIC, lambda c: c.topics.delete, admin.DONE, makes_room=True),
         "Unsubscribe": _TOPIC.later(
@@ -242,8 +248,11 @@ ADMIN_CALLS: Calls = {
         "UnloadTopic": in_cluster(
             _TOPIC.later(MOVE, admin.TOPIC, lambda c: c.moves.unload_topic, admin.DONE), _STANDS_ALONE
         ),
-        "SetSubscriptionFailurePolicy": carrying_messages(
-            _TOPIC.later(WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE)
+        "SetSubscriptionFailurePolicy": replace(
+            carrying_messages(
+                _TOPIC.later(WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE)
+            ),
+            effect_in=targets.of_failure_policy,
         ),
         "GetSubscriptionFailurePolicy": _TOPIC.now(
             READ, admin.SUBSCRIPTION, lambda c: c.policies.failure_policy, admin.FAILURE_POLICY
@@ -303,19 +312,28 @@ ADMIN_CALLS: Calls = {
         "GetNamespacePolicies": _NAMESPACE.later(
             READ, control.NAMESPACE_POLICIES_OF, lambda c: c.policies.namespace_policies, control.POLICIES_VIEW
         ),
-        "SetNamespacePolicies": _NAMESPACE.later(
-            WRITE, control.SET_NAMESPACE_POLICIES, lambda c: c.policies.set_namespace_policies, control.POLICIES_VIEW
+        "SetNamespacePolicies": replace(
+            _NAMESPACE.later(
+                WRITE,
+                control.SET_NAMESPACE_POLICIES,
+                lambda c: c.policies.set_namespace_policies,
+                control.POLICIES_VIEW,
+            ),
+            effect_in=targets.of_namespace_policies,
         ),
         "GetTopicPolicies": _TOPIC.now(
             READ, control.TOPIC_POLICIES_OF, lambda c: c.policies.topic_policies, control.POLICIES_VIEW
         ),
-        "SetTopicPolicies": _TOPIC.later(
-            WRITE, control.SET_TOPIC_POLICIES, lambda c: c.policies.set_topic_policies, control.POLICIES_VIEW
+        "SetTopicPolicies": replace(
+            _TOPIC.later(
+                WRITE, control.SET_TOPIC_POLICIES, lambda c: c.policies.set_topic_policies, control.POLICIES_VIEW
+            ),
+            effect_in=targets.of_topic_policies,
         ),
     },
     "danube.control.Positions": {
-        "CreateSubscription": _TOPIC.later(
-            WRITE, control.CREATE_SUBSCRIPTION, lambda c: c.positions.create, control.POSITION
+        "CreateSubscription": routine(
+            _TOPIC.later(WRITE, control.CREATE_SUBSCRIPTION, lambda c: c.positions.create, control.POSITION)
         ),
         "Seek": _TOPIC.later(WRITE, control.SEEK, lambda c: c.positions.seek, control.POSITION),
         "RetryBlocked": _TOPIC.now(WRITE, control.SUBSCRIPTION, lambda c: c.positions.retry_blocked, control.POSITION),
@@ -331,29 +349,39 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube.control.Plans": {
-        "CreatePlan": by_operation(
-            _CLUSTER.later(WRITE, plan.CREATE_PLAN, lambda c: c.plans.create, plan.PLAN, makes_room=True),
-            plan.CREATE_PLAN,
+        "CreatePlan": replace(
+            by_operation(
+                _CLUSTER.later(WRITE, plan.CREATE_PLAN, lambda c: c.plans.create, plan.PLAN, makes_room=True),
+                plan.CREATE_PLAN,
+            ),
+            effect_in=targets.of_new_plan,
         ),
         "GetPlan": _CLUSTER.later(READ, plan.GET_PLAN, lambda c: c.plans.get, plan.PLAN),
         "ListPlans": _CLUSTER.later(READ, plan.LIST_PLANS, lambda c: c.plans.list, plan.PLANS_PAGE),
         "DecidePlan": _APPROVER.later(WRITE, plan.DECIDE_PLAN, lambda c: c.plans.decide, plan.PLAN, makes_room=True),
-        "ApplyPlan": by_operation(
-            _CLUSTER.later(DESTROY, plan.APPLY_PLAN, lambda c: c.plans.apply, plan.PLAN, makes_room=True),
-            plan.APPLY_PLAN,
+        "ApplyPlan": replace(
+            by_operation(
+                _CLUSTER.later(DESTROY, plan.APPLY_PLAN, lambda c: c.plans.apply, plan.PLAN, makes_room=True),
+                plan.APPLY_PLAN,
+            ),
+            has_consent=True,
         ),
     },
     "danube_admin.SecurityAdmin": {
-        "CreateRole": _CLUSTER.later(
-            WRITE, security.CREATE_ROLE, lambda c: c.security.create_role, security.ROLE_CREATED
+        "CreateRole": replace(
+            _CLUSTER.later(WRITE, security.CREATE_ROLE, lambda c: c.security.create_role, security.ROLE_CREATED),
+            grants_to=targets.granted_by_role,
         ),
         "GetRole": _CLUSTER.now(READ, security.ROLE_NAME, lambda c: c.security.role, security.ROLE_FOUND),
         "ListRoles": _CLUSTER.now(READ, admin.EMPTY, lambda c: c.security.roles, security.ROLES),
         "DeleteRole": _CLUSTER.later(
             DESTROY, security.DELETE_ROLE, lambda c: c.security.delete_role, security.ROLE_DELETED
         ),
-        "CreateBinding": _CLUSTER.later(
-            WRITE, security.CREATE_BINDING, lambda c: c.security.create_binding, security.BINDING_CREATED
+        "CreateBinding": replace(
+            _CLUSTER.later(
+                WRITE, security.CREATE_BINDING, lambda c: c.security.create_binding, security.BINDING_CREATED
+            ),
+            grants_to=targets.granted_by_binding,
         ),
         "GetBinding": _CLUSTER.now(READ, security.GET_BINDING, lambda c: c.security.binding, security.BINDING_FOUND),
         "ListBindings": _CLUSTER.now(READ, security.LIST_BINDINGS, lambda c: c.security.bindings, security.BINDINGS),
@@ -364,12 +392,15 @@ ADMIN_CALLS: Calls = {
     },
     "danube.control.Security": {
         "Explain": _CLUSTER.now(READ, security.EXPLAIN, lambda c: c.security.explain, security.EXPLAINED),
-        "RevokeTokens": _CLUSTER.later(WRITE, security.REVOKE, lambda c: c.security.revoke, security.REVOCATION),
+        "RevokeTokens": _CLUSTER.later(DESTROY, security.REVOKE, lambda c: c.security.revoke, security.REVOCATION),
         "ListRevocations": _CLUSTER.now(
             READ, security.LIST_REVOCATIONS, lambda c: c.security.revocations, security.REVOCATIONS
         ),
-        "CreateApiKey": _CLUSTER.later(
-            WRITE, security.CREATE_API_KEY, lambda c: c.security.create_api_key, security.API_KEY_CREATED
+        "CreateApiKey": replace(
+            _CLUSTER.later(
+                WRITE, security.CREATE_API_KEY, lambda c: c.security.create_api_key, security.API_KEY_CREATED
+            ),
+            grants_to=targets.granted_by_key,
         ),
         "ListApiKeys": _CLUSTER.now(READ, security.LIST_API_KEYS, lambda c: c.security.api_keys, security.API_KEYS),
         "DeleteApiKey": _CLUSTER.later(
@@ -377,7 +408,10 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube.control.Audit": {
-        "Record": _PROVEN.later(WRITE, plan.AUDIT_ENTRY, lambda c: c.audit.record, plan.AUDIT_RECEIPT),
+        "Record": replace(
+            routine(_PROVEN.later(WRITE, plan.AUDIT_ENTRY, lambda c: c.audit.claim, plan.AUDIT_RECEIPT)),
+            authorize=lambda gate, principal, _: gate.check_bound(principal),
+        ),
         "Read": _CLUSTER.later(READ, plan.READ_AUDIT, lambda c: c.audit.read, plan.STORED_AUDIT_PAGE),
     },
 }

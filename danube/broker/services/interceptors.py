@@ -9,8 +9,9 @@ from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.security.gate import Gate
 from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
-from danube.broker.services.direct_calls import recorded
+from danube.broker.services.recording import recorded
 from danube.model.errors import DanubeError
+from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal, PrincipalKind
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
@@ -22,7 +23,14 @@ _METERED = {Action.PRODUCE, Action.CONSUME}
 
 
 def services_of(calls: Mapping[str, Mapping[str, Call]], context: ServiceContext) -> list[Service]:
-    """Services of catalogue entries, with every handler behind the interceptors."""
+    """Services of catalogue entries, with every handler behind the interceptors.
+
+    Raises TypeError for an entry that is not whole: no broker starts with it.
+    """
+    for name, methods in calls.items():
+        for method, call in methods.items():
+            if problem := call.problem():
+                raise TypeError(f"{name}/{method}: {problem}")
     return [_service(name, methods, context) for name, methods in calls.items()]
 
 
@@ -107,6 +115,19 @@ def _accounts_of(find: FindTargets, context: ServiceContext) -> Find:
 
 def _checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], None]:
     """A check that raises NotPermittedError unless the principal may do the call to all that its request names."""
+    check = _permission_checker(call, context)
+    if call.effect_in is None:
+        return check
+
+    def check_effect(gate: Gate, principal: Principal, request: bytes) -> None:
+        check(gate, principal, request)
+        if call.effect_of(request) is Effect.DESTROY:
+            gate.check_scope(principal, Permission(call.action), Effect.DESTROY)
+
+    return check_effect
+
+
+def _permission_checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], None]:
     if call.authorize is not None:
         return call.authorize
     if call.action is Action.ANY_CALLER:

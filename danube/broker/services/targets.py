@@ -1,6 +1,6 @@
-"""Targets of the calls that are decoded by hand: the topics that clients' requests name."""
+"""Targets and effects that single requests tell, and the principals that they give rights to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from danube.broker.security.gate import Gate
@@ -10,14 +10,16 @@ from danube.model.calls.client import ClientKind
 from danube.model.calls.consume import ConsumeOpen
 from danube.model.calls.stream import PublishOpen
 from danube.model.errors import InvalidRequestError
-from danube.model.plans.plan import Arguments, PlanApplication, PlanRequest
+from danube.model.plans.plan import Arguments, Effect, PlanApplication, PlanRequest
+from danube.model.policies import PoisonPolicy, PolicyChange
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal
 from danube.security.decision import CLUSTER, Target, topic_target
-from danube.wire import client_messages, decode, schema_messages
+from danube.wire import admin_messages, client_messages, control_messages, decode, plan_messages, schema_messages
 from danube.wire.codec import Codec
 from danube.wire.gen import DanubeAdmin_pb2
 from danube.wire.parsing import parse
+from danube.wire.security import messages
 from danube.wire.stream import consume
 
 NOTHING: tuple[Target, ...] = ()
@@ -130,7 +132,7 @@ def by_operation(call: Call, request: Codec[PlanRequest] | Codec[PlanApplication
     def authorize(gate: Gate, principal: Principal, data: bytes) -> None:
         wanted = request.decode(data)
         permission, target = planned(wanted.operation, wanted.arguments)
-        gate.check(principal, permission, call.effect, (target,))
+        gate.check(principal, permission, Effect.WRITE, (target,))  # what it destroys is the plan's matter
 
     return replace(call, authorize=authorize)
 
@@ -146,3 +148,48 @@ def planned(operation: str, arguments: Arguments) -> tuple[Permission, Target]:
     if isinstance(namespace, str):
         return permission or Permission.MANAGE_NAMESPACE, Target(namespace.strip("/"))
     return permission or Permission.MANAGE_CLUSTER, CLUSTER
+
+
+def of_failure_policy(request: bytes) -> Effect:
+    """A policy that drops passes over messages for good."""
+    policy = admin_messages.SET_FAILURE_POLICY.decode(request).policy
+    return Effect.DESTROY if policy.poison is PoisonPolicy.DROP else Effect.WRITE
+
+
+def of_mode(request: bytes) -> Effect:
+    """The mode of a subject is asked for by the call that sets it."""
+    return Effect.READ if schema_messages.SET_MODE.decode(request).ask else Effect.WRITE
+
+
+def of_new_plan(request: bytes) -> Effect:
+    """A dry run leaves nothing behind."""
+    return Effect.READ if plan_messages.CREATE_PLAN.decode(request).dry_run else Effect.WRITE
+
+
+def of_topic_policies(request: bytes) -> Effect:
+    """A time to live passes over messages for good."""
+    return _of_change(control_messages.SET_TOPIC_POLICIES.decode(request).change)
+
+
+def of_namespace_policies(request: bytes) -> Effect:
+    """As `of_topic_policies`."""
+    return _of_change(control_messages.SET_NAMESPACE_POLICIES.decode(request).change)
+
+
+def _of_change(change: PolicyChange) -> Effect:
+    return Effect.DESTROY if "message_ttl_s" in change.names else Effect.WRITE
+
+
+def granted_by_key(_: ServiceContext, request: bytes) -> Iterable[str]:
+    """The owner of the key."""
+    return [messages.CREATE_API_KEY.decode(request).principal_name]
+
+
+def granted_by_binding(_: ServiceContext, request: bytes) -> Iterable[str]:
+    """The principal that is bound."""
+    return [messages.CREATE_BINDING.decode(request).principal_name]
+
+
+def granted_by_role(context: ServiceContext, request: bytes) -> Iterable[str]:
+    """The principals that hold the role by now, where it grants more than before."""
+    return context.control.security.gainers(messages.CREATE_ROLE.decode(request))

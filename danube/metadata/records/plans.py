@@ -10,7 +10,16 @@ from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import AlreadyExistsError, MetadataError, PlanNotFoundError
 from danube.model.limits.broker import PLANS_MAX
-from danube.model.plans.plan import Decision, Plan, PlanApplication, applied, decided, plans_to_drop
+from danube.model.plans.plan import (
+    Decision,
+    Impact,
+    Plan,
+    PlanApplication,
+    applied,
+    check_applicable,
+    decided,
+    plans_to_drop,
+)
 from danube.runtime.rng import Rng
 
 _log = logging.getLogger(__name__)
@@ -75,6 +84,16 @@ class PlanRecords:
             after = decided(plan, decision, now_ms)
             builder.put(keys.plan(plan.plan_id), encode_plan(after))
             return after
+
+        return await commit_transaction(self._store, self._rng, change)
+
+    async def apply(self, application: PlanApplication, now_ms: int, impact: Impact) -> Plan:
+        """Mark a plan as applied. Raises PlanRefusedError, PlanWaitsError where it may not be."""
+
+        async def change(builder: TransactionBuilder) -> Plan:
+            return await self.mark_applied(
+                builder, application, now_ms, lambda plan: check_applicable(plan, application, impact, now_ms)
+            )
 
         return await commit_transaction(self._store, self._rng, change)
 

@@ -55,3 +55,7 @@ QUOTA_EXCEPTIONS_MAX = 10_000
 """Limits of single namespaces and principals."""
 QUOTA_ACCOUNTS_MAX = 20_000
 """Namespaces and principals that are counted at once; those without open streams are forgotten first."""
+AUDIT_CLAIMS_PER_S = 5.0
+"""Audit records a second that clients of one principal tell one broker, in the long run."""
+AUDIT_CLAIMS_BURST = 1_000.0
+"""The same after a rest, at once."""

@@ -37,9 +37,18 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class Origin(StrEnum):
+    """Knowledge behind a record."""
+
+    SEEN = "seen"
+    """The keeper itself was asked for it."""
+    CLAIMED = "claimed"
+    """A client told it: the keeper knows no more than who that was."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One call, as the face that took it tells it."""
+    """One call, as the face or the broker that took it tells it."""
 
     caller: Caller
     operation: str
@@ -65,6 +74,8 @@ class AuditRecord:
     keeper: str
     """The broker's id, or `local`."""
     entry: AuditEntry
+    origin: Origin | None = None
+    """None in records of before it was written, and in a log that a face keeps itself."""
     previous: str
     """The hash of the record before, 64 hex digits; GENESIS for the first."""
     hash: str
@@ -123,12 +134,14 @@ class ChainVerdict:
     reason: str = ""
 
 
-def next_record(entry: AuditEntry, *, sequence: int, at_ms: int, keeper: str, previous: str) -> AuditRecord:
+def next_record(
+    entry: AuditEntry, *, sequence: int, at_ms: int, keeper: str, previous: str, origin: Origin | None = None
+) -> AuditRecord:
     """The entry as the next link of a chain."""
-    fields = _fields(entry, sequence=sequence, at_ms=at_ms, keeper=keeper, previous=previous)
-    return AuditRecord(
-        sequence=sequence, at_ms=at_ms, keeper=keeper, entry=entry, previous=previous, hash=_hash(previous, fields)
+    record = AuditRecord(
+        sequence=sequence, at_ms=at_ms, keeper=keeper, entry=entry, origin=origin, previous=previous, hash=""
     )
+    return replace(record, hash=_hash(previous, _fields_of(record)))
 
 
 def encode_record(record: AuditRecord) -> bytes:
@@ -241,6 +254,7 @@ def _record_of(fields: Mapping[str, Any]) -> AuditRecord:
             error=text.or_none("error"),
             detail=text["detail"],
         ),
+        origin=Origin(text["origin"]) if "origin" in fields else None,
         previous=text["previous"],
         hash=text["hash"],
     )
@@ -268,15 +282,11 @@ def _sequenced(start: int, stop: int) -> str:
 
 
 def _fields_of(record: AuditRecord) -> dict[str, Any]:
-    return _fields(
-        record.entry, sequence=record.sequence, at_ms=record.at_ms, keeper=record.keeper, previous=record.previous
-    )
-
-
-def _fields(entry: AuditEntry, *, sequence: int, at_ms: int, keeper: str, previous: str) -> dict[str, Any]:
-    fields = asdict(entry)
-    fields.update(fields.pop("caller"))
-    fields.update(version=VERSION, sequence=sequence, at_ms=at_ms, keeper=keeper, previous=previous)
+    fields = asdict(record)
+    entry = fields.pop("entry")
+    fields.update(entry, **entry["caller"], version=VERSION)
+    for name in ("caller", "hash", *(() if record.origin else ("origin",))):
+        del fields[name]
     return fields
 
 

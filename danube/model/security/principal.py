@@ -63,3 +63,8 @@ class Principal:
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+def name_of(who: str) -> str:
+    """The name of a principal without its kind: one person's user and service account are the same somebody."""
+    return PrincipalName.of(who).name

@@ -24,7 +24,7 @@ from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.model.limits.broker import AUDIT_PAGE_MAX
 from danube.model.plans.plan import Decision, Effect, Face, PlanStatus
-from danube.model.records.audit import AuditRecord, Outcome
+from danube.model.records.audit import AuditRecord, Origin, Outcome
 
 
 class ListPlansParams(PageParams):
@@ -75,6 +75,9 @@ class AuditRow(Result):
     at_ms: Millis
     who: Annotated[str, VOLATILE] = Field(description="Who called.")
     face: Annotated[Face, VOLATILE] = Field(description="Through which face.")
+    origin: Annotated[Origin | None, VOLATILE] = Field(
+        description="`seen`: the broker itself was asked for it. `claimed`: a client told it."
+    )
     client: Annotated[str, VOLATILE, WIDE] = Field(description="Through which program, where that is not ours.")
     operation: str = Field(description="What was called.")
     arguments: dict[str, Any] = Field(description="With what; secrets are left out.")

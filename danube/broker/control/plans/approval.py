@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from danube.model.errors import PlanRefusedError
-from danube.model.plans.plan import Decision, Effect, Plan
+from danube.model.plans.plan import Approval, Decision, Effect, Plan
+from danube.model.security.principal import name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +22,20 @@ class ApprovalRules:
 
     def check_other(self, plan: Plan, decision: Decision) -> None:
         """Raise PlanRefusedError for an approval by the principal that asked for the plan."""
-        if self.two_person and plan.asked_by.who == decision.caller.who:
+        if self.two_person and name_of(plan.asked_by.who) == name_of(decision.caller.who):
             raise PlanRefusedError(
                 f"plan {plan.plan_id} was asked for by {plan.asked_by.who}: somebody else has to approve it"
             )
+
+
+def check_operator(plan: Plan, who: str) -> None:
+    """Raise PlanRefusedError unless somebody else than `who`, whose token is of scope operator, approved the plan."""
+    by = plan.decided_by if plan.approval is Approval.APPROVED else None
+    if by is None or name_of(by.who) == name_of(who):
+        raise PlanRefusedError(
+            f"plan {plan.plan_id} destroys, and {who} has a token of scope operator: another principal has to approve"
+            " it first"
+        )
 
 
 CALLER_ASKS = ApprovalRules()

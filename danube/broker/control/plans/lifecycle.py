@@ -4,15 +4,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from danube.broker.control.plans.approval import CALLER_ASKS, ApprovalRules
+from danube.broker.control.plans.approval import CALLER_ASKS, ApprovalRules, check_operator
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation
-from danube.broker.security.current import authenticated
+from danube.broker.security.current import authenticated, current_principal
 from danube.metadata.records.plans import PlanRecords
 from danube.metadata.transaction_builder import TransactionBuilder
-from danube.model.errors import DanubeError, InvalidRequestError, PlanNotFoundError, UnsupportedError
+from danube.model.errors import DanubeError, InvalidRequestError, PlanNotFoundError, PlanWaitsError, UnsupportedError
 from danube.model.limits.broker import PLANS_PAGE_BYTES_MAX
 from danube.model.plans.plan import (
     Decision,
+    Effect,
+    Impact,
     ListPlans,
     Plan,
     PlanApplication,
@@ -22,8 +24,11 @@ from danube.model.plans.plan import (
     canonical,
     check_applicable,
     counted,
+    describe_call,
+    fingerprint_of,
     new_plan,
 )
+from danube.model.security.principal import TokenScope
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 
@@ -103,6 +108,8 @@ class PlanControl:
         application = replace(application, caller=authenticated(application.caller))
         plan = await self.get(application.plan_id)
         check_applicable(plan, application, plan.impact, self._clock.now_ms())
+        if plan.effect is Effect.DESTROY and _is_operator():
+            check_operator(plan, application.caller.who)
         operation = self._operation(plan.operation)
         call = operation.resume(plan) if operation.resume else operation.parse(plan.arguments)
         try:
@@ -113,6 +120,37 @@ class PlanControl:
             # Where somebody else was faster, "applied already" says more than "there is no such topic".
             check_applicable(await self.get(plan.plan_id), application, plan.impact, self._clock.now_ms())
             raise
+
+    def makes(self, operation: str) -> bool:
+        """True if there are plans of this operation, with an impact that is worked out."""
+        return operation in self._operations
+
+    async def check_consent(self, request: PlanRequest) -> None:
+        """Use up the approved plan of a call that its caller makes directly: it is applied then.
+
+        Without one, a plan of the call is left to wait for approval. Raises PlanWaitsError then, and LimitReachedError.
+        """
+        now_ms = self._clock.now_ms()
+        for plan in await self._records.all():
+            if not _is_same_call(plan, request) or plan.status(now_ms).is_over:
+                continue
+            plan = await self._records.get(plan.plan_id)
+            application = PlanApplication(
+                plan_id=plan.plan_id,
+                operation=request.operation,
+                arguments=request.arguments,
+                caller=request.caller,
+            )
+            await self._records.apply(application, now_ms, plan.impact)
+            return
+        text = describe_call(request.operation, request.arguments)
+        impact = Impact(changes=(f"{request.caller.who} may call {text}, once.",), fingerprint=fingerprint_of(text))
+        plan_id = f"plan-{self._rng.new_id() % 2**_ID_BITS:012x}"
+        await self._records.create(new_plan(request, impact, plan_id=plan_id, now_ms=now_ms))
+        raise PlanWaitsError(
+            f"{request.operation} needs the approval of somebody else: plan {plan_id} waits for it (`danube-admin plans"
+            f" approve {plan_id}`); then call again"
+        )
 
     async def _act(self, call: PlannedCall, application: PlanApplication) -> Plan:
         now_ms = self._clock.now_ms()
@@ -131,6 +169,7 @@ class PlanControl:
     def _authenticated(self, request: PlanRequest) -> PlanRequest:
         """The request, of the proven caller, and with approval where the broker's policy asks for it."""
         needs = request.needs_approval or self.approval.asks(request.effect)
+        needs = needs or (request.effect is Effect.DESTROY and _is_operator())
         return replace(request, caller=authenticated(request.caller), needs_approval=needs)
 
     def _operation(self, name: str) -> PlannedOperation:
@@ -140,6 +179,20 @@ class PlanControl:
                 f"this broker makes no plans for {name[:80]!r}: it does for {', '.join(sorted(self._operations))}"
             )
         return operation
+
+
+def _is_operator() -> bool:
+    principal = current_principal()
+    return principal is not None and principal.scope is TokenScope.OPERATOR
+
+
+def _is_same_call(plan: Plan, request: PlanRequest) -> bool:
+    return (plan.operation, plan.asked_by.who, plan.asked_by.face, canonical(plan.arguments)) == (
+        request.operation,
+        request.caller.who,
+        request.caller.face,
+        canonical(request.arguments),
+    )
 
 
 def _check_id(plan_id: str) -> None:

@@ -46,7 +46,7 @@ class SecureCell:
     def token(self, name: str, scope: TokenScope = TokenScope.ADMIN, **claims: Any) -> str:
         now_s = SystemClock().now_ms() / 1_000
         given = {"expires_s": now_s + 3_600, "issued_s": now_s, "token_id": f"id-{name}", **claims}
-        principal = PrincipalName(PrincipalKind.USER, name)
+        principal = PrincipalName(given.pop("kind", PrincipalKind.USER), name)
         return issue(TokenClaims(principal=principal, issuer="danube-auth", scope=scope, **given), self.secret)
 
     def channel(self, token: str | None, *, admin: bool = True) -> "Proven":

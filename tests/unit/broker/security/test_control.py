@@ -186,11 +186,10 @@ def plan_of(topic: str) -> PlanRequest:
 
 
 async def test_the_broker_says_who_asked_and_that_somebody_else_approves(tmp_path: Path, authority: Path) -> None:
-    async with secure_broker(tmp_path, authority, approval="destroy", two_person=True) as secure:
+    admins = [ROOT, "ada", "bob"]
+    async with secure_broker(tmp_path, authority, approval="destroy", two_person=True, super_admins=admins) as secure:
         root = secure.channel(secure.token(ROOT))
         await root.call("/danube_admin.TopicAdmin/CreateTopic", admin_messages.CREATE_TOPIC.encode(_topic()))
-        for name in ("ada", "bob"):
-            await bind(root, "admin", principal=name)
         ada, bob = (secure.channel(secure.token(name)) for name in ("ada", "bob"))
         answer = await ada.call("/danube.control.Plans/CreatePlan", plan_messages.CREATE_PLAN.encode(plan_of(OWN)))
         plan = plan_messages.PLAN.decode(answer)
@@ -217,7 +216,7 @@ async def test_direct_calls_that_destroy_are_under_the_same_rule_and_in_the_log(
             while not found:  # each call lets the broker take a step
                 found = await _direct_deletions(root)
         assert (found[0].caller.who, found[0].outcome) == ("user:root", Outcome.REFUSED)
-        assert found[0].arguments == {"resources": [OWN]}
+        assert found[0].arguments == {"name": OWN}
 
 
 async def _direct_deletions(root: Proven) -> list[AuditEntry]:

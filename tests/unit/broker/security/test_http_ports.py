@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from danube.model.records.audit import Origin, ReadAudit
 from danube.model.security.grants import BindingScope
 from danube.model.security.principal import TokenScope
 from danube.rpc.address import split_address
 from danube.security.certificate_authority import Subject, make_authority
 from danube.testing.patience import PATIENCE_S
+from danube.wire import plan_messages
 from danube.wire.security import messages
 from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, SecureCell, binding, secure_broker
 
@@ -48,6 +50,7 @@ class Ports:
         *,
         ca: bool = True,
         certificate: Path | None = None,
+        method: str = "",
     ) -> tuple[int, str]:
         """Status and body; `certificate` names the two files of a client's."""
 
@@ -62,7 +65,10 @@ class Ports:
             reader, writer = await asyncio.open_connection(*split_address(address), ssl=tls)
             with closing(writer):
                 content = b"" if body is None else json.dumps(body).encode()
-                lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.0", f"content-length: {len(content)}"]
+                lines = [
+                    f"{method or ('GET' if body is None else 'POST')} {path} HTTP/1.0",
+                    f"content-length: {len(content)}",
+                ]
                 lines += [f"authorization: {proof}"] if proof else []
                 writer.write("\r\n".join([*lines, "", ""]).encode() + content)
                 answer = (await reader.read()).decode()
@@ -115,6 +121,19 @@ async def test_schemas_over_http_are_allowed_or_refused_as_over_grpc(ports: Port
     for asked in ("/subjects", path, "/subjects/orders/versions/1", "/schemas/ids/1", "/config"):
         assert (await ports.ask(ports.schemas, asked, ports.bearer(ROOT)))[0] == 200, asked
         assert (await ports.ask(ports.schemas, asked, ports.bearer("stranger")))[0] == 403, asked
+
+
+async def test_a_mode_that_is_set_over_http_is_recorded_and_one_that_is_asked_for_is_not(ports: Ports) -> None:
+    root = ports.secure.channel(ports.secure.token(ROOT))
+    assert (await ports.ask(ports.schemas, "/config", ports.bearer(ROOT)))[0] == 200
+    proof, wanted_mode = ports.bearer(ROOT), {"compatibility": "FULL"}
+    assert (await ports.ask(ports.schemas, "/subjects/orders/versions", proof, SCHEMA))[0] == 200
+    assert (await ports.ask(ports.schemas, "/config/orders", proof, wanted_mode, method="PUT"))[0] == 200
+    wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
+    page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
+    (found,) = [each for each in page.records if each.entry.operation == "SetMode"]
+    assert (found.entry.caller.who, found.origin) == ("user:root", Origin.SEEN)
+    assert found.entry.arguments["subject"] == "orders"
 
 
 async def test_a_client_certificate_of_the_cluster_is_proof_and_one_of_another_is_none(

@@ -33,8 +33,8 @@ from danube.wire.gen import (
 from danube.wire.security import messages
 from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, SecureCell, binding, role, secure_broker
 
-ANYBODY, PROVEN = "anybody", "proven"
-"""No proof; proof and no permission."""
+ANYBODY, PROVEN, BOUND = "anybody", "proven", "bound"
+"""No proof; proof and no permission; proof and any binding."""
 TABLE = {
     "ProducerService": {"CreateProducer": "Produce topic", "SendMessage": "Produce topic"},
     "ConsumerService": {
@@ -103,7 +103,7 @@ TABLE = {
     },
     "Security": {
         "Explain": "ManageCluster cluster read",
-        "RevokeTokens": "ManageCluster cluster write",
+        "RevokeTokens": "ManageCluster cluster destroy",
         "ListRevocations": "ManageCluster cluster read",
         "CreateApiKey": "ManageCluster cluster write",
         "ListApiKeys": "ManageCluster cluster read",
@@ -180,7 +180,7 @@ TABLE = {
         "ClaimRunner": "ManageCluster cluster write",
         "BeginRun": "ManageCluster cluster write",
     },
-    "Audit": {"Record": PROVEN, "Read": "ManageCluster cluster read"},
+    "Audit": {"Record": BOUND, "Read": "ManageCluster cluster read"},
 }
 
 CALLERS: dict[str, dict[str, Any]] = {
@@ -217,6 +217,8 @@ def expected(caller: str, word: str, resource: str) -> bool:
     """Verdict of the table."""
     if word in {ANYBODY, PROVEN}:
         return True
+    if word == BOUND:
+        return bool(GRANTED[caller])
     permission, kind, *effect = word.split()
     granted = set(GRANTED[caller].split())
     enough = set(permission.split("+")) <= granted or (effect == ["read"] and "View" in granted)

@@ -1,0 +1,309 @@
+"""Authority by effect, on every way in: what is recorded, what waits for somebody else, what a scope never does.
+
+The walk makes every unary call of the catalogue on both ports, as callers of different roles and scopes, under each
+setting of approval. The audit log is compared with the table by hand of `test_matrix`, and with the exceptions here.
+"""
+
+from dataclasses import replace
+from difflib import unified_diff
+from pathlib import Path
+
+import pytest
+
+from danube.broker.policy import claims
+from danube.broker.services.call import Action, Audit, Call, Resource
+from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
+from danube.broker.services.interceptors import services_of
+from danube.model.calls.security import CreateApiKey
+from danube.model.errors import (
+    DanubeError,
+    NotPermittedError,
+    OverloadedError,
+    PlanRefusedError,
+    PlanWaitsError,
+    TopicNotFoundError,
+)
+from danube.model.plans.plan import Caller, Decision, Effect, Face, Plan, PlanApplication, PlanRequest
+from danube.model.records.audit import AuditEntry, AuditRecord, Origin, Outcome, ReadAudit
+from danube.model.security.grants import Permission
+from danube.model.security.principal import PrincipalKind, TokenScope
+from danube.model.topic import TopicName
+from danube.wire import admin_messages, plan_messages
+from danube.wire.security import messages
+from tests.unit.broker.security.conftest import OWN, ROOT, Proven, SecureCell, binding, role, secure_broker
+from tests.unit.broker.security.test_matrix import TABLE, expected, grant, requests
+
+SECURITY, OURS, PLANS = "/danube_admin.SecurityAdmin", "/danube.control.Security", "/danube.control.Plans"
+ROUTINE = {
+    "RegisterSchema",
+    "RegisterVersion",
+    "ClaimRunner",
+    "BeginRun",
+    "CreateTopic",
+    "CreatePartitionedTopic",
+    "CreateSubscription",
+    "Record",
+}
+"""Changes that applications, runners and faces make all day: the broker does not record them."""
+OWN_CONSENT = {"CreatePlan", "ApplyPlan"}
+"""Calls whose consent is that of the plan."""
+ASKED_WITH_ZEROS = {"PromoteNode", "RemoveNode", "SetAutomatic", "TransferLeadership", "TriggerRebalance"}
+"""Their requests have numbers alone, here 0: a message of protobuf without content."""
+CALLERS = [
+    ("stranger", TokenScope.ADMIN),
+    ("owner", TokenScope.ADMIN),
+    ("operator", TokenScope.ADMIN),
+    ("admin", TokenScope.OBSERVER),
+    ("admin", TokenScope.OPERATOR),
+    ("admin", TokenScope.ADMIN),
+]
+WAITING = {"caller": set[str](), "destroy": {"destroy"}, "move": {"destroy", "move"}}
+
+
+def effect_of(service: str, method: str) -> str:
+    """By the table: `read`, `write`, `move`, `destroy`, or nothing for what clients do all day."""
+    word = TABLE[service][method]
+    if word.startswith("Replicate"):
+        return {"Prepare": "move", "Seek": "destroy"}.get(method, "read")
+    return "write" if word.startswith("Approve") else word.rpartition(" ")[2]
+
+
+def passes(caller: str, scope: TokenScope, service: str, method: str) -> bool:
+    """True if the gate lets the call reach its record."""
+    effect = "write" if method == "ApplyPlan" else effect_of(service, method)
+    in_scope = {
+        TokenScope.OBSERVER: effect == "read",
+        TokenScope.OPERATOR: effect != "destroy" and method != "DecidePlan",
+        TokenScope.ADMIN: True,
+    }
+    return in_scope[scope] and expected(caller, TABLE[service][method], OWN)
+
+
+@pytest.mark.parametrize("approval", WAITING)
+async def test_every_call_is_recorded_and_waits_by_its_effect_on_every_port(
+    approval: str, tmp_path: Path, authority: Path
+) -> None:
+    async with secure_broker(tmp_path, authority, approval=approval) as secure:
+        await grant(secure)
+        start, wanted, surprises = len(await audited(secure)), [], []
+        for caller, scope in CALLERS:
+            token = secure.token(caller, scope, token_id=f"{caller}-{scope}")
+            for path, request, is_admin, streams in requests(OWN):
+                service, method = path.strip("/").rpartition(".")[2].split("/")
+                effect = effect_of(service, method)
+                if streams or method == "Authenticate":
+                    continue
+                waits = await is_waiting(secure.channel(token, admin=is_admin), path, request)
+                is_recorded = effect in {"write", "move", "destroy"} and method not in ROUTINE
+                is_recorded = is_recorded and passes(caller, scope, service, method)
+                must_wait = is_recorded and effect in WAITING[approval] and method not in OWN_CONSENT
+                if waits is not must_wait:
+                    surprises.append(f"{caller} {scope}: {path} waits: {waits}")
+                if is_recorded:
+                    wanted.append((f"user:{caller}", method, Outcome.REFUSED if must_wait else Outcome.STARTED))
+        found = [each for each in (await audited(secure))[start:] if each.origin is Origin.SEEN]
+    assert surprises == []
+    told = [(each.entry.caller.who, each.entry.operation, each.entry.outcome) for each in found]
+    assert list(unified_diff([*map(str, wanted)], [*map(str, told)], n=0)) == []
+    assert {each.entry.operation for each in found if not each.entry.arguments} <= ASKED_WITH_ZEROS
+
+
+async def is_waiting(channel: Proven, path: str, request: bytes) -> bool:
+    try:
+        await channel.call(path, request)
+    except PlanWaitsError:
+        return True
+    except DanubeError:
+        return False
+    return False
+
+
+async def audited(secure: SecureCell) -> list[AuditRecord]:
+    root, found = secure.channel(secure.token(ROOT)), list[AuditRecord]()
+    while True:
+        wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=len(found), limit=1_000))
+        page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
+        found += page.records
+        if len(found) == page.end:
+            return found
+
+
+def whole() -> Call:
+    return Call(resource=Resource.TOPIC, action=Action.PRODUCE, effect=Effect.WRITE, unary=lambda _: lambda *_: b"")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "named"),
+    [
+        ({"effect": None}, "effect"),
+        ({"resource": None}, "resource"),
+        ({"action": Action.ANY_CALLER}, "audit rule"),
+        ({"audit": Audit.RECORDED}, "nothing reads its request"),
+    ],
+)
+def test_a_catalogue_with_a_call_that_lacks_something_does_not_start(lacking: dict[str, object], named: str) -> None:
+    assert whole().problem() == ""
+    call = replace(whole(), **lacking)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=f"Service/Call: .*{named}"):
+        services_of({"Service": {"Call": call}}, None)  # type: ignore[arg-type]
+
+
+def test_every_call_of_both_ports_is_whole() -> None:
+    calls = {**CLIENT_CALLS, **ADMIN_CALLS}
+    assert {
+        method: call.problem() for methods in calls.values() for method, call in methods.items() if call.problem()
+    } == {}
+
+
+ADA = Caller(who="ada", face=Face.CLI)
+
+
+def deletion(topic: str) -> PlanRequest:
+    return PlanRequest(
+        operation="delete_topic", arguments={"topic": topic}, effect=Effect.DESTROY, caller=ADA, needs_approval=False
+    )
+
+
+async def plan_of(channel: Proven, topic: str = OWN) -> Plan:
+    return plan_messages.PLAN.decode(
+        await channel.call(f"{PLANS}/CreatePlan", plan_messages.CREATE_PLAN.encode(deletion(topic)))
+    )
+
+
+async def decide(channel: Proven, plan_id: str) -> Plan:
+    decision = Decision(plan_id=plan_id, approve=True, caller=ADA)
+    return plan_messages.PLAN.decode(
+        await channel.call(f"{PLANS}/DecidePlan", plan_messages.DECIDE_PLAN.encode(decision))
+    )
+
+
+async def apply(channel: Proven, plan: Plan) -> None:
+    wanted = PlanApplication(plan_id=plan.plan_id, operation="delete_topic", arguments={"topic": OWN}, caller=ADA)
+    await channel.call(f"{PLANS}/ApplyPlan", plan_messages.APPLY_PLAN.encode(wanted))
+
+
+async def describe(secure: SecureCell) -> None:
+    named = admin_messages.TOPIC.encode(TopicName.parse(OWN))
+    await secure.channel(secure.token(ROOT)).call("/danube_admin.TopicAdmin/DescribeTopic", named)
+
+
+KEY = CreateApiKey(principal_type=PrincipalKind.USER, principal_name="bob", scope=TokenScope.ADMIN)
+
+
+@pytest.mark.parametrize("two_person", [True, False])
+async def test_an_admin_alone_does_not_approve_by_a_key_of_another_and_all_of_it_is_on_record(
+    two_person: bool, tmp_path: Path, authority: Path
+) -> None:
+    admins = [ROOT, "ada", "bob"]
+    async with secure_broker(
+        tmp_path, authority, approval="destroy", two_person=two_person, super_admins=admins
+    ) as secure:
+        await secure.create_topic(OWN)
+        ada = secure.channel(secure.token("ada"))
+        start, plan = len(await audited(secure)), await plan_of(ada)
+        made = ada.call(f"{OURS}/CreateApiKey", messages.CREATE_API_KEY.encode(KEY))
+        if two_person:
+            with pytest.raises(PlanWaitsError, match="CreateApiKey needs the approval of somebody else"):
+                await made
+            await describe(secure)
+        else:
+            key = messages.API_KEY_CREATED.decode(await made)
+            token = messages.TOKEN.decode(
+                await secure.channel(None).call(
+                    "/danube.AuthService/Authenticate", messages.AUTHENTICATE.encode(key.key)
+                )
+            )
+            await decide(secure.channel(token), plan.plan_id)
+            await apply(ada, plan)
+            with pytest.raises(TopicNotFoundError):
+                await describe(secure)
+        found = (await audited(secure))[start:]
+        assert found[1].entry.arguments["principal_name"] == "bob"
+        calls = [each.entry.operation for each in found]
+        assert calls == ["CreatePlan", "CreateApiKey", *([] if two_person else ["DecidePlan", "ApplyPlan"])]
+        assert {each.origin for each in found} == {Origin.SEEN}
+
+
+async def test_a_second_person_lets_a_key_a_binding_and_a_wider_role_pass_once(tmp_path: Path, authority: Path) -> None:
+    async with secure_broker(
+        tmp_path, authority, two_person=True, super_admins=[ROOT, "ada", "service_account:ada"]
+    ) as secure:
+        root, ada = secure.channel(secure.token(ROOT)), secure.channel(secure.token("ada"))
+        twin = secure.channel(secure.token("ada", kind=PrincipalKind.SERVICE_ACCOUNT))
+        await root.call(f"{SECURITY}/CreateRole", messages.CREATE_ROLE.encode(role("small", Permission.LOOKUP)))
+        for path, request in {
+            f"{SECURITY}/CreateBinding": messages.CREATE_BINDING.encode(binding("bob", "small")),
+            f"{SECURITY}/CreateRole": messages.CREATE_ROLE.encode(role("small", Permission.APPROVE)),
+            f"{OURS}/CreateApiKey": messages.CREATE_API_KEY.encode(KEY),
+        }.items():
+            with pytest.raises(PlanWaitsError) as waiting:
+                await ada.call(path, request)
+            plan_id = str(waiting.value).split("plan ")[1].split(" ")[0]
+            with pytest.raises(PlanWaitsError, match=plan_id):
+                await ada.call(path, request)
+            for oneself in (ada, twin):
+                with pytest.raises(PlanRefusedError, match="somebody else"):
+                    await decide(oneself, plan_id)
+            await decide(root, plan_id)
+            await ada.call(path, request)
+        with pytest.raises(PlanWaitsError):
+            await ada.call(f"{OURS}/CreateApiKey", messages.CREATE_API_KEY.encode(KEY))
+        own = messages.CREATE_API_KEY.encode(replace(KEY, principal_name="ada"))
+        await ada.call(f"{OURS}/CreateApiKey", own)
+
+
+async def test_the_first_administrator_is_bound_by_who_has_nobody_to_ask(tmp_path: Path, authority: Path) -> None:
+    async with secure_broker(tmp_path, authority, two_person=True) as secure:
+        root = secure.channel(secure.token(ROOT))
+        await root.call(f"{SECURITY}/CreateBinding", messages.CREATE_BINDING.encode(binding("ada", "admin")))
+        with pytest.raises(PlanWaitsError):
+            await root.call(f"{SECURITY}/CreateBinding", messages.CREATE_BINDING.encode(binding("bob", "admin")))
+
+
+async def test_a_token_of_scope_operator_destroys_by_a_plan_of_which_another_principal_approved(
+    tmp_path: Path, authority: Path
+) -> None:
+    async with secure_broker(tmp_path, authority, super_admins=[ROOT, "ada"]) as secure:
+        await secure.create_topic(OWN)
+        assistant = secure.channel(secure.token("ada", TokenScope.OPERATOR))
+        named = admin_messages.TOPIC.encode(TopicName.parse(OWN))
+        with pytest.raises(NotPermittedError, match="a token of scope operator destroys nothing by itself"):
+            await assistant.call("/danube_admin.TopicAdmin/DeleteTopic", named)
+        plan = await plan_of(assistant)
+        with pytest.raises(PlanWaitsError):
+            await apply(assistant, plan)
+        await decide(secure.channel(secure.token("ada")), plan.plan_id)
+        with pytest.raises(PlanRefusedError, match="another principal"):
+            await apply(assistant, plan)
+        await describe(secure)
+        plan = await plan_of(assistant)
+        await decide(secure.channel(secure.token(ROOT)), plan.plan_id)
+        await apply(assistant, plan)
+        with pytest.raises(TopicNotFoundError):
+            await describe(secure)
+
+
+CLAIM = AuditEntry(
+    caller=Caller(who="the queen", face=Face.DIRECT),
+    operation="delete_topic",
+    arguments={},
+    effect=Effect.DESTROY,
+    outcome=Outcome.DONE,
+)
+
+
+async def test_what_a_client_claims_is_marked_needs_a_binding_and_has_a_rate(
+    secure: SecureCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "AUDIT_CLAIMS_BURST", 20.0)
+    entry = plan_messages.AUDIT_ENTRY.encode(CLAIM)
+    with pytest.raises(NotPermittedError, match="no binding grants anything to user:stranger"):
+        await secure.channel(secure.token("stranger")).call("/danube.control.Audit/Record", entry)
+    root, written = secure.channel(secure.token(ROOT)), 0
+    with pytest.raises(OverloadedError, match="root wrote too many audit records"):
+        while written < 1_000:
+            await root.call("/danube.control.Audit/Record", entry)
+            written += 1
+    assert written >= 20
+    newest = (await audited(secure))[-1]
+    assert (newest.origin, newest.entry.caller.who) == (Origin.CLAIMED, "user:root")
