@@ -45,7 +45,9 @@ from spark_analytics.flags import (
     TableFolder,
     TimeLimit,
     Token,
+    TokenFile,
     Topic,
+    chosen_token,
 )
 from spark_analytics.incidents.table import backtest_table
 from spark_analytics.ingest.request import IngestRequest, TableFormat, run_ingest
@@ -173,6 +175,7 @@ def _add(job: AnalyticsJob, words: _Words) -> None:
         time_limit_s: TimeLimit = ANALYTICS_RUN_S_MAX,
         ca_cert: CaCert = None,
         token: Token = None,
+        token_file: TokenFile = None,
         progress: Progress = None,
         quiet: Quiet = False,
         debug: Debug = False,
@@ -182,7 +185,7 @@ def _add(job: AnalyticsJob, words: _Words) -> None:
 
         def work() -> ExitCode:
             request = JobRequest(
-                cluster=Cluster(service_url=service_url, ca_cert=ca_cert, token=token),
+                cluster=Cluster(service_url=service_url, ca_cert=ca_cert, token=chosen_token(token, token_file)),
                 run_id=check_run_id(run_id) if run_id else f"{job}-{secrets.token_hex(6)}",
                 attempt=secrets.token_hex(6),
                 job=job,
@@ -243,6 +246,7 @@ def ingest_command(  # noqa: PLR0917 - one parameter for each flag
     master: Master = "local[2]",
     ca_cert: CaCert = None,
     token: Token = None,
+    token_file: TokenFile = None,
     progress: Progress = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -253,7 +257,7 @@ def ingest_command(  # noqa: PLR0917 - one parameter for each flag
 
     def work() -> ExitCode:
         check_spark()
-        cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=token)
+        cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=chosen_token(token, token_file))
         cluster.check_telemetry()
         request = IngestRequest(
             cluster=cluster,
@@ -279,6 +283,7 @@ def run_schedules_command(  # noqa: PLR0917 - one parameter for each flag
     master: Master = "local[2]",
     ca_cert: CaCert = None,
     token: Token = None,
+    token_file: TokenFile = None,
     progress: Progress = None,
     quiet: Quiet = False,
 ) -> None:
@@ -288,7 +293,7 @@ def run_schedules_command(  # noqa: PLR0917 - one parameter for each flag
     def work() -> ExitCode:
         check_spark()
         steps = Steps(clock, shown=not quiet and progress is not False)
-        cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=token)
+        cluster = Cluster(service_url=service_url, ca_cert=ca_cert, token=chosen_token(token, token_file))
         cluster.check_telemetry()
         runner, end = secrets.token_hex(6), EndOfRunner()
         end.follow_signals()

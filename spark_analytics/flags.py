@@ -5,9 +5,12 @@ from typing import Annotated
 
 import typer
 
+from danube.model.errors import SettingsError
 from danube.model.limits.faces import ANALYTICS_RUN_S_MAX
-from danube.runtime.console import DEBUG
+from danube.model.limits.security import TOKEN_BYTES_MAX
+from danube.runtime.console import DEBUG, warn_of_token
 from danube.runtime.paths import PATH_FLAG
+from spark_analytics.progress import PROGRAM
 from spark_analytics.render import ResultFormat
 
 ServiceUrl = Annotated[
@@ -49,10 +52,38 @@ CaCert = Annotated[
     Path | None,
     typer.Option("--ca-cert", envvar="DANUBE_CA_CERT", **PATH_FLAG, help="Connect over TLS and trust this authority."),
 ]
-Token = Annotated[str | None, typer.Option("--token", envvar="DANUBE_TOKEN", help="Token of the caller; needs TLS.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="DANUBE_TOKEN",
+        help="Token of the caller; needs TLS.",
+        callback=warn_of_token(PROGRAM, "DANUBE_TOKEN or --token-file"),
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", **PATH_FLAG, help="File with the token of the caller, in place of --token."),
+]
 Progress = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="Say each step.", show_default="on a terminal")
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
 Debug = Annotated[bool, typer.Option(DEBUG, help="Show where an error came from.")]
 """Read where errors are shown."""
+
+
+def chosen_token(token: str | None, file: Path | None) -> str | None:
+    """The token of a file, else the one that was given. Raises SettingsError."""
+    if file is None:
+        return token
+    try:
+        with file.open(encoding="ascii") as there:
+            found = there.read(TOKEN_BYTES_MAX + 2).strip()
+    except OSError as error:
+        raise SettingsError(f"cannot read the token file {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        found = ""
+    if not found or not found.isprintable() or " " in found or len(found) > TOKEN_BYTES_MAX:
+        raise SettingsError(f"{file} holds no token: a token is one word of printable ASCII, and not shown here")
+    return found

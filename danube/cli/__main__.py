@@ -95,7 +95,14 @@ CaCert = Annotated[
     str | None, typer.Option("--ca-cert", envvar="DANUBE_CA_CERT", help="Connect over TLS and trust this authority.")
 ]
 Token = Annotated[
-    str | None, typer.Option("--token", envvar="DANUBE_TOKEN", help="Token of the caller; needs TLS.", show_envvar=True)
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="DANUBE_TOKEN",
+        help="Token of the caller; needs TLS.",
+        show_envvar=True,
+        callback=console.warn_of_token(PROGRAM, "DANUBE_TOKEN"),
+    ),
 ]
 ConnectTimeout = Annotated[
     float, typer.Option("--connect-timeout-s", min=0.1, help="Give up on a broker that never answered, seconds.")

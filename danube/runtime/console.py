@@ -80,6 +80,22 @@ def say(text: str, program: str) -> None:
         return
 
 
+def warn_of_token(program: str, remedy: str) -> Callable[[Any, str | None], str | None]:
+    """Make the callback of an option that has a token: one that stands on the command line is seen by others."""
+    import typer  # noqa: PLC0415 - brokers write without it; Typer reads the annotation
+
+    def warn(context: typer.Context, token: str | None) -> str | None:
+        source = context.get_parameter_source("token")
+        if token is not None and source is not None and source.name == "COMMANDLINE":
+            say(
+                f"warning: processes of this machine and the shell's history show what --token has: use {remedy}",
+                program,
+            )
+        return token
+
+    return warn
+
+
 def escaped(text: str) -> str:
     """The text on one line, with what would move the cursor or hide itself as `\\x1b` and the like."""
     if text.isprintable():

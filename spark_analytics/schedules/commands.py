@@ -9,7 +9,7 @@ from danube.model.records.analytics import AnalyticsJob
 from danube.model.records.schedules import Missed, Schedule
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, write
-from spark_analytics.flags import CaCert, ServiceUrl, Token
+from spark_analytics.flags import CaCert, ServiceUrl, Token, TokenFile, chosen_token
 from spark_analytics.progress import PROGRAM
 from spark_analytics.results import Cluster
 from spark_analytics.schedules.cluster_schedules import ClusterSchedules
@@ -33,6 +33,7 @@ def add_command(  # noqa: PLR0917 - one parameter for each flag
     service_url: ServiceUrl = "http://127.0.0.1:6650",
     ca_cert: CaCert = None,
     token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Add a schedule, or change the one of this name."""
 
@@ -45,7 +46,7 @@ def add_command(  # noqa: PLR0917 - one parameter for each flag
             arguments=tuple(arguments or ()),
             missed=missed,
         ).check()
-        kept = _schedules(service_url, ca_cert, token).put(schedule)
+        kept = _schedules(service_url, ca_cert, chosen_token(token, token_file)).put(schedule)
         write(f"{name}: {job} every {every}, first at {time_text(kept.first_ms)}\n")
         return ExitCode.OK
 
@@ -54,12 +55,15 @@ def add_command(  # noqa: PLR0917 - one parameter for each flag
 
 @schedules_app.command("list")
 def list_command(
-    service_url: ServiceUrl = "http://127.0.0.1:6650", ca_cert: CaCert = None, token: Token = None
+    service_url: ServiceUrl = "http://127.0.0.1:6650",
+    ca_cert: CaCert = None,
+    token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """List the schedules, with the outcome of their newest runs."""
 
     def work() -> ExitCode:
-        schedules = _schedules(service_url, ca_cert, token)
+        schedules = _schedules(service_url, ca_cert, chosen_token(token, token_file))
         book, runs = schedules.book(), schedules.runs(SystemClock().now_ms())
         write(f"runner: {book.runner or 'none has the lease'}\n")
         for schedule in book.schedules:
@@ -78,12 +82,16 @@ def list_command(
 
 @schedules_app.command("remove")
 def remove_command(
-    name: Name, service_url: ServiceUrl = "http://127.0.0.1:6650", ca_cert: CaCert = None, token: Token = None
+    name: Name,
+    service_url: ServiceUrl = "http://127.0.0.1:6650",
+    ca_cert: CaCert = None,
+    token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Remove a schedule; runs under way go on."""
 
     def work() -> ExitCode:
-        _schedules(service_url, ca_cert, token).remove(name)
+        _schedules(service_url, ca_cert, chosen_token(token, token_file)).remove(name)
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
@@ -91,17 +99,21 @@ def remove_command(
 
 @schedules_app.command("run")
 def run_command(
-    name: Name, service_url: ServiceUrl = "http://127.0.0.1:6650", ca_cert: CaCert = None, token: Token = None
+    name: Name,
+    service_url: ServiceUrl = "http://127.0.0.1:6650",
+    ca_cert: CaCert = None,
+    token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Have the runner start a run out of turn."""
 
     def work() -> ExitCode:
-        schedule = _schedules(service_url, ca_cert, token).request(name)
+        schedule = _schedules(service_url, ca_cert, chosen_token(token, token_file)).request(name)
         write(f"run {schedule.run_id(schedule.requested_ms)} is asked for\n")
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))
 
 
-def _schedules(service_url: str, ca_cert: CaCert, token: Token) -> ClusterSchedules:
+def _schedules(service_url: str, ca_cert: CaCert, token: str | None) -> ClusterSchedules:
     return ClusterSchedules(Cluster(service_url=service_url, ca_cert=ca_cert, token=token))

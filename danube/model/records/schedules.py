@@ -128,7 +128,10 @@ class Schedule:
 
 
 _RUNNERS = frozenset(
-    {"--run-id", "--as-of", "--service-url", "--no-publish", "--token", "--ca-cert", "--master", "--report", "--help"}
+    {
+        *("--run-id", "--as-of", "--service-url", "--no-publish", "--token", "--token-file", "--ca-cert", "--master"),
+        *("--report", "--help"),
+    }
 )
 """Flags of the runner itself, and those that write files where it runs."""
 

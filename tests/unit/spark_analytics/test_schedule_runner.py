@@ -79,7 +79,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Commands of the jobs that were started."""
     found = list[list[str]]()
 
-    def run(command: list[str], *, stderr: IO[bytes], start_new_session: bool, **_more: object) -> Child:
+    def run(
+        command: list[str], *, stderr: IO[bytes], start_new_session: bool, env: dict[str, str], **_more: object
+    ) -> Child:
+        assert env["DANUBE_TOKEN"] == "secret"  # and no command has it
+        assert "secret" not in " ".join(command)
         return Child(found, command, stderr, is_apart=start_new_session)
 
     monkeypatch.setattr(subprocess, "Popen", run)
