@@ -8,6 +8,7 @@ from typing import Any
 
 from danube.admin.access import Guard
 from danube.admin.broker_names import with_ids
+from danube.admin.cluster_logins import ClusterLogins, Credential
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
@@ -15,7 +16,6 @@ from danube.admin.operations.operation import AnyOperation, Call
 from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.admin.target import PASSED_TOKEN
 from danube.admin.web.pages.forms import with_page_bound
-from danube.admin.web.protection.cluster_logins import ClusterLogins, Credential
 from danube.admin.web.protection.exposure import Exposure
 from danube.admin.web.protection.sessions import FailedLogins, Sessions
 from danube.model.errors import DanubeError, DeadlineExceededError, NotPermittedError, UnauthenticatedError

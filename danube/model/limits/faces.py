@@ -24,6 +24,8 @@ WEB_SESSION_IDLE_S = 3_600.0
 WEB_PROOF_S = 60.0
 """Seconds for which a token of the cluster that it has accepted is not asked about again; the broker still judges each
 call."""
+MCP_PROOF_TIMEOUT_S = 10.0
+"""A token that the broker has not proved after this long opens no session."""
 WEB_LOGIN_FAILURES_MAX = 5
 """Wrong tokens of one address within WEB_LOGIN_WINDOW_S; then it is not listened to, whatever it sends."""
 WEB_LOGIN_WINDOW_S = 60.0

@@ -11,12 +11,14 @@ from typing import Any
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from danube.admin.cluster_logins import ClusterLogins
 from danube.admin.mcp.transport.tokens import PASSED, BearerToken, PassedTokens, bearer_of
 from danube.admin.port_tls import check_pair
-from danube.model.errors import SettingsError
+from danube.model.errors import DanubeError, NotPermittedError, SettingsError, UnauthenticatedError
 from danube.model.limits.faces import (
     MCP_DRAIN_S,
     MCP_MESSAGE_BYTES_MAX,
+    MCP_PROOF_TIMEOUT_S,
     MCP_REQUESTS_MAX,
     MCP_SESSION_IDLE_S,
     MCP_SESSIONS_MAX,
@@ -88,7 +90,10 @@ class HttpServer:
         options: HttpOptions,
         token: BearerToken | PassedTokens,
         tls: ssl.SSLContext | None = None,
+        *,
+        logins: ClusterLogins | None = None,
     ) -> None:
+        """`logins` has the broker prove tokens that are passed on; without it none of them opens a session."""
         self._options = options
         self._scheme = "http" if tls is None else "https"
         self._listener = listen(options.host, options.port, "choose another with --port")
@@ -100,7 +105,7 @@ class HttpServer:
             max_sessions=MCP_SESSIONS_MAX,
             transport_security=options.security(),
         )
-        guarded = _Guarded(app, token, options, f"{self._scheme}://{options.host}:{self.port}")
+        guarded = _Guarded(app, token, options, f"{self._scheme}://{options.host}:{self.port}", logins)
         self._http = HttpPort(guarded, lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S, tls=tls)
 
     @property
@@ -124,10 +129,18 @@ class HttpServer:
 class _Guarded:
     """Lets through what has the token, and the server's own start and stop."""
 
-    def __init__(self, app: App, token: BearerToken | PassedTokens, options: HttpOptions, own: str) -> None:
+    def __init__(
+        self,
+        app: App,
+        token: BearerToken | PassedTokens,
+        options: HttpOptions,
+        own: str,
+        logins: ClusterLogins | None,
+    ) -> None:
         """`own` is the origin where no public host is named."""
         self._app = app
         self._token = token
+        self._logins = logins
         self._origin = f"https://{options.public_hosts[0]}" if options.public_hosts else own
         self._options = options
 
@@ -135,12 +148,35 @@ class _Guarded:
         if scope["type"] == "http" and self._options.authorization_servers and scope["path"] == self._metadata_path:
             await _tell(send, self._metadata())
         elif scope["type"] == "http" and not self._token.opens(_authorization(scope)):
-            await _refuse(send, f"{self._origin}{self._metadata_path}" if self._options.authorization_servers else "")
+            await self._refuse(send)
         elif scope["type"] == "http" and isinstance(self._token, PassedTokens):
-            passed = {PASSED: bearer_of(_authorization(scope))}
-            await self._app({**scope, "state": {**scope.get("state", {}), **passed}}, receive, send)
+            await self._passed(scope, receive, send)
         elif scope["type"] in {"http", "lifespan"}:
             await self._app(scope, receive, send)
+
+    async def _passed(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a token on once the broker has proved it: what counts for nothing opens no session."""
+        try:
+            async with asyncio.timeout(MCP_PROOF_TIMEOUT_S):
+                token = await self._proved(bearer_of(_authorization(scope)))
+        except (UnauthenticatedError, NotPermittedError) as error:
+            await self._refuse(send, str(error).encode())
+        except (DanubeError, TimeoutError) as error:
+            reason = str(error) or "the broker does not answer"
+            await _answer(send, 503, f"the token cannot be proved now: {reason}".encode())
+        else:
+            await self._app({**scope, "state": {**scope.get("state", {}), PASSED: token}}, receive, send)
+
+    async def _proved(self, token: str) -> str:
+        if self._logins is None:
+            raise UnauthenticatedError("this server cannot prove tokens")
+        return (await self._logins.prove(token, asyncio.get_running_loop().time())).token
+
+    async def _refuse(self, send: Send, reason: bytes = _UNAUTHORIZED) -> None:
+        """401; with the URL of the resource's metadata, where there is one."""
+        metadata = f"{self._origin}{self._metadata_path}" if self._options.authorization_servers else ""
+        wanted = f'Bearer realm="danube"{f", resource_metadata={chr(34)}{metadata}{chr(34)}" if metadata else ""}'
+        await _answer(send, 401, reason, (b"www-authenticate", wanted.encode()))
 
     @property
     def _metadata_path(self) -> str:
@@ -166,9 +202,7 @@ async def _tell(send: Send, document: dict[str, object]) -> None:
     await send({"type": "http.response.body", "body": json.dumps(document).encode()})
 
 
-async def _refuse(send: Send, metadata: str = "") -> None:
-    """401; with the URL of the resource's metadata, where there is one."""
-    wanted = f'Bearer realm="danube"{f", resource_metadata={chr(34)}{metadata}{chr(34)}" if metadata else ""}'
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", wanted.encode())]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": _UNAUTHORIZED})
+async def _answer(send: Send, status: int, text: bytes, *headers: tuple[bytes, bytes]) -> None:
+    given = [(b"content-type", b"text/plain; charset=utf-8"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": given})
+    await send({"type": "http.response.body", "body": text})

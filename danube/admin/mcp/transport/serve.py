@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from danube.admin.cluster_logins import ClusterLogins
 from danube.admin.mcp.server import DEFAULT_NAME, build_server
 from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
@@ -72,7 +73,7 @@ async def serve_http(
     async with connect(target) as gateway:
         server = build_server(gateway, SystemClock(), catalogue, who=whoever_calls(), name=options.name)
         tls = await certificates_of(http.certificate, http.key)
-        listening = HttpServer(server, http, token, tls.context if tls else None)
+        listening = HttpServer(server, http, token, tls.context if tls else None, logins=ClusterLogins(gateway))
         origin = f"a new token is in {token.origin}" if token.is_new else f"the token is in {token.origin}"
         say(f"MCP server at {listening.address}, for the cluster at {target.endpoint}; {origin}", PROGRAM)
         tasks = TaskScope("certificates")

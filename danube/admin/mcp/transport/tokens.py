@@ -44,7 +44,7 @@ class PassedTokens:
     is_new: bool = False
 
     def opens(self, header: bytes | None) -> bool:
-        """True if an Authorization header holds a token; the broker says what it is worth."""
+        """True if an Authorization header holds a token; the broker says what it is worth before a session begins."""
         return bool(bearer_of(header))
 
 

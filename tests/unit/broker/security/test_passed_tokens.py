@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 
 from danube.admin.access import Guard
+from danube.admin.cluster_logins import ClusterLogins
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.grpc_gateway.broker_connection import ConnectionPool
 from danube.admin.grpc_gateway.gateway import GrpcGateway
@@ -46,12 +47,14 @@ async def mcp_server(secure: SecureCell, folder: Path, authority: Path) -> Async
     runner = BlockingThread("admin-files")
     pool = ConnectionPool(Target(endpoint=endpoint, tls=True, timeout_s=PATIENCE_S), secure.cell.carrier)
     state = LocalState(lambda: folder, endpoint, clock=SystemClock(), rng=SystemRng(), runner=runner)
+    gateway = GrpcGateway(pool, state)
     server: Server[object] = build_server(
-        GrpcGateway(pool, state), SystemClock(), ToolCatalogue(guard=Guard()), who="whoever started it"
+        gateway, SystemClock(), ToolCatalogue(guard=Guard()), who="whoever started it"
     )
     tls = await certificates_of(authority / "broker.pem", authority / "broker.key")
     assert tls is not None
-    http = HttpServer(server, HttpOptions(port=0, authorization_servers=(ISSUER,)), PassedTokens(), tls.context)
+    options = HttpOptions(port=0, authorization_servers=(ISSUER,))
+    http = HttpServer(server, options, PassedTokens(), tls.context, logins=ClusterLogins(gateway))
     assert http.address.startswith("https://")
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         task = tasks.create_task(http.serve())
@@ -90,7 +93,6 @@ async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tm
             "root": secure.token(ROOT),
             "observer": secure.token(ROOT, TokenScope.OBSERVER),
             "tenant": secure.token("tenant"),
-            "nobody": "garbage",
         }
         for name, token in tokens.items():
             async with assistant(address, token, authority) as client:
@@ -102,8 +104,33 @@ async def test_each_assistant_does_what_its_own_token_may(secure: SecureCell, tm
         "root": (True, False, False),
         "observer": (True, False, True),
         "tenant": (False, False, True),
-        "nobody": (False, True, True),
     }
+
+
+async def test_a_token_that_the_broker_has_not_proved_opens_no_session(
+    secure: SecureCell, tmp_path: Path, authority: Path
+) -> None:
+    client = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    accepts = {"Accept": "application/json, text/event-stream"}
+    tokens = {
+        "garbage": "garbage",
+        "forged": secure.token(ROOT)[:-8] + "AAAAAAAA",
+        "expired": secure.token(ROOT, expires_s=1_000.0),
+        "api key": "danube_key_of_nobody",
+        "proved": secure.token("stranger"),
+    }
+    said = {}
+    async with mcp_server(secure, tmp_path / "state", authority) as address:
+        for name, token in tokens.items():
+            async with web(authority, token) as http:
+                answer = await http.post(address, json=opening, headers=accepts)
+                said[name] = (answer.status_code, "mcp-session-id" in answer.headers)
+                assert token not in answer.text
+                if answer.status_code == 401:
+                    assert "resource_metadata" in answer.headers["www-authenticate"]
+    assert said == {**dict.fromkeys(tokens, (401, False)), "proved": (200, True)}
 
 
 async def test_who_has_no_token_is_told_where_there_are_some(
