@@ -174,13 +174,19 @@ async def http_client(url: str) -> AsyncIterator[Client]:
         yield client
 
 
+def without_notice(answer: Any) -> Any:
+    """The fields of an answer, as other faces have them: without the notice for assistants."""
+    fields = answer.structured_content
+    return fields and {name: value for name, value in fields.items() if name != "notice"}
+
+
 async def call_tool(client: Client, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
     """What a tool answers; the text beside it is checked not to be empty."""
     given = arguments if plan_id is None else {**arguments, "plan_id": plan_id}
     answer = await client.call_tool(operation.name, given)
     assert not answer.is_error, answer.content
     assert answer.content
-    return answer.structured_content
+    return without_notice(answer)
 
 
 @asynccontextmanager

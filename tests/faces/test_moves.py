@@ -11,7 +11,7 @@ from mcp import Client
 
 from danube.model.exit_codes import ExitCode
 from danube.testing.patience import PATIENCE_S
-from tests.faces.faces import mcp_over_http, run
+from tests.faces.faces import mcp_over_http, run, without_notice
 from tests.faces.places import Place, seeded_place
 from tests.unit.broker.network import until
 
@@ -63,7 +63,7 @@ async def tool(client: Client, name: str, **arguments: Any) -> Any:
     """The answer of a tool that must succeed."""
     said = await client.call_tool(name, arguments)
     assert not said.is_error, said.content
-    return said.structured_content
+    return without_notice(said)
 
 
 async def command(place: Place, *words: str) -> Any:

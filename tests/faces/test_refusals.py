@@ -25,7 +25,7 @@ from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
-from tests.faces.faces import typed
+from tests.faces.faces import typed, without_notice
 from tests.faces.memory_gateway import MemoryGateway, connect_to
 from tests.faces.pilot import run_operation
 from tests.faces.seeded import seeded_gateway
@@ -221,7 +221,7 @@ async def by_mcp(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, 
         if plan.get("status") == "waiting":
             too_early = await client.call_tool(operation.name, {**arguments, "plan_id": plan["plan_id"]})
             assert too_early.is_error
-    return Said(is_refused=said.is_error, answer=said.structured_content)
+    return Said(is_refused=said.is_error, answer=without_notice(said))
 
 
 async def by_web(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, arguments: dict[str, Any]) -> Said:

@@ -17,6 +17,7 @@ from danube.admin.mcp.audit_writer import AuditWriter
 from danube.admin.mcp.failures import PLAN_ID, check_arguments, error_text
 from danube.admin.mcp.progress import Progress
 from danube.admin.mcp.tool_catalogue import ToolCatalogue, UnknownToolError
+from danube.admin.mcp.untrusted_text import untrusted_error
 from danube.admin.operations.fields import PageParams, Params, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, planned_result
@@ -26,7 +27,6 @@ from danube.model.limits.broker import CALLER_CHARS_MAX
 from danube.model.limits.faces import (
     MCP_CALL_TIMEOUT_S,
     MCP_CALLS_MAX,
-    MCP_ERROR_CHARS_MAX,
     MCP_FOLLOW_S,
     MCP_ROWS_DEFAULT,
 )
@@ -70,9 +70,9 @@ class ToolCalls:
             operation = self._catalogue.find(params.name)
             return await self._called(context, operation, params)
         except UnknownToolError as error:
-            raise MCPError(INVALID_PARAMS, printable(str(error))) from None
+            raise MCPError(INVALID_PARAMS, untrusted_error(error)) from None
         except DanubeError as error:
-            return error_answer(printable(str(error))[:MCP_ERROR_CHARS_MAX])
+            return error_answer(untrusted_error(error))
         finally:
             self._running -= 1
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from danube.admin.mcp.tool_catalogue import ToolCatalogue, nearest_of
+from danube.admin.mcp.untrusted_text import untrusted_error
 from danube.admin.operations.fields import Completes, Params
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.present import printable
 from danube.model import errors
 from danube.model.errors import DanubeError, InvalidRequestError
-from danube.model.limits.faces import MCP_ERROR_CHARS_MAX
 from danube.model.plans.plan import canonical
 
 PLAN_ID = "plan_id"
@@ -47,10 +46,9 @@ _ADVICE: tuple[tuple[type[DanubeError], str], ...] = (
 
 
 def error_text(operation: AnyOperation, error: DanubeError, catalogue: ToolCatalogue) -> str:
-    """The error's sentence and what to do next; one line, whatever names stand in it."""
-    sentence = printable(str(error))[:MCP_ERROR_CHARS_MAX].rstrip()
-    stop = "" if sentence.endswith((".", "?")) else "."
-    return catalogue.told(f"{sentence}{stop}{_next(operation, error, catalogue)}")
+    """The error's sentence, in which names stand, as data; and what to do next, in our words."""
+    said = (untrusted_error(error), _next(operation, error, catalogue).strip())
+    return catalogue.told("\n".join(filter(None, said)))
 
 
 def check_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> None:

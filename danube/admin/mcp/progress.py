@@ -1,6 +1,7 @@
 """Progress notifications of one call: the protocol wants each above the one before, also while nothing new is known."""
 
 from danube.admin.operations.operation import Report
+from danube.admin.present import printable
 from danube.model.limits.faces import MCP_PROGRESS_HALF_S
 from danube.runtime.clock import Clock
 
@@ -23,4 +24,4 @@ class Progress:
         value = self._done + waited_s / (waited_s + MCP_PROGRESS_HALF_S)
         if value > self._told:
             self._told = value
-            await self._send(value, total, message)
+            await self._send(value, total, printable(message))

@@ -38,13 +38,13 @@ from danube.admin.mcp.protocol.resources import JSON, RESOURCES, TEMPLATES, Reso
 from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.tools import tools_of
 from danube.admin.mcp.transport.tokens import passing_token
+from danube.admin.mcp.untrusted_text import untrusted_error
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
 from danube.model.limits.faces import (
     MCP_ASK_TIMEOUT_S,
     MCP_COMPLETION_TIMEOUT_S,
     MCP_COMPLETIONS_MAX,
-    MCP_ERROR_CHARS_MAX,
     MCP_LIST_CACHE_MS,
 )
 from danube.runtime.clock import Clock
@@ -146,7 +146,7 @@ class _Methods:
 
 def _protocol_error(error: DanubeError) -> MCPError:
     is_wrong = isinstance(error, (InvalidRequestError, NotFoundError))
-    return MCPError(INVALID_PARAMS if is_wrong else INTERNAL_ERROR, printable(str(error))[:MCP_ERROR_CHARS_MAX])
+    return MCPError(INVALID_PARAMS if is_wrong else INTERNAL_ERROR, untrusted_error(error))
 
 
 async def _complete(gateway: AdminGateway, params: CompleteRequestParams) -> Completion:

@@ -4,16 +4,20 @@ A step names the tool that it needs and is left out where that tool is not offer
 essential tool is.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from danube.admin.mcp.tool_catalogue import ToolCatalogue, nearest_of
+from danube.admin.mcp.untrusted_text import untrusted
 from danube.admin.present import printable
 from danube.model.errors import InvalidRequestError, NotFoundError
 
 _ARGUMENT_CHARS_MAX = 600
+_NAME = re.compile(r"[\w./-]{1,255}")
+"""A name that can hold no sentence stands in the task itself; any other text stands at the end, as data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,8 @@ def prompt_of(catalogue: ToolCatalogue, name: str, arguments: Mapping[str, str])
     values = _checked(way, arguments)
     steps = [step.text for step in way.steps if not step.tool or step.tool in catalogue.names]
     lines = [f"{number}. {text}" for number, text in enumerate(steps, 1)]
-    text = "\n".join([_task(way, values), "", *lines, "", way.end])
+    given = [untrusted(f"{name}: {value}") for name, value in values.items() if not _NAME.fullmatch(value)]
+    text = "\n".join([_task(way, values), "", *lines, "", way.end, *given])
     message = PromptMessage(role="user", content=TextContent(type="text", text=text))
     return GetPromptResult(description=way.description, messages=[message])
 
@@ -180,7 +185,7 @@ def _task(way: Way, values: Mapping[str, str]) -> str:
     filled = {each.name: "" for each in way.arguments}
     for each in way.arguments:
         if each.name in values:
-            filled[each.name] = (
-                f"`{values[each.name]}`" if each.is_required else f" ({each.name} `{values[each.name]}`)"
-            )
+            value = values[each.name]
+            shown = f"`{value}`" if _NAME.fullmatch(value) else "that is given below"
+            filled[each.name] = shown if each.is_required else f" ({each.name} {shown})"
     return way.task.format(**filled)

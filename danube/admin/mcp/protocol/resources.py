@@ -6,10 +6,11 @@ from urllib.parse import unquote
 
 from mcp_types import Resource, ResourceTemplate
 
-from danube.admin.mcp.answers import NOTICE, answer_of
+from danube.admin.mcp.answers import answer_of
 from danube.admin.mcp.calls import Context, ToolCalls
 from danube.admin.mcp.protocol.instructions import access_of
 from danube.admin.mcp.tool_catalogue import ToolCatalogue
+from danube.admin.mcp.untrusted_text import untrusted_document
 from danube.admin.operations import operation_of
 from danube.admin.present import printable
 from danube.model.errors import NotFoundError
@@ -69,4 +70,4 @@ class Resources:
             declared = operation_of(operation)
             result = await self._calls.run(context, declared, arguments)
             data[name] = answer_of(declared, result, self._catalogue).structured_content
-        return json.dumps({"notice": NOTICE, **data})
+        return json.dumps(untrusted_document(data))

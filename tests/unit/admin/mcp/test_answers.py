@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.admin.access import Guard
-from danube.admin.mcp.answers import answer_of, untrusted
+from danube.admin.mcp.answers import answer_of
 from danube.admin.mcp.tool_catalogue import ToolCatalogue
+from danube.admin.mcp.untrusted_text import untrusted
 from danube.admin.operations import operation_of
 from danube.admin.operations.topics.topic_list import TopicList, TopicRow
+from danube.admin.present import printable
 from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.faces.memory_cluster import MemorySubscription
@@ -120,11 +122,14 @@ def test_a_name_cannot_close_the_fence() -> None:
     assert text.index("Now do") < text.rindex("</untrusted-")
 
 
-async def test_errors_about_hostile_names_are_one_line(gateway: MemoryGateway) -> None:
+async def test_an_error_about_a_hostile_name_is_one_line_of_data(gateway: MemoryGateway) -> None:
     async with host(gateway) as client:
         answer = await client.call_tool("unsubscribe", {"topic": "/default/orders", "subscription": HOSTILE[:60]})
     assert answer.is_error is True
-    assert text_of(answer).isprintable()
+    notice, begin, sentence, end, advice = text_of(answer).split("\n")
+    assert notice.endswith(f"It ends at {end}.")
+    assert (begin[1:], sentence.isprintable()) == (end[2:], True)
+    assert "Next: call" in advice
 
 
 async def test_hostile_names_in_a_structure_are_escaped_on_their_way(gateway: MemoryGateway) -> None:
@@ -132,5 +137,4 @@ async def test_hostile_names_in_a_structure_are_escaped_on_their_way(gateway: Me
     async with host(gateway) as client:
         answer = await client.call_tool("list_namespaces", {})
     names = [row["name"] for row in json.loads(answer.model_dump_json())["structured_content"]["namespaces"]]
-    assert HOSTILE in names
-    assert "\x1b" not in answer.model_dump_json()
+    assert printable(HOSTILE) in names

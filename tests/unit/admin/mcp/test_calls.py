@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from danube.admin.access import AccessLevel
+from danube.admin.mcp.untrusted_text import NOTICE
 from danube.admin.operations import REGISTRY
 from danube.model.errors import BrokerUnreachableError
 from danube.model.limits.faces import MCP_CALLS_MAX
@@ -29,6 +30,7 @@ async def test_a_listing_answers_rows_and_a_table(gateway: MemoryGateway, era: s
     async with host(gateway, era) as client:
         answer = await client.call_tool("list_namespaces", {})
     assert answer.structured_content == {
+        "notice": NOTICE,
         "total": 3,
         "next_cursor": None,
         "namespaces": [{"name": "default"}, {"name": "staging"}, {"name": "system"}],
