@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.limits.security import TARGETS_CACHE_MAX
 from danube.model.plans.plan import Effect
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
@@ -152,7 +153,8 @@ class Rules:
             return target
         if subject.startswith("/"):
             return replace(target, namespace=topic_target(subject).namespace)
-        found = [subject[:at] for at, each in enumerate(subject) if each == "-" and self.is_namespace(subject[:at])]
+        dashes = (at for at, each in enumerate(subject[:NAME_BYTES_MAX]) if each == "-")
+        found = [subject[:at] for at in dashes if self.is_namespace(subject[:at])]
         return replace(target, namespace=found[0]) if len(found) == 1 else target
 
     def is_bound(self, principal: Principal) -> bool:

@@ -61,8 +61,8 @@ _SCHEMA_CALLS = {
     "RegisterSchema": routine(
         _SUBJECT.later(WRITE, schema.REGISTER_SCHEMA, lambda c: c.schemas.register, schema.REGISTERED)
     ),
-    "GetSchema": _SUBJECT.later(
-        READ, schema.GET_SCHEMA, lambda c: c.schemas.get, schema.SCHEMA_ANSWER, targets=targets.schema_by_id
+    "GetSchema": _SUBJECT.later(  # the registry checks the subject that the id leads to
+        READ, schema.GET_SCHEMA, lambda c: c.schemas.get, schema.SCHEMA_ANSWER, targets=lambda *_: targets.NOTHING
     ),
     "GetLatestSchema": _SUBJECT.later(READ, schema.GET_LATEST_SCHEMA, lambda c: c.schemas.latest, schema.SCHEMA_ANSWER),
     "ListVersions": _SUBJECT.later(READ, schema.LIST_VERSIONS, lambda c: c.schemas.versions, schema.VERSION_INFOS),

@@ -75,11 +75,6 @@ def schema_found(_: ServiceContext, request: bytes) -> Sequence[Target]:
     return [Target("", wanted.subject)] if wanted.subject else NOTHING if by_id else [CLUSTER]
 
 
-def schema_by_id(_context: ServiceContext, _request: bytes) -> Sequence[Target]:
-    """Name nothing: the registry checks the subject that the id leads to."""
-    return NOTHING
-
-
 def fetched(_: ServiceContext, request: bytes) -> Sequence[Target]:
     """Find the topic that is read without a subscription."""
     return (topic_target(str(client_messages.FETCH.decode(request).topic)),)
@@ -106,12 +101,12 @@ def carrying_messages(call: Call) -> Call:
 
     def authorize(gate: Gate, principal: Principal, data: bytes) -> None:
         wanted = parse(DanubeAdmin_pb2.SetSubscriptionFailurePolicyRequest, data)
-        source, letters = topic_target(wanted.topic), wanted.failure_policy.dead_letter_topic
-        gate.check(principal, Permission(call.action), call.effect, (source if wanted.topic else CLUSTER,))
-        if letters:
-            gate.check(principal, Permission(call.action), call.effect, (topic_target(letters),))
+        source = topic_target(wanted.topic) if wanted.topic else CLUSTER
+        target = [topic_target(name) for name in (wanted.failure_policy.dead_letter_topic,) if name]
+        gate.check(principal, Permission(call.action), call.effect, (source, *target))
+        if target:
             gate.check(principal, Permission.CONSUME, call.effect, (source,))
-            gate.check(principal, Permission.PRODUCE, call.effect, (topic_target(letters),))
+            gate.check(principal, Permission.PRODUCE, call.effect, target)
 
     return replace(call, authorize=authorize)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Binding, BindingScope, Permission, Role, check_binding
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
@@ -163,3 +164,36 @@ def test_a_namespace_may_be_written_with_its_slash() -> None:
 def test_a_binding_that_could_never_match_is_refused(scope: BindingScope, resource: str) -> None:
     with pytest.raises(InvalidRequestError):
         check_binding(binding("consumer", scope, resource))
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_of_shop"),
+    [
+        ("shop-orders", True),
+        ("shop-orders-value", True),
+        ("/shop/orders", True),
+        ("shop", False),
+        ("shops-orders", False),
+        ("orders", False),
+        ("shop-eu-orders", False),
+        ("/shop-eu/orders", False),
+        ("", False),
+    ],
+)
+def test_a_schema_subject_belongs_to_the_one_namespace_that_its_name_tells(subject: str, is_of_shop: bool) -> None:
+    held = [binding("owner", BindingScope.NAMESPACE, "shop")]
+    rules = Rules.of([], held, is_namespace={"shop", "shop-eu", "default"}.__contains__)
+    decision = rules.decide(Principal(id=ADA), Permission.MANAGE_SCHEMA, Effect.WRITE, Target("", subject))
+    assert decision.allowed is is_of_shop
+
+
+def test_a_subject_of_a_million_dashes_costs_no_more_than_a_long_name() -> None:
+    asked = []
+
+    def is_namespace(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    rules = Rules.of([], [binding("owner", BindingScope.NAMESPACE, "shop")], is_namespace=is_namespace)
+    assert not decide(rules, Permission.MANAGE_SCHEMA, Target("", "-" * 1_000_000))
+    assert len(asked) <= NAME_BYTES_MAX
