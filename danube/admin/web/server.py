@@ -8,12 +8,12 @@ from typing import Any
 
 from danube.admin.access import Guard
 from danube.admin.broker_names import with_ids
-from danube.admin.cluster_logins import ClusterLogins, Credential
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation, Call
 from danube.admin.operations.plan_views import PlanView, plan_view
+from danube.admin.ports.cluster_logins import ClusterLogins, Credential
 from danube.admin.target import PASSED_TOKEN
 from danube.admin.web.pages.forms import with_page_bound
 from danube.admin.web.protection.exposure import Exposure

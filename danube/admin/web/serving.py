@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from danube.admin.port_tls import certificates_of, keep_fresh
+from danube.admin.ports.tls import certificates_of, keep_fresh
 from danube.admin.target import Connect, Target
 from danube.admin.web.app import build_app
 from danube.admin.web.protection.exposure import Exposure, check_exposure

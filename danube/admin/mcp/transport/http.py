@@ -11,9 +11,9 @@ from typing import Any
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from danube.admin.cluster_logins import ClusterLogins
 from danube.admin.mcp.transport.tokens import PASSED, BearerToken, PassedTokens, bearer_of
-from danube.admin.port_tls import check_pair
+from danube.admin.ports.cluster_logins import ClusterLogins
+from danube.admin.ports.tls import check_pair
 from danube.model.errors import DanubeError, NotPermittedError, SettingsError, UnauthenticatedError
 from danube.model.limits.faces import (
     MCP_DRAIN_S,

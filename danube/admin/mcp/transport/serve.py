@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from danube.admin.cluster_logins import ClusterLogins
 from danube.admin.mcp.server import DEFAULT_NAME, build_server
 from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenRequests, standard_streams
 from danube.admin.mcp.transport.tokens import BearerToken, PassedTokens
-from danube.admin.port_tls import certificates_of, keep_fresh
+from danube.admin.ports.cluster_logins import ClusterLogins
+from danube.admin.ports.tls import certificates_of, keep_fresh
 from danube.admin.present import printable
 from danube.admin.profiles import checked_endpoint
 from danube.admin.target import PROGRAM, Connect, Target

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from danube.admin.access import AccessLevel
-from danube.admin.port_tls import check_pair
+from danube.admin.ports.tls import check_pair
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import WEB_TOKEN_CHARS_MAX, WEB_TOKEN_CHARS_MIN, WEB_TOKENS_MAX
 from danube.rpc.address import is_loopback, split_address

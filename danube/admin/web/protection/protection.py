@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from danube.admin.cluster_logins import Credential, passing
+from danube.admin.ports.cluster_logins import Credential, passing
 from danube.admin.web.pages.rendering import Renderer, is_for_programs
 from danube.admin.web.server import NOBODY_IN_PARTICULAR, Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError

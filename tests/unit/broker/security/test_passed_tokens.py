@@ -14,7 +14,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 
 from danube.admin.access import Guard
-from danube.admin.cluster_logins import ClusterLogins
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.grpc_gateway.broker_connection import ConnectionPool
 from danube.admin.grpc_gateway.gateway import GrpcGateway
@@ -24,7 +23,8 @@ from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.transport.http import HttpOptions, HttpServer
 from danube.admin.mcp.transport.serve import McpOptions, serve_http
 from danube.admin.mcp.transport.tokens import PassedTokens
-from danube.admin.port_tls import certificates_of
+from danube.admin.ports.cluster_logins import ClusterLogins
+from danube.admin.ports.tls import certificates_of
 from danube.admin.target import Target
 from danube.model.errors import SettingsError
 from danube.model.security.grants import BindingScope
