@@ -100,7 +100,7 @@ class Inbox:
         """The next messages, at most so many, all of one topic. Empty when there is none now."""
         found: list[Message] = []
         self._demand.ask(most, self._clock.monotonic_s())
-        pieces = self._pieces
+        most, pieces = min(most, self._demand.batch), self._pieces
         source = pieces[0].source if pieces else None
         while pieces and len(found) < most and pieces[0].source is source:
             found += self._take_from(pieces[0], most - len(found))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from danube.model.calls.consume import TakenRange
 from danube.model.limits.stream import (
     CLIENT_BATCH_WORK_S,
+    CLIENT_PREFETCH_MESSAGES,
     CLIENT_PREFETCH_S,
     CLIENT_TAKEN_SPANS_MAX,
     CONSUME_RANGES_MAX,
@@ -17,7 +18,7 @@ from danube.model.limits.stream import (
 from danube.model.ranges import RangeSet
 
 _GROWTH = 4
-"""The window grows by as much at a time: the first message may be a light one."""
+"""The window grows by as much at a time: one message may be a light one."""
 _SAME_AGE_S = 1.0
 """Messages taken one after the other within this time count as taken at once."""
 _INSTANT_S = 1e-9
@@ -28,8 +29,10 @@ class Demand:
     """Rate of the application: the time from when it took messages to when it asked for more."""
 
     messages_max: int
-    window: int = 1
+    window: int = CLIENT_PREFETCH_MESSAGES
     """Messages that may wait for it."""
+    batch: int = 1
+    """Messages that it is given at once: few before its rate is known, since all of them have one time to be done."""
     sources: int = 1
     """Topics or partitions that share the window."""
     now_s: float = 0.0
@@ -41,7 +44,7 @@ class Demand:
     @property
     def share(self) -> int:
         """The window of one topic or partition."""
-        return max(1, self.window // self.sources)
+        return max(1, min(self.window, self.messages_max) // self.sources)
 
     def ask(self, most: int, now_s: float) -> None:
         """The application asks for messages, at most so many."""
@@ -50,6 +53,7 @@ class Demand:
             work_s = max(now_s - self._taken_s, _INSTANT_S)
             fits = self.taken * (CLIENT_PREFETCH_S if most == 1 else CLIENT_BATCH_WORK_S) / work_s
             self.window = max(1, int(min(fits, self.window * _GROWTH, self.messages_max)))
+            self.batch = max(1, int(min(fits, self.batch * _GROWTH, self.messages_max)))
             self.taken = 0
 
     def take(self, count: int) -> None:

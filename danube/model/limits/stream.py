@@ -24,6 +24,8 @@ CLIENT_PREFETCH_S = 1.0
 """Work of the application that waits in a client, where it takes one message at a time; one message at least."""
 CLIENT_BATCH_WORK_S = 120.0
 """The same where it takes many at a time: a call may take its time, whatever the number of messages."""
+CLIENT_PREFETCH_MESSAGES = 32
+"""Messages that may wait before the rate of the application is known: so many that consumers get equal shares."""
 CLIENT_TAKEN_SPANS_MAX = 1_024
 """Ranges of messages whose age a client remembers, where they are not answered."""
 CONSUME_WORK_TIMEOUTS = 12

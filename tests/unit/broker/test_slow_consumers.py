@@ -16,6 +16,7 @@ from danube.broker.environment import Environment
 from danube.broker.topics.subscription import ReliableSubscription
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, SubType
 from danube.client.consume.consumer import ConsumerBuilder
+from danube.model.limits.stream import CLIENT_PREFETCH_MESSAGES
 from danube.model.topic import TopicName
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import sleep_for
@@ -251,7 +252,6 @@ async def test_prefetch_of_one_message_is_one_message(place: Place) -> None:
     for name, builder in {
         "bytes": place.builder(SubType.SHARED, "bytes").with_prefetch_bytes(1),
         "messages": place.builder(SubType.SHARED, "messages").with_prefetch_messages(1),
-        "slow": place.builder(SubType.SHARED, "slow"),
     }.items():
         consumer = builder.build()
         await consumer.subscribe()
@@ -263,3 +263,17 @@ async def test_prefetch_of_one_message_is_one_message(place: Place) -> None:
             assert place.subscription.driver.engine.in_flight == 2, name
             await consumer.ack(message)
         await consumer.close()
+
+
+async def test_one_message_waits_behind_slow_work_once_its_rate_is_known(place: Place) -> None:
+    await place.publish(0)
+    consumer = place.builder(SubType.SHARED).build()
+    await consumer.subscribe()
+    await place.publish(CLIENT_PREFETCH_MESSAGES + 20)
+    for _ in range(CLIENT_PREFETCH_MESSAGES):
+        (message,) = await consumer.receive_many(1)
+        await place.clock.run_for(2.0)
+        await consumer.ack(message)
+    await consumer.receive_many(1)
+    await place.clock.run_for(0.1)
+    assert place.subscription.driver.engine.in_flight == 2
