@@ -24,7 +24,7 @@ from danube.model.errors import (
     NotPermittedError,
     PlanRefusedError,
 )
-from danube.model.plans.plan import Arguments, Caller, Decision, Effect, PlanApplication, PlanRequest
+from danube.model.plans.plan import Arguments, Caller, Decision, Effect, Face, PlanApplication, PlanRequest
 from danube.model.records.audit import AuditEntry, Outcome, bounded
 from danube.runtime.clock import Clock
 
@@ -73,7 +73,7 @@ async def execute(
     With `dry_run` the plan is only shown, and can never be applied. Raises DanubeError; the log has it then.
     """
     try:
-        session.guard.check(operation.name, operation.level)
+        session.guard.check(operation.name, operation.level_of(params))
         params = await with_ids(params, session.gateway)
         if operation.is_planned:
             result: Result = await _planned(session, operation, params, plan_id, dry_run=dry_run)
@@ -117,6 +117,11 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
     run = operation.run
     if run is None:
         raise InvalidRequestError(f"{operation.name} acts by a plan alone")
+    if session.caller.face is Face.MCP and operation.effect_of(params) is Effect.DESTROY:
+        raise NotPermittedError(
+            f"{operation.name} loses messages or rights for good with these arguments, and no assistant does that: a"
+            f" person calls `danube-admin {operation.command}`"
+        )
     if operation.effect is not Effect.READ:
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
     result: Result = await run(_call(session), params)
@@ -196,7 +201,7 @@ def _entry(
             caller=session.caller,
             operation=operation.name,
             arguments=_arguments(params),
-            effect=operation.effect,
+            effect=operation.effect_of(params),
             outcome=outcome,
             plan_id=plan_id,
             error=error,

@@ -67,7 +67,10 @@ destroy   destroy  none      mcp   plans
 
 guarded   read     *         *     refused
 guarded   write    *         *     refused
-guarded   destroy  *         *     runs
+guarded   destroy  *         cli   runs
+guarded   destroy  *         tui   runs
+guarded   destroy  *         web   runs
+guarded   destroy  *         mcp   refused
 
 consent   read     *         *     refused
 consent   write    *         *     refused
@@ -321,7 +324,7 @@ async def hold_against_the_table(
 
 def test_the_table_speaks_of_every_operation_and_every_case_once() -> None:
     assert set(EFFECTS) == {operation.name for operation in REGISTRY}
-    for effect in ("read", "write", "move", "destroy", "consent"):
+    for effect in ("read", "write", "move", "destroy", "guarded", "consent"):
         for guard in GUARDS:
             for face in (*FACES, "tui"):
                 expected(effect, guard, face)

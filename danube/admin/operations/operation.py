@@ -96,6 +96,8 @@ class Operation(Generic[P, R]):
     """Whether it gives a person's consent: never a tool, and on the command line only in a terminal."""
     access: AccessLevel | None = None
     """Its level, where that is another than its effect's."""
+    loses: Callable[[Any], bool] | None = None
+    """True for parameters with which messages or rights are lost for good, where its effect alone does not say."""
     is_idempotent: bool = False
     """Whether calling it twice does the same as once, as is so of whatever only reads."""
 
@@ -109,6 +111,14 @@ class Operation(Generic[P, R]):
     @property
     def level(self) -> AccessLevel:
         return self.access or LEVEL_OF[self.effect]
+
+    def effect_of(self, params: Params) -> Effect:
+        """Effect of one call."""
+        return Effect.DESTROY if self.loses is not None and self.loses(params) else self.effect
+
+    def level_of(self, params: Params) -> AccessLevel:
+        """Level of one call."""
+        return AccessLevel.DESTROY if self.effect_of(params) is Effect.DESTROY else self.level
 
     @property
     def is_planned(self) -> bool:

@@ -172,7 +172,8 @@ def of_namespace_policies(request: bytes) -> Effect:
 
 
 def _of_change(change: PolicyChange) -> Effect:
-    return Effect.DESTROY if "message_ttl_s" in change.names else Effect.WRITE
+    is_shorter = change.given.message_ttl_s or "message_ttl_s" in change.unset
+    return Effect.DESTROY if is_shorter else Effect.WRITE
 
 
 def granted_by_key(_: ServiceContext, request: bytes) -> Iterable[str]:

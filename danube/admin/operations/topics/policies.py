@@ -177,6 +177,11 @@ async def _set_topic(call: Call, params: SetTopicPoliciesParams) -> LimitsResult
     return await _of_topic(call, params.topic, await call.gateway.set_topic_policies(wanted))
 
 
+def _passes_over(params: LimitParams) -> bool:
+    """A time to live passes over messages for good; an inherited one may be shorter."""
+    return bool(params.message_ttl_s) or PolicyName.MESSAGE_TTL_S in params.unset
+
+
 SET_NAMESPACE_POLICIES = Operation(
     name="set_namespace_policies",
     words=("namespaces", "set-policies"),
@@ -185,6 +190,7 @@ SET_NAMESPACE_POLICIES = Operation(
     " How long messages are kept is for set_namespace_retention, and when they are acknowledged for"
     " set_namespace_durability.",
     effect=Effect.WRITE,
+    loses=_passes_over,
     params=SetNamespacePoliciesParams,
     result=LimitsResult,
     run=_set_namespace,
@@ -222,6 +228,7 @@ SET_TOPIC_POLICIES = Operation(
     " How long messages are kept is for set_topic_retention, and when they are acknowledged for"
     " set_topic_durability.",
     effect=Effect.WRITE,
+    loses=_passes_over,
     params=SetTopicPoliciesParams,
     result=LimitsResult,
     run=_set_topic,

@@ -173,6 +173,7 @@ SET_FAILURE_POLICY = Operation(
     description="The whole policy is replaced. `drop` loses messages for good. Only for reliable topics. A subscription"
     " that does not exist yet begins with it.",
     effect=Effect.WRITE,
+    loses=lambda params: params.poison_policy is PoisonWord.DROP,
     params=SetFailurePolicyParams,
     result=FailurePolicyResult,
     run=_set_failure_policy,

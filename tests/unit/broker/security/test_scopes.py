@@ -60,7 +60,9 @@ async def test_every_operation_is_allowed_or_refused_as_the_table_says(
     async with secure_broker(tmp_path, authority) as secure, gateway(secure, scope, tmp_path / "state") as reached:
         for number, operation in enumerate(each for each in REGISTRY if each.name not in ELSEWHERE):
             before = await digest(secure)
-            caller = Caller(who="somebody", face=FACES[number % len(FACES)])
+            at_once = EFFECTS[operation.name] in {"guarded", "consent"}  # which an assistant is refused by its face
+            faces = FACES[:3] if at_once else FACES
+            caller = Caller(who="somebody", face=faces[number % len(faces)])
             session = Session(gateway=reached, caller=caller, clock=SystemClock(), guard=Guard())
             is_refused = await refused(session, operation)
             effect = "consent" if operation.name in DECIDES else EFFECTS[operation.name]
