@@ -7,6 +7,7 @@ import re
 import secrets
 from typing import Any
 
+from danube.admin.broker_names import as_ids
 from danube.admin.present import printable
 from danube.model.limits.faces import MCP_ERROR_CHARS_MAX
 
@@ -30,7 +31,8 @@ def untrusted_error(error: Exception) -> str:
 
 def untrusted_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of an answer behind a notice, with everything escaped that would hide itself or turn a text round."""
-    return {"notice": NOTICE, **_escaped(fields)}
+    with as_ids(wanted=True):  # as JSON has them on every face; the text beside has names
+        return {"notice": NOTICE, **_escaped(fields)}
 
 
 def untrusted_document(fields: dict[str, Any]) -> dict[str, Any]:
