@@ -118,4 +118,5 @@ def test_partitions_of_a_topic_are_one_row_that_unfolds() -> None:
 
 
 def row(topic: TopicName, *, lag: int, broker_id: str) -> TopicRow:
-    return TopicRow(topic=topic, name=str(topic), strategy=DispatchStrategy.RELIABLE, broker_id=broker_id, lag=lag)
+    reliable, base = DispatchStrategy.RELIABLE, topic.base_by_form
+    return TopicRow(topic=topic, name=str(topic), strategy=reliable, broker_id=broker_id, lag=lag, base=base)
