@@ -329,10 +329,6 @@ class BrokerUnreachableError(UnavailableError):
     code = "BROKER_UNREACHABLE"
 
 
-class NotConnectedError(BrokerUnreachableError):
-    """No connection could be made: the call was never sent, and may be made at another broker."""
-
-
 class TopicNotServedError(UnavailableError):
     """This broker does not serve the topic, or not any more."""
 

@@ -19,12 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from danube.model.errors import DanubeError
+from danube.model.errors import BrokerUnreachableError, DanubeError
 from danube.model.limits import broker as limits
 
 Metadata = Mapping[str, str]
 PROXY_LIMITS = "a proxy may limit the body of a request: set no limit there (nginx: client_max_body_size 0)"
 """Cause and next step where a stream or a message is too large for the way to a broker."""
+
+
+class NotConnectedError(BrokerUnreachableError):
+    """No connection could be made: the call was never sent, and may be made at another broker.
+
+    Known at this end alone. From a peer it arrives as what it refines: that call was sent.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

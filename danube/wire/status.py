@@ -79,7 +79,7 @@ _CLASS_OF_CODE: dict[StatusCode, type[DanubeError]] = {
 _BY_ERROR_CODE: dict[str, type[DanubeError]] = {
     kind.code: kind
     for kind in vars(errors).values()  # not whatever inherits a code elsewhere: that depends on what is imported
-    if isinstance(kind, type) and issubclass(kind, DanubeError) and kind.public and "code" in vars(kind)
+    if isinstance(kind, type) and issubclass(kind, DanubeError) and kind.public
 }
 
 

@@ -91,7 +91,7 @@ def public_errors() -> list[type[DanubeError]]:
     while left:
         kind = left.pop()
         left += kind.__subclasses__()
-        found += [kind] if kind.public and "code" in vars(kind) and kind.__module__ == DanubeError.__module__ else []
+        found += [kind] if kind.public and kind.__module__ == DanubeError.__module__ else []
     return sorted(found, key=lambda kind: kind.__name__)
 
 

@@ -11,14 +11,13 @@ from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
     DeadlineExceededError,
-    NotConnectedError,
     SettingsError,
     UnauthenticatedError,
 )
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
 from danube.model.limits.faces import ADMIN_EACH_SHARE
 from danube.rpc.address import is_loopback, join_address
-from danube.rpc.carrier import Carrier, Channel, ClientStream
+from danube.rpc.carrier import Carrier, Channel, ClientStream, NotConnectedError
 from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock

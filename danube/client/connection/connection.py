@@ -19,7 +19,6 @@ from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
     DeadlineExceededError,
-    NotConnectedError,
     UnrecoverableError,
     UnsupportedError,
 )
@@ -31,7 +30,7 @@ from danube.model.limits.broker import (
     CONNECT_TIMEOUT_S,
 )
 from danube.model.topic import TopicName
-from danube.rpc.carrier import Carrier, Channel, ClientStream
+from danube.rpc.carrier import Carrier, Channel, ClientStream, NotConnectedError
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.wire import client_messages

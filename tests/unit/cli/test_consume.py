@@ -113,7 +113,7 @@ async def test_interrupted_while_writing_it_has_acknowledged_what_was_written(
     publish(broker, b"a", b"b")
     with pytest.raises(asyncio.CancelledError):
         await consume(client, access, request(count=2), Sink(Output(broker).write, InterruptedRunner()))
-    assert broker.subscriptions[TOPIC, "s"].acknowledged == {0, 1}
+    assert broker.subscriptions[TOPIC, "s"].acknowledged == {0}  # the first call gives one message
 
 
 async def test_what_could_not_be_written_is_not_acknowledged(

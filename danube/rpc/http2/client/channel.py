@@ -9,7 +9,7 @@ from danube.model.errors import DanubeError
 from danube.model.limits import broker as broker_limits
 from danube.model.limits import http2 as limits
 from danube.rpc.address import split_address
-from danube.rpc.carrier import CarrierOptions, ClientStream
+from danube.rpc.carrier import CarrierOptions, ClientStream, NotConnectedError
 from danube.rpc.http2.client.connection import ClientConnection
 from danube.rpc.http2.client.stream import Http2ClientStream
 from danube.runtime.clock import Clock
@@ -167,7 +167,7 @@ class Http2Channel:
 
     def _dial_error(self, error: Exception) -> DanubeError:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it did not answer in time"
-        return errors.NotConnectedError(f"cannot reach {self.address}: {reason}")
+        return NotConnectedError(f"cannot reach {self.address}: {reason}")
 
     def _retire(self, connection: ClientConnection) -> None:
         self._connection = None
