@@ -1,7 +1,7 @@
 """Appender: puts waiting requests into the log, as many as fit into one entry, one entry at a time, each once."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -39,8 +39,6 @@ class Appender:
         self._rng = rng
         self.author = rng.new_id()
         """Author number of this member's entries and snapshots."""
-        self.on_refused: Callable[[MetadataError], None] = lambda _error: None
-        """Told when the service does not add what it is given."""
         self._in_a_row = 0
         self._answered = asyncio.Event()
         self._answered.set()
@@ -85,7 +83,6 @@ class Appender:
             except MetadataError as error:
                 self._tail.check()
                 batch.refused(error)
-                self.on_refused(error)
                 await pause()
 
     async def _attempt(self, batch: "_Batch") -> bool:

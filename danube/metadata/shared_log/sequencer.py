@@ -57,7 +57,6 @@ class SharedLogSequencer:
         self._follower = follower
         tail = self._tail = LogTail(self._backend, follower, self._runner, self._rng, self._applied)
         self._appender = Appender(self._backend, tail, self._requests, self._runner, self._rng)
-        self._appender.on_refused = self._unanswered
         await self._backend.connect()
         await tail.catch_up()
         self._tasks.spawn(self._appending(self._appender), "append")
