@@ -27,7 +27,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 _READING = ("Get", "List", "Describe", "Read", "Find", "Preview", "Explain", "ClusterStatus", "Peek")
-"""How methods begin that change nothing."""
+"""Beginnings of the names of methods that change nothing."""
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
 
 

@@ -170,7 +170,7 @@ _COMPARED: Final = ("type_", "required_", "property_became_", "schema_", "too_co
 ORIGINAL: Final[Rules] = {
     kind: rule if kind.startswith(_COMPARED) else Rule(BOTH, rule.says) for kind, rule in CAUTIOUS.items()
 }
-"""What the original compares, at every level: types, and which properties are required."""
+"""Comparison of the original at every level: types, and required properties."""
 
 RULES: Final = {
     JsonPolicy.STRICT: STRICT,

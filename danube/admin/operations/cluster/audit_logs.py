@@ -25,7 +25,7 @@ class WantedRecords:
     takes: Callable[[AuditRecord], bool] | None = None
     """True for those of a search; None for all."""
     is_whole: bool = False
-    """Whether each log is read, and checked, from its first record on."""
+    """True to read and check each log from its first record on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class ReadLog:
     total: int | None
     """Records there are; None where that is unknown."""
     fault: DanubeError | None
-    """Why it could not be read (to its end)."""
+    """Reason for which it was not read (to its end)."""
 
 
 async def read_audit_logs(call: Call, wanted: WantedRecords) -> list[ReadLog]:

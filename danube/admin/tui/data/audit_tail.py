@@ -57,7 +57,7 @@ class AuditTails:
     def __init__(self) -> None:
         self._tails: dict[TopicName | None, AuditTail] = {}
         self.missing: Sequence[str] = ()
-        """Why logs could not be read the last time, a sentence each."""
+        """Reasons for which logs were not read the last time, a sentence each."""
 
     @property
     def records(self) -> Sequence[AuditRecord]:
