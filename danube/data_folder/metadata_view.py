@@ -26,7 +26,7 @@ from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, ma
 from danube.metadata.records.storage import owner_of
 from danube.metadata.sqlite.file import SqliteFile, copied
 from danube.metadata.store import Entry
-from danube.model.errors import DanubeError, DataFolderAccessError
+from danube.model.errors import DanubeError, DataFolderAccessError, NewerDataFolderError, NewerRecordError
 from danube.model.topic import DispatchStrategy
 from danube.runtime.disk import is_environment
 
@@ -134,7 +134,8 @@ def _lost_logs(entries: Iterable[Entry], owners: Container[int] | None) -> dict[
 def read_metadata_view(data_folder: Path) -> MetadataView:
     """The view that the metadata file in a data folder gives.
 
-    Raises OSError and DataFolderAccessError when it cannot be opened, SettingsError when there is no place for a copy.
+    Raises OSError and DataFolderAccessError when it cannot be opened, NewerDataFolderError and NewerRecordError,
+    SettingsError when there is no place for a copy.
     """
     try:
         with copied(data_folder / METADATA) as copy:
@@ -152,6 +153,8 @@ def _read(path: Path) -> MetadataView:
         file = SqliteFile.open(path)
     except DataFolderAccessError as error:
         raise DataFolderAccessError(f"the copy of {METADATA} in the folder for temporary files: {error}") from error
+    except NewerDataFolderError as error:
+        raise NewerDataFolderError(str(error).replace(f"{path}", METADATA)) from error
     except DanubeError as error:
         return _unreadable(error, path)
     with contextlib.closing(file):
@@ -159,6 +162,8 @@ def _read(path: Path) -> MetadataView:
             view = view_of(entry for family in _FAMILIES for entry in file.below(family))
             cluster = file.below(keys.CLUSTER)
             view.reached, view.mark, view.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
+        except NewerRecordError:
+            raise
         except DanubeError as error:
             return _unreadable(error, path)
     return view

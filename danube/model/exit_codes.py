@@ -45,6 +45,7 @@ _CODES: dict[type[DanubeError], ExitCode] = {
     errors.PreconditionFailedError: ExitCode.REFUSED,
     errors.UnauthenticatedError: ExitCode.REFUSED,
     errors.DataFolderError: ExitCode.DATA_FOLDER,
+    errors.NewerRecordError: ExitCode.DATA_FOLDER,
     errors.DamagedDataError: ExitCode.DAMAGED_DATA,
     errors.DanubeError: ExitCode.FAILURE,
 }

@@ -21,7 +21,7 @@ from danube.metadata.high_water import HighWaterMark
 from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.metadata.records.storage import TopicStorage
 from danube.metadata.store import Entry
-from danube.model.errors import DanubeError, DataFolderError
+from danube.model.errors import DanubeError, DataFolderError, NewerDataFolderError, NewerRecordError
 from danube.offline.metadata.sources import Wanted, kind_of, opened
 from danube.runtime.disk import LocalDisk, is_environment
 from danube.storage.flush.manifest_lookup import newest_whole
@@ -103,7 +103,9 @@ def _of_cluster(wanted: Wanted, identity: Identity, disk: LocalDisk) -> Metadata
 def _of_raft(identity: Identity, disk: LocalDisk) -> MetadataView:
     try:
         view = _of_entries(read_raft(disk).snapshot.entries, identity, f"{RAFT}/")
-    except DataFolderError as error:  # of a later version, or of no cluster yet: neither is damage
+    except (NewerDataFolderError, NewerRecordError):
+        raise
+    except DataFolderError as error:  # of no cluster yet: that is no damage
         return MetadataView(place=f"{RAFT}/", unread=f"{_NOT_LOOKED_AT}: {error}")
     except (DanubeError, OSError) as error:
         if isinstance(error, OSError) and is_environment(error):

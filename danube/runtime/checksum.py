@@ -6,6 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import google_crc32c
 
+from danube.model.errors import NewerDataFolderError
+
 CRC_BYTES = 4
 
 _CRC = struct.Struct("<I")
@@ -40,6 +42,22 @@ def is_intact(content_and_crc: bytes) -> bool:
     return bool(google_crc32c.value(content_and_crc) == _RESIDUE)
 
 
+def other_version(name: str, found: int, known: int) -> NewerDataFolderError:
+    """The error for the file `name`, which has another version of its format than this Danube reads."""
+    return NewerDataFolderError(
+        f"{name} has format version {found}, and this Danube reads version {known}: use the newer release"
+    )
+
+
+def refuse_other_version(name: str, content: bytes, magic: bytes, known: int) -> None:
+    """Raise NewerDataFolderError for a sound file or record of another version.
+
+    All versions begin with the magic and one byte of version, and end with the checksum.
+    """
+    if content[:4] == magic and len(content) > len(magic) + CRC_BYTES and content[4] != known and is_intact(content):
+        raise other_version(name, content[4], known)
+
+
 T = TypeVar("T", bound=tuple[Any, ...])
 
 _RESERVED = bytes(3)
@@ -71,6 +89,11 @@ class FixedRecord(Generic[T]):
         magic, version, _ = self._start
         is_newer = encoded[:4] == magic and len(encoded) > len(magic) and encoded[4] > version
         return encoded[4] if is_newer else None
+
+    def refuse_other_version(self, name: str, content: bytes) -> None:
+        """As the function, for a record of this kind in the file `name`."""
+        magic, version, _ = self._start
+        refuse_other_version(name, content, magic, version)
 
     def decode_whole(self, encoded: bytes) -> T | None:
         """The record, or None when the bytes are not just a valid one."""

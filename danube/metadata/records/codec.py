@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from danube.metadata.store import Entry
-from danube.model.errors import MetadataError
+from danube.model.errors import MetadataError, NewerRecordError
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 
@@ -80,10 +80,10 @@ def decode_fields(entry: Entry) -> Mapping[str, Any]:
     version = values.get("version")
     if not isinstance(version, int):
         raise damaged(entry, "no number 'version'")
-    if version > RECORD_VERSION:
-        raise MetadataError(
-            f"metadata key {entry.key} was written by a newer Danube (record version {version}, this one reads up"
-            f" to {RECORD_VERSION}): upgrade this broker"
+    if version != RECORD_VERSION:
+        raise NewerRecordError(
+            f"metadata key {entry.key} was written by a newer Danube (record version {version}, this one reads"
+            f" version {RECORD_VERSION}): upgrade this broker"
         )
     return values
 

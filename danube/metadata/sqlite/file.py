@@ -38,13 +38,13 @@ from danube.model.errors import (
     DataFolderError,
     DataFolderInUseError,
     MetadataError,
-    NewerDataFolderError,
     PreconditionFailedError,
     SettingsError,
     UnknownOutcomeError,
 )
 from danube.model.limits.metadata import METADATA_OUTCOMES_MAX
 from danube.model.untrusted_json import decode_json
+from danube.runtime.checksum import other_version
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
 SCHEMA_VERSION = 2
@@ -378,9 +378,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
         raise _damaged(path, "it is not a metadata file of Danube")
     (version,) = connection.execute("SELECT version FROM schema_version").fetchone()
     if version > SCHEMA_VERSION:
-        raise NewerDataFolderError(
-            f"{path} has format {version} and this Danube reads up to {SCHEMA_VERSION}: start the newer Danube again"
-        )
+        raise other_version(str(path), version, SCHEMA_VERSION)
     (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     trouble = finding if finding != "ok" else None
     if trouble is None and version == SCHEMA_VERSION:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
-from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.index import ClosedFile, FileStart, FileTable, IndexRun, TopicBase, TopicIndex
@@ -131,6 +131,11 @@ def encode_index(index: FileIndex) -> bytes:
         parts += (_CURSOR.pack(topic_id, position, len(body)), body)
     parts += [_NUMBERS.pack(topic_id, one.base_offset, *one.batch) for topic_id, one in numbers]
     return with_crc(b"".join(parts))
+
+
+def refuse_other_index(name: str, encoded: bytes) -> None:
+    """Raise NewerDataFolderError for an index of another version."""
+    refuse_other_version(name, encoded, MAGIC, VERSION)
 
 
 def decode_index(encoded: bytes) -> FileIndex | None:

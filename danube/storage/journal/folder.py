@@ -19,12 +19,11 @@ from danube.model.limits.broker import FENCE_BYTES_MAX
 from danube.runtime.checksum import FixedRecord
 from danube.runtime.disk import Disk, File, is_full
 from danube.storage.damage import next_step, next_step_shared
-from danube.storage.journal.contents import FileIndex, decode_index, encode_index
+from danube.storage.journal.contents import FileIndex, decode_index, encode_index, refuse_other_index
 from danube.storage.journal.format import (
-    FIRST_BYTES,
     FIRST_NAME,
-    MARK_BYTES,
     MARK_NAME,
+    SMALL_FILE_BYTES_MAX,
     FileHeader,
     FirstFile,
     Mark,
@@ -37,6 +36,8 @@ from danube.storage.journal.format import (
     file_sequence,
     index_name,
     index_sequence,
+    refuse_other_first,
+    refuse_other_mark,
 )
 
 FOLDER = "journal"
@@ -69,12 +70,14 @@ class JournalFolder:
         return sorted(found for name in self.disk.list(self.name) if (found := file_sequence(name)) is not None)
 
     def read_first(self) -> FirstFile | None:
-        """Begin of the journal; None as long as no file was removed. Raises DamagedDataError."""
+        """Begin of the journal; None as long as no file was removed. Raises DamagedDataError, NewerDataFolderError."""
         name = first_path(self.name)
         if not self.disk.exists(name):
             return None
         with contextlib.closing(self.disk.open_read(name)) as file:
-            first = decode_first(file.read(0, FIRST_BYTES + 1))
+            content = file.read(0, SMALL_FILE_BYTES_MAX)
+        refuse_other_first(name, content)
+        first = decode_first(content)
         if first is None:
             what = "it should say where the journal begins"
             raise DamagedDataError(f"{name} is damaged: {what}. {next_step_in(self.name, name)}")
@@ -87,17 +90,19 @@ class JournalFolder:
     def read_mark(self) -> Mark | None:
         """Position up to which the journal is synced at least; None without a sound and readable mark.
 
-        The journal is none the worse for that, and the next mark replaces it.
+        The journal is none the worse for that, and the next mark replaces it. Raises NewerDataFolderError.
         """
         if not self.has_mark:
             return None
         name = mark_path(self.name)
         try:
             with contextlib.closing(self.disk.open_read(name)) as file:
-                return decode_mark(file.read(0, MARK_BYTES + 1))
+                content = file.read(0, SMALL_FILE_BYTES_MAX)
         except OSError as error:
             _log.warning("%s could not be read, so an end that is missing may not be noticed: %s", name, error)
             return None
+        refuse_other_mark(name, content)
+        return decode_mark(content)
 
     @property
     def has_mark(self) -> bool:
@@ -146,12 +151,18 @@ class JournalFolder:
         return self._remove_all(gone)
 
     def read_index(self, sequence: int, bytes_max: int) -> FileIndex | None:
-        """The index of a file, or None when there is no valid one of at most `bytes_max`."""
+        """The index of a file, or None when there is no valid one of at most `bytes_max`.
+
+        Raises NewerDataFolderError.
+        """
+        name = index_path(sequence, self.name)
         try:
-            with contextlib.closing(self.disk.open_read(index_path(sequence, self.name))) as file:
-                return decode_index(file.read(0, bytes_max)) if file.size() <= bytes_max else None
+            with contextlib.closing(self.disk.open_read(name)) as file:
+                content = file.read(0, bytes_max) if file.size() <= bytes_max else b""
         except OSError:
             return None
+        refuse_other_index(name, content)
+        return decode_index(content)
 
     def write_index(self, index: FileIndex) -> None:
         """Write a file's index, unsynced: a torn one is not used. A disk that fails costs only a slower start."""

@@ -21,6 +21,8 @@ FIRST_NAME = "first"
 FIRST_BYTES = 44
 MARK_NAME = "mark"
 MARK_BYTES = 36
+SMALL_FILE_BYTES_MAX = 4_096
+"""Of the files `first` and `mark`, in any version."""
 
 _NAME = re.compile(r"(\d{10})\.journal")
 _INDEX_NAME = re.compile(r"(\d{10})\.index")
@@ -78,6 +80,7 @@ encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.deco
 encode_round_header, decode_round_header = _ROUND.encode, _ROUND.decode
 encode_first, decode_first = _FIRST.encode, _FIRST.decode_whole
 encode_mark, decode_mark = _MARK.encode, _MARK.decode_whole
+refuse_other_first, refuse_other_mark = _FIRST.refuse_other_version, _MARK.refuse_other_version
 
 
 def file_name(sequence: int) -> str:

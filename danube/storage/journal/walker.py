@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from danube.model.errors import DamagedDataError, DataFolderError
+from danube.runtime.checksum import other_version
 from danube.runtime.disk import File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
 from danube.storage.journal.contents import FileIndex
@@ -32,6 +33,7 @@ from danube.storage.journal.format import (
     FIRST_SEQUENCE,
     HEADER_BYTES,
     ROUND_MAGIC,
+    VERSION,
     FileHeader,
     FirstFile,
     Mark,
@@ -335,7 +337,7 @@ class JournalWalker:
         with contextlib.closing(self._folder.disk.open_read(name)) as file:
             start, size = file.read(0, HEADER_BYTES + 1), file.size()
             if (version := newer_version(start)) is not None:
-                raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
+                raise other_version(name, version, VERSION)
             header = decode_file_header(start)
             if self._is_bare(sequence, start, header):
                 self._check_bare(sequence, header)

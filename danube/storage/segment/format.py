@@ -8,7 +8,7 @@ A later version keeps the footer's length, its first 5 bytes and its own checksu
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from danube.model.errors import DamagedDataError, DataFolderError
+from danube.model.errors import DamagedDataError
 from danube.runtime.checksum import CRC_BYTES, FixedRecord, checksum, is_intact
 from danube.storage.damage import next_step
 from danube.storage.segment.manifest import Segment
@@ -51,6 +51,9 @@ def encode_file_header(topic_id: int, base_offset: int, manifest_version: int) -
     return _FILE.encode((topic_id, base_offset, manifest_version))
 
 
+refuse_other_header = _FILE.refuse_other_version
+
+
 def encode_footer(topic_id: int, segment: Segment, index_position: int, index: bytes, blocks: int) -> bytes:
     """The last bytes of a segment whose index begins at `index_position`."""
     crc = int.from_bytes(checksum([index]), "little")
@@ -73,15 +76,12 @@ def encode_footer(topic_id: int, segment: Segment, index_position: int, index: b
 def decode_footer(encoded: bytes, name: str, file_bytes: int) -> Footer:
     """The footer of the file `name` of this length, of which `encoded` are the last bytes.
 
-    Raises DamagedDataError, and DataFolderError when a later version wrote the file.
+    Raises DamagedDataError, and NewerDataFolderError when another version wrote the file.
     """
     at = file_bytes - FOOTER_BYTES
     if at < FILE_HEADER_BYTES or len(encoded) != FOOTER_BYTES or not is_intact(encoded):
         raise damaged(name, max(at, 0), "there should be a footer")
-    if (version := _FOOTER.newer_version(encoded)) is not None:
-        raise DataFolderError(
-            f"{name} has format version {version}, this Danube reads up to {VERSION}: use a newer one"
-        )
+    _FOOTER.refuse_other_version(name, encoded)
     fields = _FOOTER.decode(encoded)
     if fields is None:
         raise damaged(name, at, "there should be a footer")

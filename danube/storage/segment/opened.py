@@ -14,6 +14,7 @@ from danube.storage.segment.format import (
     damaged,
     decode_footer,
     encode_file_header,
+    refuse_other_header,
 )
 from danube.storage.segment.manifest import Segment, segment_name
 from danube.storage.segment.reader_cache import Kept
@@ -77,7 +78,9 @@ class OpenedSegments:
         if file_bytes != segment.file_bytes:
             raise damaged(name, min(file_bytes, segment.file_bytes), f"it should have {segment.file_bytes} bytes")
         header = encode_file_header(topic_id, segment.base_offset, segment.manifest_version)
-        if self._read(name, 0, FILE_HEADER_BYTES) != header:
+        found = self._read(name, 0, FILE_HEADER_BYTES)
+        refuse_other_header(name, found)
+        if found != header:
             raise damaged(name, 0, f"there should be the header of offset {segment.base_offset} of topic {topic_id}")
         return self._read_index(topic_id, segment)
 

@@ -32,6 +32,7 @@ from danube.metadata.records.record_format import (
 )
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
+from danube.model.exit_codes import ExitCode, exit_code_of
 from danube.model.plans.plan import Approval, Caller, Effect, Face, Impact, Plan
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy, Policies
 from danube.model.subscription import SubscriptionType
@@ -90,8 +91,11 @@ def test_values_are_compact_json_with_their_version() -> None:
 
 
 def test_record_of_a_newer_version_is_refused_with_the_next_step() -> None:
-    with pytest.raises(MetadataError, match=r"/topics/default/orders was written by a newer Danube.*upgrade"):
+    with pytest.raises(
+        MetadataError, match=r"/topics/default/orders was written by a newer Danube.*upgrade"
+    ) as refused:
         decode_topic(topic_entry(version=RECORD_VERSION + 1))
+    assert exit_code_of(refused.value) is ExitCode.DATA_FOLDER
 
 
 @pytest.mark.parametrize(

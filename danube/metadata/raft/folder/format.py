@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from danube.model.errors import DamagedDataError, DataFolderError
-from danube.runtime.checksum import crc_of, is_intact, with_crc
+from danube.model.errors import DamagedDataError, DataFolderError, NewerDataFolderError
+from danube.runtime.checksum import crc_of, is_intact, other_version, with_crc
 
 Entry = tuple[bytes, int, int]
 """Command, index and term: as pysyncobj has them."""
@@ -187,9 +187,9 @@ def damaged(name: str, at: int, what: str) -> DamagedDataError:
     return DamagedDataError(f"{name}, byte {at}: {what}. {NEXT_STEP}")
 
 
-def too_new(name: str, version: int) -> DataFolderError:
+def too_new(name: str, version: int) -> NewerDataFolderError:
     """The error for a format that this program does not know yet."""
-    return DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
+    return other_version(name, version, VERSION)
 
 
 def of_another(name: str, node_id: int, own_id: int) -> DataFolderError:

@@ -18,7 +18,7 @@ from danube.offline.storage.scan.journal_contents import JournalContents, Journa
 from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.runtime.disk import Disk
 from danube.storage.flush.manifest_lookup import unnamed_history
-from danube.storage.journal.contents import decode_index
+from danube.storage.journal.contents import decode_index, refuse_other_index
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.format import index_sequence
 from danube.storage.journal.walker import FileBegun, SoundRound
@@ -184,7 +184,9 @@ def _verify_indexes(disk: Disk, found: ScanResult) -> None:
         for name in (f"{FOLDER}/{one}" for one in disk.list(FOLDER) if index_sequence(one) is not None):
             with contextlib.closing(disk.open_read(name)) as file:
                 size = file.size()
-                if decode_index(file.read(0, size)) is None:
+                content = file.read(0, size)
+                refuse_other_index(name, content)
+                if decode_index(content) is None:
                     found.findings.append(note(name, what, range(size)))
 
 
