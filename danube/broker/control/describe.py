@@ -158,6 +158,8 @@ class _Page:
             subscriptions.append(subscription)
             self._bytes += _wire_bytes(subscription)
         state = self._states.of(topic.record)
+        if isinstance(topic, ReliableTopic) and topic.is_lost:
+            state = replace(state, reason=topic.lost_reason)
         self._topics.append(_describe_topic(topic, self._broker_id, state, tuple(subscriptions)))
         return len(subscriptions) == len(names)
 
@@ -171,7 +173,8 @@ def _describe_topic(
     topic: AnyTopic, broker_id: str, state: TopicState, subscriptions: tuple[SubscriptionDescription, ...]
 ) -> TopicDescription:
     record = topic.record
-    log, expired = (topic.log, topic.messages_expired) if isinstance(topic, ReliableTopic) else (None, 0)
+    is_read = isinstance(topic, ReliableTopic) and not topic.is_lost
+    log, expired = (topic.log, topic.messages_expired) if isinstance(topic, ReliableTopic) and is_read else (None, 0)
     return TopicDescription(
         topic=record.name,
         is_plain=record.is_plain,
@@ -265,7 +268,7 @@ def _describe_subscription(topic: AnyTopic, subscription: AnySubscription) -> Su
 
 
 def _reliable_state(topic: AnyTopic, subscription: AnySubscription) -> ReliableState | None:
-    if not isinstance(topic, ReliableTopic) or not isinstance(subscription, ReliableSubscription):
+    if not isinstance(topic, ReliableTopic) or not isinstance(subscription, ReliableSubscription) or topic.is_lost:
         return None
     engine = subscription.driver.engine
     position, lag = engine.cursor.position, engine.lag

@@ -183,6 +183,11 @@ class ReliableTopic(Topic[ReliableSubscription]):
         """True if its log cannot be read: it accepts and delivers nothing until that is repaired."""
         return isinstance(self.log, UnreadableTopicLog)
 
+    @property
+    def lost_reason(self) -> str:
+        """Cause why its log cannot be read; empty while it can."""
+        return str(self.log.refusal()) if isinstance(self.log, UnreadableTopicLog) else ""
+
     def check_open(self) -> None:
         super().check_open()
         self.check_readable()

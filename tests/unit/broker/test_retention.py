@@ -277,6 +277,11 @@ async def test_a_topic_whose_history_is_damaged_is_refused_alone_and_can_be_dele
             await refused
     assert await numbers(cell, other, MESSAGES, SubscriptionType.EXCLUSIVE) == list(range(MESSAGES))
     assert (await cell.admin.describe_broker()).storage.refused_topics == 1  # type: ignore[union-attr]
+    (described,) = await cell.admin.describe(topic)
+    assert described.state is not None
+    assert described.state.reason == f"what is stored of {topic} cannot be read; the broker's log says why"
+    assert [one.reliable for one in described.subscriptions] == [None]  # its lag is unknown, not 0
+    assert described.storage is None
     await cell.admin.delete_topic(topic)
     await keepers[-1].storage.sweep_deleted()
     assert not folder.exists()
