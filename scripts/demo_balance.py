@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,8 @@ class BalanceStory:
         self._cluster = BrokerCluster(folder / "cluster", mode=StorageMode.SHARED_FS, settings=_SETTINGS)
         self._administration = Administration(self._cluster, StorageMode.SHARED_FS)
         self._acknowledged = {name: set[int]() for name in _TOPICS}
+        self._names = dict[str, str]()
+        """Of brokers by id: the addresses that clients use, as the faces name them."""
 
     async def tell(self) -> None:
         """Every step in order; the brokers are ended whatever happens. Raises DemoFailedError."""
@@ -91,6 +93,9 @@ class BalanceStory:
 
     async def _under_load(self, client: DanubeClient) -> None:
         first, *others = self._cluster.brokers
+        for broker in self._cluster.brokers:
+            address = broker.endpoints.service_url.removeprefix("http://")
+            self._names[str(await self._administration.id_of(broker))] = address
         ids = [await self._administration.id_of(broker) for broker in others]
         for broker_id in ids:
             await self._administration.apply(first, "unload_broker", broker_id=broker_id)
@@ -113,7 +118,7 @@ class BalanceStory:
         faces = Faces(self._programs, self._cluster.brokers[1].endpoints.admin_url)
         async with faces.assistant(*ASSISTANT) as assistant:
             before = await tool(assistant, "get_cluster_balance")
-            _draw("before", before)
+            _draw("before", before, self._names)
             planned = await tool(assistant, "trigger_rebalance")
             plan_id, moves = planned["plan"]["plan_id"], planned["plan"]["rebalance"]["moves"]
             tell(f"    trigger_rebalance: {planned['status']}; {len(moves)} moves, the first: {moves[0]['reason']}")
@@ -126,7 +131,7 @@ class BalanceStory:
             done = await _over(assistant, plan_id)
             tell(f"    {applied['status']}: {done['moves_done']} of {done['moves_total']} moves are done")
             after = await tool(assistant, "get_cluster_balance")
-            _draw("after", after)
+            _draw("after", after, self._names)
         _check(before, done)
 
     async def _publish(self, client: DanubeClient, name: TopicName, weight: int) -> None:
@@ -187,7 +192,7 @@ class BalanceStory:
         lags = {row["topic"]: row["lag_messages"] for row in found["groups"]}
         for broker, topics in sorted(brokers.items()):
             behind = sum(row["lag_messages"] for row in found["partitions"] if row["broker_id"] == broker)
-            tell(f"    broker {broker:<20} {topics} subscriptions, {behind:,} messages unread")
+            tell(f"    broker {self._names[broker]:<20} {topics} subscriptions, {behind:,} messages unread")
         short = [name for name, numbers in self._acknowledged.items() if lags.get(str(name), 0) < len(numbers)]
         if short or len(brokers) < len(self._cluster.brokers):
             raise DemoFailedError(f"Spark did not see all that is unread: {len(brokers)} brokers, not {short}")
@@ -223,10 +228,11 @@ def _check(before: dict[str, Any], done: dict[str, Any]) -> None:
     tell(f"    measured after the last move: the imbalance fell from {was:.2f} to {measured:.2f}")
 
 
-def _draw(when: str, balance: dict[str, Any]) -> None:
+def _draw(when: str, balance: dict[str, Any], names: Mapping[str, str]) -> None:
     figures = balance["figures"]
     tell(f"    {when}: {figures['band']}, imbalance {figures['cv']:.2f}")
     brokers: Sequence[dict[str, Any]] = sorted(balance["brokers"], key=lambda one: -one["load"])
     for broker in brokers:
         bar = "".join(drawn_bar(broker["load"] / max(figures["highest"], 1.0), _BAR_CELLS))
-        tell(f"      broker {broker['broker_id']:<20} {bar} load {broker['load']:4.1f}, {broker['topic_count']} topics")
+        name = names[broker["broker_id"]]
+        tell(f"      broker {name:<20} {bar} load {broker['load']:4.1f}, {broker['topic_count']} topics")

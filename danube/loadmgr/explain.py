@@ -65,7 +65,7 @@ def _summary(plan: RebalancePlan, state: ClusterState) -> str:
 
 def _reason(move: Move, plan: RebalancePlan, before: ClusterState) -> str:
     source, target = plan.brokers_before[move.source], plan.brokers_before[move.target]
-    costs = [f"{count_text(move.clients, 'client')} attach again"]
+    costs = [f"{count_text(move.clients, 'client')} {'attaches' if move.clients == 1 else 'attach'} again"]
     if move.carried_bytes:
         costs.append(f"{move.carried_bytes:,} bytes are copied")
     ways = f"{move.source} ({cause_of(source, before)}) to {move.target} ({cause_of(target, before)})"

@@ -59,9 +59,10 @@ def plan_lines(plan: RebalancePlanView, chart: PlanChart, width: int) -> list[Li
     """A plan below its sentence: before and after, each move with its reason, and things that would do better."""
     lines = []
     if plan.moves:
+        attach = "attaches" if plan.clients == 1 else "attach"
         costs = (
             f"{count_text(len(plan.moves), 'move')} · {bytes_text(plan.carried_bytes)} to copy ·"
-            f" {count_text(plan.clients, 'client')} attach again · about {seconds_text(plan.duration_s)}"
+            f" {count_text(plan.clients, 'client')} {attach} again · about {seconds_text(plan.duration_s)}"
         )
         lines += [Line(costs, "dim"), Line(""), *change_lines(chart, width)]
         lines += [Line(""), Line(f"Moves ({len(plan.moves):,})", "heading"), *move_lines(plan.moves, width)]
