@@ -9,7 +9,7 @@ from typing import Final, get_args, get_type_hints
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.lag.records import ADDED_UP, AS_TOLD
+from danube.model.lag.records import ADDED_UP, AS_TOLD, TEXTS
 from danube.model.limits.faces import LAG_NUMBER_END
 from danube.model.records.telemetry import KINDS, VERSION, Stamp
 
@@ -92,6 +92,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
         F.coalesce("consumers", F.lit(0)).alias("consumers"),
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ADDED_UP),
         *AS_TOLD,
+        *TEXTS,
     )
 
 

@@ -7,13 +7,13 @@ since the last telemetry, and knows subscriptions that telemetry has not spoken 
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 from danube.admin.gateway import AdminGateway, SystemRecord
-from danube.model.calls.admin import DescribeTopics, SubscriptionDescription, TopicDescription
+from danube.model.calls.admin import DescribeTopics, ReliableState, SubscriptionDescription, TopicDescription
 from danube.model.errors import InvalidRequestError, UnsupportedError
 from danube.model.lag.group import LagFilter, PartitionLag
-from danube.model.lag.records import Key, deserted, observations_of
+from danube.model.lag.records import AS_TOLD, TEXTS, Key, deserted, observations_of
 from danube.model.lag.rules import judge
 from danube.model.lag.verdict import LagPolicy, Observation
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
@@ -222,4 +222,18 @@ def _present(
         ready=state.ready,
         blocked=state.blocked,
         oldest_unread_append_ms=state.oldest_unacknowledged_ms,
+        **(_told(last, state, topic.start_offset) if last is not None and known else {}),
     )
+
+
+_DESCRIBED = frozenset({"blocked", "oldest_unread_append_ms"})
+
+
+def _told(last: Observation, state: ReliableState, start_offset: int) -> dict[str, Any]:
+    """Numbers that telemetry alone tells, as of its last record, and what was acknowledged since."""
+    told: dict[str, Any] = {name: getattr(last, name) for name in (*AS_TOLD, *TEXTS) if name not in _DESCRIBED}
+    moved = state.position + state.acknowledged_beyond - last.position - last.acknowledged_beyond
+    trimmed = max(0, min(start_offset, state.position) - last.position)
+    if last.acknowledged is not None:
+        told["acknowledged"] = last.acknowledged + max(0, moved - trimmed)
+    return told

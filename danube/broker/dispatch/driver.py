@@ -34,6 +34,7 @@ from danube.broker.dispatch.events import (
     Send,
     SetTimer,
     SkipRange,
+    SkipReason,
     TimerFired,
 )
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
@@ -438,7 +439,7 @@ class DispatchDriver:
 
     def _continue_from(self, start_offset: int) -> None:
         """Retention has trimmed what was to be read."""
-        self.handle(SkipRange(0, start_offset))
+        self.handle(SkipRange(0, start_offset, SkipReason.TRIMMED))
         if self._keys_wanted is not None and self._keys_wanted.start < start_offset:
             self._keys_wanted = None
             self.handle(KeysRead(()))  # ask again, from where it stands now

@@ -7,6 +7,7 @@ come in this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCu
 
 from collections.abc import Iterable, Iterator
 
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.dispatch.events import (
     Acknowledged,
     Appended,
@@ -29,14 +30,15 @@ from danube.broker.dispatch.events import (
     SetTimer,
     SkipBlocked,
     SkipRange,
+    SkipReason,
     TimerFired,
     WindowChanged,
     add_send,
 )
 from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import NEVER_S, Flow
-from danube.broker.dispatch.in_flight import AttachedConsumer, Delivery, DeliveryState
-from danube.broker.dispatch.progress import PassedOver, Progress, judge_recalled
+from danube.broker.dispatch.in_flight import Delivery, DeliveryState
+from danube.broker.dispatch.progress import FailureCauses, PassedOver, Progress, judge_recalled
 from danube.broker.dispatch.redelivery import (
     DISCONNECT_REASON,
     NACK_REASON,
@@ -106,6 +108,8 @@ class DispatchEngine(DispatchView):
         self._policy = policy
         self._seed = seed
         self._progress = Progress(cursor, durable_end)
+        self._counted_from = durable_end - self._progress.lag
+        self.failures = FailureCauses()
         self._goes_in_order = subscription_type in {SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER}
         self._flow = _flow_for(subscription_type, self._progress, grace_s, batch_end)
         self._deliveries = self._flow.deliveries
@@ -239,7 +243,7 @@ class DispatchEngine(DispatchView):
             case Seek():
                 self._seek(event.position)
             case SkipRange():
-                self._skip(event.start, event.end)
+                self._skip(event)
             case SkipBlocked():
                 for span in self._blocked(event.offset):
                     self.passed_over.skipped += span.end - span.start
@@ -268,13 +272,24 @@ class DispatchEngine(DispatchView):
 
     def _overdue(self, due: Delivery, now_s: float) -> None:
         if not self._reports.has_time(due, self._consumers.values(), self._policy.ack_timeout_s, now_s):
-            self._fail(due.start, due.end, now_s)
+            self._time_out(due.start, due.end, now_s)
 
     def _reported(self, event: Reported, now_s: float) -> None:
         consumer = self._consumers.get(event.consumer_id)
         if consumer is not None:
             for span in self._reports.apply(consumer, event.report, self._policy.ack_timeout_s, now_s):
-                self._fail(*span, now_s)
+                self._time_out(*span, now_s)
+
+    def _time_out(self, start: int, end: int, now_s: float) -> None:
+        self.failures.timed_out += end - start
+        self._blame(start, end)
+        self._fail(start, end, now_s)
+
+    def _blame(self, start: int, end: int) -> None:
+        """Note the consumer if the message at the position failed there."""
+        position = self._progress.position
+        if start <= position < end and (holder := self._deliveries.holder(position)) is not None:
+            self.failures.blame(position, holder.consumer_id)
 
     def _nack(self, event: Nacked, now_s: float) -> None:
         """A late one, for a message that is not in flight (any more), does not change when it is sent again."""
@@ -282,6 +297,7 @@ class DispatchEngine(DispatchView):
             return
         end = event.offset + 1 if event.end is None else event.end
         for span in self._deliveries.in_flight_spans(event.offset, end):
+            self._blame(*span)
             self._deliveries.nacked(*span)
             self._fail(*span, now_s, event)
 
@@ -293,9 +309,12 @@ class DispatchEngine(DispatchView):
         for unsent in [part for send in lost.unsent for part in self.still_wanted(send)]:
             self._deliveries.take_back(unsent.start, unsent.end)
         consumer = self._consumers.get(lost.consumer_id)
+        if consumer is not None:
+            self.failures.disconnected += consumer.in_flight
         if not (lost.is_lost and self._policy.disconnects_fail and consumer is not None and consumer.held):
             return
         offset = min((each.number, each.start) for each in consumer.held)[1]
+        self._blame(offset, offset + 1)
         (failed,) = self._progress.fail(offset, offset + 1)
         decision = verdict(failed.failures, self._policy)
         if decision is not Verdict.RETRY:
@@ -377,16 +396,25 @@ class DispatchEngine(DispatchView):
     def _seek(self, position: int) -> None:
         self.generation += 1
         self._exhausted = ExhaustedDeliveries()
+        before = self._progress.lag
         self._flow.seek(max(0, min(position, self._progress.durable_end)))
+        self._counted_from += before - self._progress.lag
 
-    def _skip(self, start: int, end: int) -> None:
-        start, end = max(start, self._progress.position), min(end, self._progress.durable_end)
+    def _skip(self, event: SkipRange) -> None:
+        start, end = max(event.start, self._progress.position), min(event.end, self._progress.durable_end)
         if start >= end:
             return
         before = self._progress.lag
         self._flow.skip(start, end)
         self._drop_exhausted(start, end)
-        self.passed_over.skipped += before - self._progress.lag
+        count, passed = before - self._progress.lag, self.passed_over
+        match event.reason:
+            case SkipReason.SKIPPED:
+                passed.skipped += count
+            case SkipReason.EXPIRED:
+                passed.expired += count
+            case SkipReason.TRIMMED:
+                passed.trimmed += count
 
     def _attach(self, event: ConsumerAttached, now_s: float) -> None:
         """A consumer that is attached already starts over: its former stream is gone, and so is what was on it."""
@@ -398,7 +426,7 @@ class DispatchEngine(DispatchView):
         consumer = AttachedConsumer(
             event.consumer_id, window, quantum, quantum, event.is_paused, allowed=window, by_batch=event.by_batch
         )
-        consumer.turn_max, consumer.reports = event.turn_max, event.reports
+        consumer.turn_max, consumer.reports, consumer.sign_s = event.turn_max, event.reports, now_s
         self._consumers[event.consumer_id] = consumer
         self._flow.attach(consumer, event.filters)
         self._flow.refresh(consumer)

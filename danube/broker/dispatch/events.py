@@ -1,6 +1,7 @@
 """Events of one subscription, and the instructions of its dispatch engine, as values."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
@@ -244,12 +245,24 @@ class Seek:
     position: int
 
 
+class SkipReason(Enum):
+    """Cause for which messages are passed over."""
+
+    SKIPPED = "skipped"
+    """By an administrator, or nobody can read them."""
+    EXPIRED = "expired"
+    """Older than the topic's policies allow."""
+    TRIMMED = "trimmed"
+    """Deleted by retention."""
+
+
 @dataclass(frozen=True, slots=True)
 class SkipRange:
-    """An operator passes over `[start, end)`, sent or not, up to the durable end: all of it counts as acknowledged."""
+    """Pass over `[start, end)`, sent or not, up to the durable end: all of it counts as acknowledged."""
 
     start: int
     end: int
+    reason: SkipReason = SkipReason.SKIPPED
 
 
 class KeyRun(NamedTuple):

@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.dispatch.events import Instruction, KeyRun
-from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries
+from danube.broker.dispatch.in_flight import Deliveries
 from danube.broker.dispatch.progress import Progress
 
 NEVER_S = float("inf")

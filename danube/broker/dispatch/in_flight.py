@@ -13,13 +13,12 @@ only while its range is still timed for that moment.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from math import inf
 
-from danube.model.limits.stream import CONSUME_MESSAGES_MAX
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.model.ranges import OffsetRange
 
 _STALE_ENTRIES = 64
@@ -39,59 +38,6 @@ class DeliveryState(Enum):
     """Its redeliveries are used up."""
     GONE = "gone"
     """No longer here: acknowledged, or joined to another range."""
-
-
-@dataclass(slots=True, eq=False)
-class AttachedConsumer:
-    """A consumer with an open stream, as dispatch sees it."""
-
-    consumer_id: int
-    window: int
-    """The most messages it may have unacknowledged."""
-    quantum: int
-    """How many messages make one turn in a Shared subscription."""
-    turn_left: int
-    """How many of its current turn it has not had."""
-    is_paused: bool = False
-    in_flight: int = 0
-    """Messages it has and has not acknowledged."""
-    held: set["Delivery"] = field(default_factory=set)
-    """The ranges they are in."""
-    allowed: int = 0
-    """The most that `in_flight` may be: more than a window that was made smaller meanwhile."""
-    by_batch: bool = False
-    """True if it is sent one range at a time, in a Shared subscription of one batch at most."""
-    turn_max: int = CONSUME_MESSAGES_MAX
-    """The most messages of that range."""
-    reports: bool = False
-    """True if it says what its application has."""
-    asked_s: float | None = None
-    """Monotonic time at which it was asked for that, and did not answer yet."""
-    front: tuple[int, int] = (0, 0)
-    """Number of the latest send of which it answered anything, and the offset up to which."""
-    answered_s: float = -inf
-    """Monotonic time of its last answer."""
-
-    @property
-    def room(self) -> int:
-        """The number of messages it may be sent now; none when 0 or less."""
-        return 0 if self.is_paused else self.window - self.in_flight
-
-    def change_window(self, window: int) -> None:
-        """From now on; what it has, it keeps."""
-        self.window = window
-        self.allowed = max(window, self.in_flight)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerView:
-    """An attached consumer as metrics and administrators see it."""
-
-    consumer_id: int
-    window: int
-    in_flight: int
-    """Messages it has and has not acknowledged."""
-    is_paused: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -188,6 +134,12 @@ class Deliveries:
         found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
         return [(OffsetRange(max(start, each.start), min(end, each.end)), each.attempt) for each in found]
 
+    def holder(self, offset: int) -> AttachedConsumer | None:
+        """The consumer that has this message."""
+        index = self._index(offset)
+        found = self._ranges[index] if index < len(self._ranges) and self._starts[index] <= offset else None
+        return None if found is None else found.holder
+
     def held_by(self, consumer: AttachedConsumer, start: int, end: int) -> Iterator["Delivery"]:
         """The ranges that overlap `[start, end)` and are in flight to this consumer."""
         for index in range(self._index(start), bisect_left(self._starts, end)):
@@ -253,6 +205,8 @@ class Deliveries:
     def take_back(self, start: int, end: int) -> None:
         """Messages of one range in flight never left: they are ready, and this attempt was none."""
         unsent = self._cut(start, end)
+        if unsent.holder is not None and unsent.holder.in_flight == end - start:
+            unsent.holder.owes = False
         self._unassign(unsent)
         unsent.attempt -= 1
         self.has_unsent = self.has_unsent or not unsent.attempt
@@ -313,7 +267,8 @@ class Deliveries:
     def answered(self, delivery: Delivery, end: int) -> None:
         """The consumer answered messages of a range, up to `end`: it got as far as that."""
         if delivery.holder is not None:
-            delivery.holder.answered_s = self.now_s
+            delivery.holder.answered_s = delivery.holder.sign_s = self.now_s
+            delivery.holder.owes = False
             delivery.holder.front = max(delivery.holder.front, (delivery.number, end))
 
     def nacked(self, start: int, end: int) -> None:
@@ -409,6 +364,7 @@ class Deliveries:
         trimmed = self._ranges[index]
         self.answered(trimmed, at)
         if trimmed.holder is not None:
+            trimmed.holder.acknowledged += at - trimmed.start
             self._free_window(trimmed.holder, at - trimmed.start)
         elif trimmed.state is DeliveryState.READY:
             self._ready[bisect_left(self._ready, trimmed.start)] = at
@@ -419,6 +375,7 @@ class Deliveries:
         self.answered(done, done.end)
         if done.holder is not None:
             done.holder.held.discard(done)
+            done.holder.acknowledged += done.end - done.start
             self._free_window(done.holder, done.end - done.start)
         elif done.state is DeliveryState.READY:
             self._unready(done.start)
@@ -466,6 +423,9 @@ class Deliveries:
     def _assign(self, sent: Delivery, consumer: AttachedConsumer) -> None:
         self._sends += 1
         sent.number = self._sends
+        if not consumer.owes:
+            consumer.owes = True
+            consumer.sign_s = consumer.sign_s if consumer.in_flight else self.now_s
         consumer.in_flight += sent.end - sent.start
         consumer.held.add(sent)
         self._schedule(sent)

@@ -3,7 +3,8 @@
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 from danube.broker.dispatch.events import Send
 from danube.broker.dispatch.redelivery import RedeliveryPolicy, Verdict, verdict
@@ -21,6 +22,33 @@ class PassedOver:
     dead_lettered: int = 0
     skipped: int = 0
     """By an operator."""
+    expired: int = 0
+    trimmed: int = 0
+    """By retention, unread."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.dropped + self.dead_lettered + self.skipped + self.expired + self.trimmed
+
+
+@dataclass(slots=True)
+class FailureCauses:
+    """Messages whose delivery failed but by a nack, since the engine began, and whom the oldest open one failed on."""
+
+    timed_out: int = 0
+    disconnected: int = 0
+    """In flight to consumers whose stream ended."""
+    offset: int = -1
+    """Of the message that `consumers` failed."""
+    consumers: set[int] = field(default_factory=set)
+
+    def blame(self, offset: int, consumer_id: int) -> None:
+        """The oldest open message failed on this consumer."""
+        if offset != self.offset:
+            self.offset = offset
+            self.consumers.clear()
+        self.consumers.add(consumer_id)
 
 
 class FailureCounts:
@@ -41,6 +69,11 @@ class FailureCounts:
     def lowest(self) -> tuple[FailedRange, ...]:
         """The lowest ranges, as many as a cursor keeps."""
         return tuple(self._ranges[:CURSOR_FAILURES_MAX])
+
+    @property
+    def worst(self) -> FailedRange | None:
+        """The lowest of the ranges that failed most often; costs O(ranges)."""
+        return max(self._ranges, key=attrgetter("failures"), default=None)
 
     def of(self, start: int, end: int) -> list[FailedRange]:
         """All of `[start, end)`, which is not empty, cut where counts differ; 0 is what never failed."""

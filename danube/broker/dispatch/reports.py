@@ -7,8 +7,9 @@ the order is known: they work on what they were sent first, so what is behind an
 
 from collections.abc import Iterable
 
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.dispatch.events import AskReport, EndSilent, Instruction
-from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, Delivery
+from danube.broker.dispatch.in_flight import Deliveries, Delivery
 from danube.model.calls.consume import ConsumeReport
 from danube.model.limits.stream import CONSUME_WORK_TIMEOUTS
 from danube.model.ranges import OffsetRange

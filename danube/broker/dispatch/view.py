@@ -1,11 +1,14 @@
 """Dispatch as metrics and administrators see it."""
 
+from operator import attrgetter
+
+from danube.broker.dispatch.attached import AttachedConsumer, ConsumerView
 from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import Flow
-from danube.broker.dispatch.in_flight import AttachedConsumer, ConsumerView, Deliveries, DeliveryState
-from danube.broker.dispatch.progress import Progress
+from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
+from danube.broker.dispatch.progress import PassedOver, Progress
 from danube.model.ranges import OffsetRange
-from danube.model.subscription import Cursor
+from danube.model.subscription import Cursor, FailedRange
 
 
 class DispatchView:
@@ -16,6 +19,9 @@ class DispatchView:
     _deliveries: Deliveries
     _exhausted: ExhaustedDeliveries
     _consumers: dict[int, AttachedConsumer]
+    _counted_from: int
+    """Messages that were acknowledged, or passed over by a seek, and that nobody acknowledged since it began."""
+    passed_over: PassedOver
 
     @property
     def cursor(self) -> Cursor:
@@ -41,6 +47,23 @@ class DispatchView:
     def lag(self) -> int:
         """Durable messages that are not acknowledged."""
         return self._progress.lag
+
+    @property
+    def acknowledged(self) -> int:
+        """Messages that consumers acknowledged since the engine began."""
+        done = self._progress.durable_end - self._progress.lag - self._counted_from
+        return done - self.passed_over.total - self._flow.unclaimed
+
+    @property
+    def worst_failure(self) -> FailedRange | None:
+        """The lowest open messages that failed most often; costs O(ranges)."""
+        return self._progress.failed.worst
+
+    @property
+    def most_silent(self) -> AttachedConsumer | None:
+        """The consumer that owes an answer for the longest time; costs O(consumers)."""
+        owing = (each for each in self._consumers.values() if each.owes or each.in_flight)
+        return min(owing, key=attrgetter("sign_s"), default=None)
 
     @property
     def in_flight(self) -> int:

@@ -7,6 +7,7 @@ at once (`danube/storage/retention/`).
 import logging
 
 from danube.broker.clients.consumers import Consumers
+from danube.broker.dispatch.events import SkipReason
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.errors import DanubeError
@@ -136,4 +137,4 @@ async def _expire_messages(topic: ReliableTopic, now_ms: int) -> None:
         _log.error("messages of %s do not expire for now: %s", topic.name, error)
         return
     for subscription in topic.subscriptions.values():
-        topic.messages_expired += subscription.pass_over(end)
+        topic.messages_expired += subscription.pass_over(end, SkipReason.EXPIRED)

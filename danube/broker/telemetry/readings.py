@@ -49,6 +49,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
     if isinstance(subscription, NonReliableSubscription):
         return (*mark, subscription.dropped)
     engine = subscription.driver.engine
+    silent = engine.most_silent
     start_offset = topic.log.start_offset if isinstance(topic, ReliableTopic) else 0
     return (
         *mark,
@@ -63,6 +64,31 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
         engine.blocked_messages,
         subscription.counts.redelivered,
         subscription.nacked,
+        engine.acknowledged,
+        engine.generation,
+        engine.failures.timed_out,
+        *((silent.consumer_id, silent.in_flight, round(silent.sign_s * 1_000)) if silent else ()),
+        *(_retention(topic, subscription) if isinstance(topic, ReliableTopic) else ()),
+        topic.dispatch_rate,
+    )
+
+
+def _retention(topic: ReliableTopic, subscription: ReliableSubscription) -> tuple[int, int]:
+    """Time at which retention deletes the message at the position, and messages that may arrive until then; or -1.
+
+    A segment is deleted when all of it is older than the limit. What is in none yet stays in the journal for as long as
+    the limit, and shares a segment with what comes until then.
+    """
+    limits, engine = topic.limits, subscription.driver.engine
+    oldest_ms, log = subscription.oldest_unread_ms, topic.log
+    if not limits.retention_drops_unread or oldest_ms is None:
+        return -1, -1
+    kept = log.durable_end - log.start_offset
+    fit = limits.retention_bytes * kept // max(1, log.body_bytes) if limits.retention_bytes else -1
+    age_ms, newest_ms = limits.retention_time_s * 1_000, log.segment_newest_ms(engine.position)
+    return (
+        (oldest_ms + 2 * age_ms if newest_ms is None else newest_ms + age_ms) if age_ms else -1,
+        max(0, fit - (engine.durable_end - engine.position)) if fit >= 0 else -1,
     )
 
 
@@ -102,7 +128,14 @@ def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> Subscri
     )
     if isinstance(subscription, NonReliableSubscription):
         return reading._replace(dropped=subscription.dropped)
-    return _with_progress(reading, subscription, topic.log) if isinstance(topic, ReliableTopic) else reading
+    if not isinstance(topic, ReliableTopic):
+        return reading
+    deadline_ms, messages_left = _retention(topic, subscription)
+    return _with_moves(_with_progress(reading, subscription, topic.log), subscription)._replace(
+        dispatch_limit=topic.dispatch_rate or None,
+        retention_deadline_ms=deadline_ms if deadline_ms >= 0 else None,
+        retention_messages_left=messages_left if messages_left >= 0 else None,
+    )
 
 
 def read_broker(storage: Storage, totals: Totals, usage: ProcessUsage, version: str, uptime_s: float) -> BrokerReading:
@@ -166,4 +199,34 @@ def _with_progress(
         oldest_unread_append_ms=subscription.oldest_unread_ms,
         head_append_ms=log.append_time_at_hand(head - 1),
         blocked=engine.blocked_messages,
+    )
+
+
+def _with_moves(reading: SubscriptionReading, subscription: ReliableSubscription) -> SubscriptionReading:
+    """With what moved the position, what failed, and the consumer that is silent for the longest time."""
+    engine = subscription.driver.engine
+    passed, failures, worst = engine.passed_over, engine.failures, engine.worst_failure
+    reading = reading._replace(
+        acknowledged=engine.acknowledged,
+        skipped=passed.total - passed.expired - passed.trimmed + engine.unclaimed,
+        expired=passed.expired,
+        trimmed=passed.trimmed,
+        seeks=engine.generation,
+        timed_out=failures.timed_out,
+        disconnected=failures.disconnected,
+        failures=worst.failures if worst else 0,
+        failed_offset=worst.start if worst else None,
+        failed_on=len(failures.consumers) if failures.offset == engine.position else 0,
+    )
+    silent = engine.most_silent
+    if silent is None:
+        return reading
+    found = next((each for each in subscription.consumers.values() if each.consumer_id == silent.consumer_id), None)
+    return reading._replace(
+        silent_consumer=found.name if found else str(silent.consumer_id),
+        silent_host=found.stream.caller.address if found and found.stream else None,
+        silent_since_ms=subscription.wall_ms(silent.sign_s),
+        silent_in_flight=silent.in_flight,
+        silent_offset=min((each.start for each in silent.held), default=None),
+        silent_acknowledged=silent.acknowledged,
     )

@@ -13,7 +13,7 @@ from danube.broker.clients.consumer import Consumer
 from danube.broker.clients.outlets import BatchStream
 from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver, DispatchSettings
 from danube.broker.dispatch.engine import DispatchEngine
-from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange
+from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange, SkipReason
 from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
 from danube.metadata.records.catalog import ConsumerRecord, SubscriptionRecord
 from danube.model.calls.consume import ConsumeUpdate
@@ -281,6 +281,10 @@ class ReliableSubscription(Subscription):
         """Read `oldest_unread_ms`, which holds until the position changes."""
         await self._unread_time.find(self.driver.engine.position)
 
+    def wall_ms(self, monotonic_s: float) -> int:
+        """A monotonic time on the clock of today."""
+        return self._clock.now_ms() - round((self._clock.monotonic_s() - monotonic_s) * 1_000)
+
     def appended(self, durable_end: int) -> None:
         """Deliver messages below this durable end."""
         self.driver.handle(Appended(durable_end))
@@ -300,12 +304,12 @@ class ReliableSubscription(Subscription):
         super().forget(consumer)
         self.driver.forget(consumer.consumer_id)
 
-    def pass_over(self, end: int) -> int:
+    def pass_over(self, end: int, reason: SkipReason) -> int:
         """Continue at `end` if the position is below; answers the number of unacknowledged messages passed over."""
         engine = self.driver.engine
         lag = engine.lag
         if engine.position < end:
-            self.driver.handle(SkipRange(engine.position, end))
+            self.driver.handle(SkipRange(engine.position, end, reason))
         return lag - engine.lag
 
     def ready(self, consumer: Consumer) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from danube.broker.clients.drain import ClientDrain
+from danube.broker.dispatch.events import SkipReason
 from danube.broker.policy.throttle import Published, PublishRate, Throttle
 from danube.broker.schemas.gate import SchemaGate
 from danube.broker.telemetry.system_topics import payload_check
@@ -208,7 +209,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
     def skip_trimmed(self, subscription: ReliableSubscription) -> None:
         """Continue a subscription at the first stored message."""
-        self._count_trimmed(subscription.pass_over(self.log.start_offset))
+        self._count_trimmed(subscription.pass_over(self.log.start_offset, SkipReason.TRIMMED))
 
     def _publish(self, message: bytes, published: Published) -> None:
         def done(result: int | DanubeError) -> None:
@@ -303,7 +304,8 @@ class ReliableTopic(Topic[ReliableSubscription]):
             self._on_settled.set_result(None)
 
     def _trimmed(self, start_offset: int) -> None:
-        self._count_trimmed(sum(each.pass_over(start_offset) for each in self.subscriptions.values()))
+        trimmed = (each.pass_over(start_offset, SkipReason.TRIMMED) for each in self.subscriptions.values())
+        self._count_trimmed(sum(trimmed))
 
     def _count_trimmed(self, messages: int) -> None:
         if messages:

@@ -44,5 +44,5 @@ class UnreadableTopicLog:
         """Return nothing."""
 
     append_record = append_batch = confirm = read = offset_at = append_time_ms = next_sequence = _refuse
-    read_hot = append_time_at_hand = cursor = offset_of = _none
+    read_hot = append_time_at_hand = segment_newest_ms = cursor = offset_of = _none
     set_durability = forget_cursor = forget_other_cursors = on_durable = on_trimmed = close = _none

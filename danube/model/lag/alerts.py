@@ -154,10 +154,12 @@ class IncidentFinder:
         """Cause of an incident at this moment, or None."""
         if verdict.rule is LagRule.SILENT:
             return IncidentCause.BROKER_DOWN if self._was_active() else None
-        if verdict.status is LagStatus.NOT_KEPT or not verdict.lag_messages:
+        if verdict.status is LagStatus.NOT_KEPT:
             return None
         if self._lost(verdict):
             return IncidentCause.DATA_LOSS
+        if not verdict.lag_messages:
+            return None
         if not self._is_high(at_ms, verdict, usual_s):
             return None
         return self._cause(at_ms, verdict) if self._is_stuck(at_ms, verdict) else None
@@ -195,6 +197,8 @@ class IncidentFinder:
 
     def _lost(self, verdict: LagVerdict) -> bool:
         before = self._seen[-1].verdict if self._seen else None
+        if verdict.lost:
+            return True
         return before is not None and (verdict.messages_lost or 0) > (before.messages_lost or 0)
 
     def _was_active(self) -> bool:
@@ -203,7 +207,11 @@ class IncidentFinder:
 
     def _cause(self, at_ms: int, verdict: LagVerdict) -> IncidentCause:
         named = {
+            LagCause.DATA_LOSS: IncidentCause.DATA_LOSS,
             LagCause.BLOCKED: IncidentCause.BLOCKED,
+            LagCause.MEMBER_STUCK: IncidentCause.CONSUMER_STUCK,
+            LagCause.STORM: IncidentCause.REDELIVERY_STORM,
+            LagCause.THROTTLED: IncidentCause.THROTTLED,
             LagCause.REWOUND: IncidentCause.REWOUND,
             LagCause.STUCK: IncidentCause.CONSUMER_STUCK,
             LagCause.NOT_SENT: IncidentCause.NOT_SENT,

@@ -1,14 +1,17 @@
 """Evidence for a status: a sentence with the numbers that the rule used. Pure."""
 
+import math
+
 from danube.model.lag.verdict import LagCause, LagPolicy, LagRule, LagVerdict
-from danube.model.text import count_text
+from danube.model.text import count_text, span_text
 
 
 def evidence_of(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
     """The rule that fired and its numbers, then those of the cause."""
     sentence = _of_rule(verdict, policy, as_of_ms)
-    more = _of_cause(verdict)
-    return f"{sentence}; {more}" if more else sentence
+    near_s = verdict.retention_deadline_s
+    warning = "" if near_s is None else f"unread messages will be deleted in {span_text(near_s)} at this rate"
+    return "; ".join(filter(None, (sentence, _of_cause(verdict), warning)))
 
 
 def _of_rule(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
@@ -38,10 +41,10 @@ def _of_few_commits(verdict: LagVerdict, policy: LagPolicy) -> str:
         case LagRule.FEW_COMMITS:
             return f"read at {verdict.commits} of {policy.intervals} looks: too few to judge"
         case _:
-            return _of_commits(verdict, verdict.rate_window_s or 0.0)
+            return _of_commits(verdict, verdict.rate_window_s or 0.0, policy)
 
 
-def _of_commits(verdict: LagVerdict, window_s: float) -> str:
+def _of_commits(verdict: LagVerdict, window_s: float, policy: LagPolicy) -> str:
     match verdict.rule:
         case LagRule.WENT_BACK:
             return f"the position went back, stands at {verdict.position or 0:,} and has not come forward again"
@@ -51,15 +54,35 @@ def _of_commits(verdict: LagVerdict, window_s: float) -> str:
             stood = f"the position stood at {verdict.position or 0:,}"
             return f"a consumer is there, and {stood} at {verdict.commits} looks"
         case LagRule.YOUNG_LAG:
-            return f"the lag does not fall, but the oldest unread message is {verdict.lag_s or 0.0:.1f} s old"
+            return f"the oldest unread message is {verdict.lag_s or 0.0:.1f} s old"
         case LagRule.LAG_NEVER_FELL:
-            return f"the lag never fell at {verdict.commits} looks"
+            return f"the lag does not fall so that it clears within {span_text(policy.clears_s)}"
+        case LagRule.DELETED_UNREAD | LagRule.MEMBER_SILENT | LagRule.REDELIVERED:
+            return f"{_count(verdict.lag_messages, 'message')} unread"
         case _:
-            return f"the lag fell within the last {window_s:.0f} s"
+            return f"the lag falls, as seen in the last {window_s:.0f} s"
 
 
 def _of_cause(verdict: LagVerdict) -> str:
     window = f"in {verdict.rate_window_s or 0.0:.0f} s"
+    match verdict.cause:
+        case LagCause.DATA_LOSS:
+            lost = _count(verdict.lost, "unread message")
+            return f"retention deleted {lost} just now, {verdict.messages_lost or 0:,} in all"
+        case LagCause.MEMBER_STUCK:
+            return f"{_silent(verdict)}, while others acknowledged {verdict.acknowledged or 0:,} {window}"
+        case LagCause.STORM:
+            failed = f"{verdict.nacked or 0:,} were refused and {verdict.timed_out or 0:,} not acknowledged in time"
+            return f"{failed}, {verdict.acknowledged or 0:,} were acknowledged {window}"
+        case LagCause.THROTTLED:
+            limit, arrives = verdict.dispatch_limit or 0, verdict.arrival_rate or 0.0
+            held = f"its limit of {limit:,} messages/s holds it back, and {arrives:.1f}/s arrive"
+            return f"{held}: raise max_subscription_dispatch_rate above {max(limit, math.ceil(arrives)):,}"
+        case _:
+            return _of_usual_cause(verdict, window)
+
+
+def _of_usual_cause(verdict: LagVerdict, window: str) -> str:
     match verdict.cause:
         case LagCause.BLOCKED:
             held = f"{_count(verdict.blocked, 'message')} failed too often and what follows waits"
@@ -67,17 +90,31 @@ def _of_cause(verdict: LagVerdict) -> str:
         case LagCause.POISON:
             returned = max(verdict.nacked or 0, verdict.redelivered or 0)
             done = f"{verdict.acknowledged or 0:,} were acknowledged {window}"
-            return f"{_count(returned, 'message')} came back and {done}"
+            failed = (
+                f"the one at {verdict.failed_offset:,} failed {_count(verdict.failures, 'time')}"
+                if verdict.failures and verdict.failed_offset is not None
+                else ""
+            )
+            return ", ".join(filter(None, (f"{_count(returned, 'message')} came back and {done}", failed)))
         case LagCause.BACK_OFF:
             return f"{_count(verdict.waiting, 'message')} in back-off, {verdict.in_flight or 0:,} in flight"
         case LagCause.STUCK:
-            return f"{_count(verdict.in_flight, 'message')} in flight, none acknowledged {window}"
+            held = f"{_count(verdict.in_flight, 'message')} in flight, none acknowledged {window}"
+            return f"{held}, {_silent(verdict)}" if verdict.silent_consumer is not None else held
         case LagCause.NOT_SENT:
             return f"{_count(verdict.consumers, 'consumer')} attached, nothing in flight, nothing acknowledged {window}"
         case LagCause.TOO_SLOW | LagCause.CATCHING_UP:
             return f"{verdict.arrived or 0:,} arrived, {verdict.acknowledged or 0:,} acknowledged {window}"
         case _:
             return f"{verdict.messages_lost:,} were deleted unread" if verdict.messages_lost else ""
+
+
+def _silent(verdict: LagVerdict) -> str:
+    """The consumer that answers nothing, with what it has."""
+    host = f" at {verdict.silent_host}" if verdict.silent_host else ""
+    since = f" from offset {verdict.silent_offset:,}" if verdict.silent_offset is not None else ""
+    has = f"has {_count(verdict.silent_in_flight, 'message')}{since}"
+    return f"consumer {verdict.silent_consumer!r}{host} {has} and answered none for {verdict.silent_s or 0.0:.0f} s"
 
 
 def _count(number: int | None, noun: str) -> str:

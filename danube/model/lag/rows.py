@@ -18,7 +18,8 @@ _FIELDS: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     for of in (PartitionLag, LagVerdict, GroupLag)
 }
 """Which types each field may have."""
-_LATER = frozenset({"blocked"})
+_NAMES = tuple(LagVerdict.__dataclass_fields__)
+_LATER = frozenset({"blocked", *_NAMES[_NAMES.index("lost") :]})
 """Fields that rows have got since version 1 was released: they may be missing, and are where nothing is known."""
 
 

@@ -10,9 +10,13 @@ the records of one subscription after the other (`spark_analytics/jobs/lag.py`).
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
+from danube.model.lag.causes import cause_of
+from danube.model.lag.movement import Look as _Look
+from danube.model.lag.movement import counted, falls, movement
 from danube.model.lag.verdict import (
+    SEVERITY,
     EtaReason,
     LagCause,
     LagMethod,
@@ -23,11 +27,10 @@ from danube.model.lag.verdict import (
     Observation,
 )
 
-
-class _Look(NamedTuple):
-    at_ms: int
-    seen: Observation
-    is_commit: bool
+_EVEN_RECORDS = 5
+"""Records whose positions moved alike, so that it goes on."""
+_EVEN = 1.2
+"""The fastest of their steps by the slowest."""
 
 
 def judge(observations: Sequence[Observation], at_ms: int, policy: LagPolicy) -> LagVerdict | None:
@@ -105,7 +108,10 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
     window = [look for look in looks if look.at_ms >= since_ms]
     commits = [look for look in looks if look.is_commit][-policy.intervals :]
     is_silent = at_ms - last.at_ms > policy.silent_after_s * 1_000
-    lag_s, lag_method = _time_lag(history, at_ms)
+    lag_s, lag_method = _time_lag(history, at_ms, policy)
+    moved: dict[str, Any] = {"eta_reason": EtaReason.NO_RATES}
+    if not is_silent:
+        moved = {"looks": len(window), **movement(_since_seek(window), commits, at_ms, lag_s, policy)}
     verdict = LagVerdict(
         status=LagStatus.UNKNOWN,
         rule=LagRule.SILENT,
@@ -120,17 +126,27 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
         head=last.head,
         retention_margin=last.position - last.start_offset,
         retention_ratio=_retention_ratio(last),
-        messages_lost=max(0, last.start_offset - last.position),
+        messages_lost=_deleted(last),
+        lost=_lost(looks) if last.trimmed is not None else None,
         in_flight=last.in_flight,
         waiting=last.waiting,
         ready=last.ready,
         blocked=last.blocked,
-        **({"eta_reason": EtaReason.NO_RATES} if is_silent else _movement(last, window, commits, at_ms)),
+        failures=last.failures,
+        failed_offset=last.failed_offset,
+        failed_on=last.failed_on,
+        silent_consumer=last.silent_consumer,
+        silent_host=last.silent_host,
+        silent_s=None if last.silent_since_ms is None else _age_s(at_ms, last.silent_since_ms),
+        silent_in_flight=last.silent_in_flight,
+        silent_offset=last.silent_offset,
+        dispatch_limit=last.dispatch_limit,
+        **moved,
     )
     if is_silent:
         return verdict
-    status, rule = _status(verdict, window, commits, policy)
-    return replace(verdict, status=status, rule=rule, cause=_cause(verdict, status, window, policy))
+    status, rule = _status(verdict, looks, window, commits, policy)
+    return _worse(replace(verdict, status=status, rule=rule, cause=cause_of(verdict, status, last, window, policy)))
 
 
 def _looks(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> list[_Look]:
@@ -146,23 +162,39 @@ def _looks(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> lis
             following += 1
         if following:
             seen = history[following - 1]
-            moved = before is not None and before is not seen and _cursor(before) != _cursor(seen)
+            moved = before is not None and before is not seen and _has_moved(before, seen)
             looks.append(_Look(look_ms, seen, seen.consumers > 0 or moved))
             before = seen
     return looks
 
 
-def _cursor(seen: Observation) -> tuple[int, int]:
-    return seen.position, seen.acknowledged_beyond
+def _has_moved(before: Observation, seen: Observation) -> bool:
+    """True if a consumer or a seek moved the cursor; retention and skips are no commit, where they are told apart."""
+    if before.start_id == seen.start_id and None not in {before.acknowledged, seen.acknowledged}:
+        return (before.acknowledged, before.seeks) != (seen.acknowledged, seen.seeks)
+    return (before.position, before.acknowledged_beyond) != (seen.position, seen.acknowledged_beyond)
+
+
+def _deleted(seen: Observation) -> int:
+    """Unread messages that retention deleted: as counted, and those at which the position still stands."""
+    return (seen.trimmed or 0) + max(0, seen.start_offset - seen.position)
+
+
+def _lost(looks: Sequence[_Look]) -> int:
+    return sum(
+        counted(_deleted(b.seen), _deleted(a.seen), same=b.seen.start_id == a.seen.start_id)
+        for b, a in pairwise(looks)
+        if b.seen is not a.seen
+    )
 
 
 def _status(
-    verdict: LagVerdict, window: Sequence[_Look], commits: Sequence[_Look], policy: LagPolicy
+    verdict: LagVerdict, looks: Sequence[_Look], window: Sequence[_Look], commits: Sequence[_Look], policy: LagPolicy
 ) -> tuple[LagStatus, LagRule]:
     """Burrow's rules in Burrow's order (`evaluatePartitionStatus`, `calculatePartitionStatus`), the first that fits.
 
-    Ours are SHORT_HISTORY, which it calls OK, and YOUNG_LAG. It pardons few commits before it looks for STOP; here a
-    subscription that nobody ever read has no commits and is STOP.
+    Ours are SHORT_HISTORY, which it calls OK, YOUNG_LAG, and the trend in place of one step down. It pardons few
+    commits before it looks for STOP; here a subscription that nobody ever read has no commits and is STOP.
     """
     enough = policy.minimum_complete * policy.intervals
     if (verdict.lag_messages or 0) <= policy.allowed_lag:
@@ -173,28 +205,51 @@ def _status(
         return LagStatus.STOP, LagRule.NO_COMMITS
     if verdict.commits < enough:
         return LagStatus.OK, LagRule.FEW_COMMITS
-    return _status_of_commits(verdict, commits, policy)
+    return _status_of_commits(verdict, looks, commits, policy)
 
 
-def _status_of_commits(verdict: LagVerdict, commits: Sequence[_Look], policy: LagPolicy) -> tuple[LagStatus, LagRule]:
+def _status_of_commits(
+    verdict: LagVerdict, looks: Sequence[_Look], commits: Sequence[_Look], policy: LagPolicy
+) -> tuple[LagStatus, LagRule]:
     positions = [look.seen.position for look in commits]
-    lags = [look.seen.lag_messages for look in commits]
     if _went_back(positions):
         return LagStatus.REWIND, LagRule.WENT_BACK
-    if min(lags) <= policy.allowed_lag:
+    if min(look.seen.lag_messages for look in commits) <= policy.allowed_lag:
         return LagStatus.OK, LagRule.CAUGHT_UP_ONCE
-    if min(positions) == max(positions):
+    if min(positions) == max(positions) or _none_acknowledged(commits):
         return LagStatus.STALL, LagRule.POSITION_STILL
-    return _status_of_moving(verdict, lags, policy)
+    if not falls(_since_seek(looks), policy):
+        return LagStatus.WARN, LagRule.LAG_NEVER_FELL
+    is_young = verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
+    return LagStatus.OK, LagRule.YOUNG_LAG if is_young else LagRule.LAG_FELL
 
 
-def _status_of_moving(verdict: LagVerdict, lags: Sequence[int], policy: LagPolicy) -> tuple[LagStatus, LagRule]:
-    """Burrow's last rule: WARN if the lag never fell between two successive commits."""
-    if any(after < before for before, after in pairwise(lags)):
-        return LagStatus.OK, LagRule.LAG_FELL
-    if verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s:
-        return LagStatus.OK, LagRule.YOUNG_LAG
-    return LagStatus.WARN, LagRule.LAG_NEVER_FELL
+def _none_acknowledged(commits: Sequence[_Look]) -> bool:
+    """True if the position moved, if at all, because retention or an administrator moved it."""
+    first, last = commits[0].seen, commits[-1].seen
+    return first.start_id == last.start_id and last.acknowledged is not None and first.acknowledged == last.acknowledged
+
+
+def _since_seek(looks: Sequence[_Look]) -> Sequence[_Look]:
+    """The looks after the last seek: what was before it says nothing about what follows."""
+    for number in range(len(looks) - 1, 0, -1):
+        before, after = looks[number - 1].seen, looks[number].seen
+        sought = before.start_id == after.start_id and before.seeks != after.seeks and after.seeks is not None
+        if sought or after.position < before.position:
+            return looks[number:]
+    return looks
+
+
+def _worse(verdict: LagVerdict) -> LagVerdict:
+    """The status of trouble that is none of Burrow's: WARN at the least."""
+    rule = {
+        LagCause.DATA_LOSS: LagRule.DELETED_UNREAD,
+        LagCause.MEMBER_STUCK: LagRule.MEMBER_SILENT,
+        LagCause.STORM: LagRule.REDELIVERED,
+    }.get(verdict.cause or LagCause.CATCHING_UP)
+    if rule is None or SEVERITY[verdict.status] >= SEVERITY[LagStatus.WARN]:
+        return verdict
+    return replace(verdict, status=LagStatus.WARN, rule=rule)
 
 
 def _has_stopped(window: Sequence[_Look], commits: Sequence[_Look]) -> bool:
@@ -219,7 +274,7 @@ def _went_back(positions: Sequence[int]) -> bool:
     )
 
 
-def _time_lag(history: Sequence[Observation], at_ms: int) -> tuple[float | None, LagMethod]:
+def _time_lag(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> tuple[float | None, LagMethod]:
     """Age of the oldest unread message in seconds, and where it comes from; never negative.
 
     Measured where the broker read its append time, as klag-exporter does. Else interpolated between the records' known
@@ -230,7 +285,7 @@ def _time_lag(history: Sequence[Observation], at_ms: int) -> tuple[float | None,
     if last.lag_messages == 0:
         return 0.0, LagMethod.MEASURED
     if last.oldest_unread_append_ms is not None:
-        return _age_s(at_ms, last.oldest_unread_append_ms), LagMethod.MEASURED
+        return _age_by_now(history, last.oldest_unread_append_ms, at_ms, policy)
     points = _points(history)
     if not points:
         return None, LagMethod.UNKNOWN
@@ -244,6 +299,23 @@ def _time_lag(history: Sequence[Observation], at_ms: int) -> tuple[float | None,
     if max(first[0] - wanted, wanted - newest[0]) > span:
         return None, LagMethod.UNKNOWN
     return _age_s(at_ms, _on_line(wanted, first, newest)), LagMethod.EXTRAPOLATED
+
+
+def _age_by_now(
+    history: Sequence[Observation], oldest_ms: int, at_ms: int, policy: LagPolicy
+) -> tuple[float, LagMethod]:
+    """Age at the moment that is asked for: a position that moves evenly goes on until the next record is due."""
+    last, since_ms = history[-1], at_ms - history[-1].at_ms
+    paces = [
+        ((after.oldest_unread_append_ms or 0) - before.oldest_unread_append_ms) / (after.at_ms - before.at_ms)
+        for before, after in pairwise(history[-_EVEN_RECORDS:])
+        if before.oldest_unread_append_ms is not None and after.at_ms > before.at_ms
+    ]
+    is_even = len(paces) == _EVEN_RECORDS - 1 and 0 < max(paces) <= _EVEN * min(paces)
+    if not is_even or not 0 < since_ms < policy.interval_ms:
+        return _age_s(at_ms, oldest_ms), LagMethod.MEASURED
+    by_now_ms = oldest_ms + paces[-1] * since_ms
+    return _age_s(at_ms, min(by_now_ms, last.head_append_ms or at_ms)), LagMethod.EXTRAPOLATED
 
 
 def _points(history: Sequence[Observation]) -> list[tuple[int, int]]:
@@ -267,78 +339,3 @@ def _retention_ratio(last: Observation) -> float | None:
     """(head - position) / (head - start), klag-exporter's `lag_retention_ratio`, as a share of 1."""
     kept = last.head - last.start_offset
     return (last.head - last.position) / kept if kept > 0 else None
-
-
-def _movement(last: Observation, window: Sequence[_Look], commits: Sequence[_Look], at_ms: int) -> dict[str, Any]:
-    """Looks, rates over the window, and the net time to catch up, lag / (consumed - arrived): kafkatop's `ETA_net`.
-
-    Only forward movement counts, so no rate is negative after a rewind. Counters that began again count from 0.
-    """
-    seconds = (window[-1].at_ms - window[0].at_ms) / 1_000
-    looked: dict[str, Any] = {
-        "looks": len(window),
-        "commits": len(commits),
-        "commit_age_s": (at_ms - commits[-1].at_ms) / 1_000 if commits else None,
-    }
-    if seconds <= 0:
-        reason = EtaReason.NO_RATES if last.lag_messages else None
-        return {**looked, "eta_reason": reason, "eta_s": None if last.lag_messages else 0.0}
-    steps = [(before.seen, after.seen) for before, after in pairwise(window) if before.seen is not after.seen]
-    arrived = sum(max(0, after.head - before.head) for before, after in steps)
-    acknowledged = sum(max(0, sum(_cursor(after)) - sum(_cursor(before))) for before, after in steps)
-    eta_s, eta_reason = _eta(last.lag_messages, arrived, acknowledged, seconds)
-    return {
-        **looked,
-        "arrival_rate": arrived / seconds,
-        "consume_rate": acknowledged / seconds,
-        "rate_window_s": seconds,
-        "eta_s": eta_s,
-        "eta_reason": eta_reason,
-        "arrived": arrived,
-        "acknowledged": acknowledged,
-        "nacked": sum(_counted(b.nacked, a.nacked, same=b.start_id == a.start_id) for b, a in steps),
-        "redelivered": sum(_counted(b.redelivered, a.redelivered, same=b.start_id == a.start_id) for b, a in steps),
-    }
-
-
-def _counted(before: int, after: int, *, same: bool) -> int:
-    return max(0, after - before) if same else after
-
-
-def _eta(lag: int, arrived: int, acknowledged: int, seconds: float) -> tuple[float | None, EtaReason | None]:
-    if lag == 0:
-        return 0.0, None
-    if acknowledged == 0:
-        return None, EtaReason.NOTHING_CONSUMED
-    if acknowledged <= arrived:
-        return None, EtaReason.FALLS_BEHIND
-    return lag * seconds / (acknowledged - arrived), None
-
-
-def _cause(verdict: LagVerdict, status: LagStatus, window: Sequence[_Look], policy: LagPolicy) -> LagCause | None:
-    """The named cause (`docs/formats/telemetry.md`, "What can be computed from it"); None if nothing waits for long."""
-    lag, acknowledged, arrived = verdict.lag_messages or 0, verdict.acknowledged, verdict.arrived
-    is_young = status is LagStatus.OK and verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
-    if lag <= policy.allowed_lag or (is_young and not verdict.blocked):
-        return None
-    if verdict.blocked:
-        return LagCause.BLOCKED
-    if status is LagStatus.REWIND:
-        return LagCause.REWOUND
-    if not verdict.consumers:
-        return LagCause.NOBODY_READS
-    if acknowledged is None or arrived is None:
-        return None
-    in_flight, waiting = verdict.in_flight or 0, verdict.waiting or 0
-    returned = max(verdict.nacked or 0, verdict.redelivered or 0)
-    still = window[0].seen.position == window[-1].seen.position
-    for holds, cause in (
-        (returned > 0 and (still or returned >= acknowledged), LagCause.POISON),
-        (waiting > 0 and waiting >= in_flight, LagCause.BACK_OFF),
-        (acknowledged == 0 and in_flight > 0, LagCause.STUCK),
-        (acknowledged == 0, LagCause.NOT_SENT),
-        (arrived >= acknowledged, LagCause.TOO_SLOW),
-    ):
-        if holds:
-            return cause
-    return LagCause.CATCHING_UP

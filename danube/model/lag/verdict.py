@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from danube.model.limits.broker import TELEMETRY_FULL_INTERVAL_S, TELEMETRY_INTERVAL_S
 
@@ -44,6 +44,10 @@ class LagRule(StrEnum):
     NO_HISTORY = "no_history"
     SILENT = "silent"
     ALLOWED_LAG = "allowed_lag"
+    DELETED_UNREAD = "deleted_unread"
+    """Retention deleted unread messages; it comes last, where nothing else is worse. So do the next two."""
+    MEMBER_SILENT = "member_silent"
+    REDELIVERED = "redelivered"
     SHORT_HISTORY = "short_history"
     NO_COMMITS = "no_commits"
     FEW_COMMITS = "few_commits"
@@ -68,12 +72,16 @@ class LagMethod(StrEnum):
 class LagCause(StrEnum):
     """Cause of the lag; the first that fits, in this order."""
 
+    DATA_LOSS = "data_loss"
     BLOCKED = "blocked"
     REWOUND = "rewound"
     NOBODY_READS = "nobody_reads"
+    MEMBER_STUCK = "member_stuck"
     POISON = "poison"
+    STORM = "storm"
     BACK_OFF = "back_off"
     STUCK = "stuck"
+    THROTTLED = "throttled"
     NOT_SENT = "not_sent"
     TOO_SLOW = "too_slow"
     CATCHING_UP = "catching_up"
@@ -117,6 +125,26 @@ class Observation(NamedTuple):
     """None from a broker that does not tell."""
     oldest_unread_append_ms: int | None = None
     head_append_ms: int | None = None
+    acknowledged: int | None = None
+    """A counter, as the next six; None from a broker that does not tell, as all that follow."""
+    skipped: int | None = None
+    expired: int | None = None
+    trimmed: int | None = None
+    seeks: int | None = None
+    timed_out: int | None = None
+    disconnected: int | None = None
+    failures: int | None = None
+    failed_offset: int | None = None
+    failed_on: int | None = None
+    silent_since_ms: int | None = None
+    silent_in_flight: int | None = None
+    silent_offset: int | None = None
+    silent_acknowledged: int | None = None
+    dispatch_limit: int | None = None
+    retention_deadline_ms: int | None = None
+    retention_messages_left: int | None = None
+    silent_consumer: str | None = None
+    silent_host: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +162,14 @@ class LagPolicy:
     young_lag_s: float = 2 * TELEMETRY_INTERVAL_S
     """WARN is not raised while the oldest unread message is younger: a few messages on their way are no trouble
     (Burrow#223, a warning at a trivial lag)."""
+    clears_s: ClassVar[float] = 600.0
+    """A lag that falls is no trouble if nothing is unread within so long."""
+    steady_looks: ClassVar[int] = 3
+    """A trend must hold at so many looks in a row to count: load that varies does not change the status."""
+    storm_messages: ClassVar[int] = 10
+    """Fewer failed messages in the window are no storm."""
+    limited_share: ClassVar[float] = 0.8
+    """Of its dispatch limit, the share at which a subscription is held back by it."""
     silent_after_s: float = 2 * TELEMETRY_FULL_INTERVAL_S
     """No record for so long, two full rounds, and nothing is known any more: `docs/formats/telemetry.md`."""
     history_s: float = 300.0
@@ -181,6 +217,7 @@ class LagVerdict:
     retention_ratio: float | None = None
     """Share of the stored messages that is unread; above 1 messages were lost."""
     messages_lost: int | None = None
+    """Deleted by retention, unread, since the broker started."""
     in_flight: int | None = None
     waiting: int | None = None
     ready: int | None = None
@@ -196,3 +233,20 @@ class LagVerdict:
     acknowledged: int | None = None
     nacked: int | None = None
     redelivered: int | None = None
+    lost: int | None = None
+    """Deleted by retention, unread, within the looks; null where its broker does not tell, as all that follow."""
+    timed_out: int | None = None
+    """Within `rate_window_s`, as is the next."""
+    disconnected: int | None = None
+    failures: int | None = None
+    failed_offset: int | None = None
+    failed_on: int | None = None
+    silent_consumer: str | None = None
+    """The consumer with messages that gave no answer for longest."""
+    silent_host: str | None = None
+    silent_s: float | None = None
+    silent_in_flight: int | None = None
+    silent_offset: int | None = None
+    dispatch_limit: int | None = None
+    retention_deadline_s: float | None = None
+    """Until retention deletes unread messages, at these rates; null where it does not."""

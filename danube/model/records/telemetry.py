@@ -132,6 +132,40 @@ class SubscriptionReading(NamedTuple):
     head_append_ms: int | None = None
     blocked: int | None = None
     """Failed too often, and hold up what follows until an operator decides."""
+    acknowledged: int | None = None
+    """By consumers; the next three count what moved the position beside that."""
+    skipped: int | None = None
+    """By administrators, by the poison policy, or since no consumer takes their key."""
+    expired: int | None = None
+    trimmed: int | None = None
+    """Deleted by retention, unread."""
+    seeks: int | None = None
+    timed_out: int | None = None
+    """Not acknowledged in time."""
+    disconnected: int | None = None
+    """In flight when the stream of their consumer ended."""
+    failures: int | None = None
+    """Of the open message that failed most often; restarts included."""
+    failed_offset: int | None = None
+    """Of that message; None when none failed."""
+    failed_on: int | None = None
+    """Consumers on which the message at the position failed."""
+    silent_consumer: str | None = None
+    """Name of the consumer that owes an answer for the longest time; None when none does, as the next five."""
+    silent_host: str | None = None
+    silent_since_ms: int | None = None
+    """Time of its last answer, or of its first message since."""
+    silent_in_flight: int | None = None
+    silent_offset: int | None = None
+    """The lowest of these; None while it has none."""
+    silent_acknowledged: int | None = None
+    """Since its stream opened."""
+    dispatch_limit: int | None = None
+    """Messages a second that the subscription may send; None without a limit."""
+    retention_deadline_ms: int | None = None
+    """Time at which retention deletes the message at the position, if it is unread then; None where age does not."""
+    retention_messages_left: int | None = None
+    """Messages that may arrive until retention deletes it by size; None where size does not."""
 
 
 Reading = BrokerReading | TopicReading | SubscriptionReading
@@ -141,7 +175,11 @@ KINDS: Mapping[str, type[Reading]] = {
     "subscription": SubscriptionReading,
 }
 _KIND_OF = {reading: kind for kind, reading in KINDS.items()}
-_LATER = frozenset({"segments", "segment_bytes", "disk_free_bytes", "disk_refuses", "messages_expired", "blocked"})
+_OF_SUBSCRIPTIONS = SubscriptionReading._fields
+_LATER = frozenset(
+    {"segments", "segment_bytes", "disk_free_bytes", "disk_refuses", "messages_expired"}
+    | {*_OF_SUBSCRIPTIONS[_OF_SUBSCRIPTIONS.index("blocked") :]}
+)
 """Fields that version 1 has got since it was released: they are left out where nothing is known, and may be missing."""
 _STAMP_FIELDS = ("broker_id", "start_id", "sequence", "at_ms", "full", "gone")
 

@@ -169,5 +169,8 @@ class TopicLog(BatchLog, Protocol):
     def append_time_at_hand(self, offset: int) -> int | None:
         """The same, when memory knows it; None also when it does not."""
 
+    def segment_newest_ms(self, offset: int) -> int | None:
+        """Append time of the newest record in the segment of this one; None while it is in no segment."""
+
     def on_trimmed(self, listener: Callable[[int], None]) -> None:
         """Have `listener` called with `start_offset` when retention has moved it."""

@@ -221,6 +221,13 @@ class TieredLog(JournalTopicLog):
             return None
         return self._holding(offset).append_time_at_hand(offset)
 
+    def segment_newest_ms(self, offset: int) -> int | None:
+        history = self._history
+        if history is None or offset >= history.manifest.end_offset or not history.manifest.segments:
+            return None
+        segments = history.manifest.segments
+        return segments[bisect_right(segments, offset, key=_BASE_OFFSET) - 1].last_append_time_ms
+
     def on_trimmed(self, listener: Trimmed) -> None:
         """Have `listener` called with `start_offset` when retention has moved it."""
         self._trimmed.append(listener)

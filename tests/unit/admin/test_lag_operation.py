@@ -123,7 +123,10 @@ async def test_groups_come_worst_first_with_their_cause(gateway: MemoryGateway) 
         ("/default/slow", "WARN", "too_slow"),
     ]
     assert (report.answered_by, report.statuses, report.total) == ("live", {"WARN": 1, "STOP": 1}, 2)
-    assert report.groups[1].evidence == "the lag never fell at 10 looks; 180 arrived, 81 acknowledged in 45 s"
+    assert (
+        report.groups[1].evidence
+        == "the lag does not fall so that it clears within 10 m 00 s; 180 arrived, 81 acknowledged in 45 s"
+    )
     assert (report.groups[1].lag_messages, report.groups[1].partitions, report.partitions) == (210, 2, [])
 
 

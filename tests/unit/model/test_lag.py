@@ -1,6 +1,7 @@
 """The rules of lag: histories worked by hand, and what holds for any history."""
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -70,6 +71,37 @@ def test_a_consumer_has_stopped_when_it_was_away_for_longer_than_it_read() -> No
         verdict = judge(history, ms(second), POLICY)
         statuses.append(verdict and verdict.status)
     assert statuses == [LagStatus.WARN, LagStatus.WARN, LagStatus.STOP, LagStatus.STOP]
+
+
+def test_rates_are_by_the_times_of_the_records() -> None:
+    """The first look sees a record of 4 s before it, and the last one is of its moment: 49 s, not 45."""
+    history = [seen(1 + 5 * number, 10 * number, 10 * number - 5) for number in range(1, 10)]
+    found = judge([seen(1, 0, 0), *history, seen(50, 98, 93)], ms(AT_S), POLICY)
+    assert found is not None
+    assert (found.rate_window_s, found.arrival_rate) == (49.0, 2.0)
+
+
+def test_age_goes_on_evenly_until_the_next_record_is_due() -> None:
+    history = [seen(5 * number, 1_000, 10 * number, oldest_s=2.5 * number - 40) for number in range(11)]
+    found = judge(history, ms(54), POLICY)
+    assert found is not None
+    assert (found.lag_s, found.lag_method) == (54 - (25 - 40 + 2), LagMethod.EXTRAPOLATED)
+
+
+def test_status_changes_once_when_the_load_does() -> None:
+    """A consumer keeps up, is too slow from second 100 on and catches up from 400 on; what arrives is noisy."""
+    rng, lag, head, history = Random(7), 40, 0, list[Observation]()
+    for second in range(0, 800, 5):
+        reads = 50 if second < 100 else 30 if second < 400 else 90
+        arrives = rng.randint(30, 70)
+        head, lag = head + arrives, max(30, lag + arrives - reads + rng.randint(-8, 8))
+        oldest_s = second - lag / 10
+        tells = {"acknowledged": head - lag, "seeks": 0, "trimmed": 0, "timed_out": 0}
+        history.append(seen(second, head, head - lag, oldest_s=oldest_s, in_flight=5, **tells))
+    found = [judge(history[: number + 1], one.at_ms, POLICY) for number, one in enumerate(history) if number > 10]
+    statuses = [one.status for one in found if one is not None]
+    changes = [(before, after) for before, after in pairwise(statuses) if before is not after]
+    assert changes == [(LagStatus.OK, LagStatus.WARN), (LagStatus.WARN, LagStatus.OK)]
 
 
 @st.composite

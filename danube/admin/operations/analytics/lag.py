@@ -105,8 +105,9 @@ class LagRow(Result):
     )
     consumers: Annotated[int | None, WIDE] = Field(description="Consumers with an open stream.")
     cause: Annotated[str | None, Moving] = Field(
-        description="Why messages wait: `blocked`, `nobody_reads`, `poison`, `back_off`, `stuck`, `not_sent`,"
-        " `too_slow`, `catching_up` or `rewound`; null when none do, or when it is not known."
+        description="Why messages wait: `data_loss`, `blocked`, `rewound`, `nobody_reads`, `member_stuck`, `poison`,"
+        " `storm`, `back_off`, `stuck`, `throttled`, `not_sent`, `too_slow` or `catching_up`; null when none do, or"
+        " when it is not known."
     )
     evidence: Annotated[str, Moving, DETAIL] = Field(description="The rule that fired and its numbers.")
     blocked: Annotated[int | None, WIDE] = Field(

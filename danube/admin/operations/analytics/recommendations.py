@@ -45,6 +45,10 @@ _OF_CHECK = {
     "storage": ("Publishing stops when the disk is full.", "list_topics"),
 }
 _OF_CAUSE = {
+    LagCause.DATA_LOSS: ("Retention deletes unread messages.", "get_topic_policies"),
+    LagCause.MEMBER_STUCK: ("One consumer answers nothing while others do: restart it.", "list_connections"),
+    LagCause.STORM: ("Most messages fail at first and are sent again.", "get_subscription_failure_policy"),
+    LagCause.THROTTLED: ("Its dispatch limit holds it back: raise it.", "get_topic_policies"),
     LagCause.BLOCKED: ("Messages that failed too often hold up those behind them.", "retry_blocked"),
     LagCause.NOBODY_READS: ("No consumer is connected: lag grows until one is started.", "describe_topic"),
     LagCause.POISON: ("Messages come back again and again: consumers fail on them.", "get_subscription_failure_policy"),
@@ -89,7 +93,7 @@ def of_groups(groups: Sequence[LagGroupRow], as_of_ms: int) -> list[Recommendati
             meaning, tool = _OF_CAUSE.get(LagCause(one.cause), _OF_ANY) if one.cause else _OF_ANY
             severity = CheckStatus.CRITICAL if one.status in _BAD else CheckStatus.WARNING
             found.append(_of_group(one, as_of_ms, severity, meaning, tool))
-        if one.retention_ratio is not None and one.retention_ratio > 1:
+        if one.cause != LagCause.DATA_LOSS and one.retention_ratio is not None and one.retention_ratio > 1:
             lost = "Retention deleted unread messages."
             found.append(_of_group(one, as_of_ms, CheckStatus.CRITICAL, lost, "get_topic_policies"))
     return found

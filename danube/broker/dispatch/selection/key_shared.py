@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.dispatch.events import Instruction, KeyRun, ReadKeys, Send, add_send
 from danube.broker.dispatch.flow import NEVER_S, Flow
-from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, DeliveryState
+from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
 from danube.broker.dispatch.progress import Progress
 from danube.broker.dispatch.selection.key_filter import check_filters
 from danube.broker.dispatch.selection.key_ring import KeyRing

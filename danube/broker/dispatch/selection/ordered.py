@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.dispatch.events import Instruction, Send
 from danube.broker.dispatch.flow import Flow
-from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries
+from danube.broker.dispatch.in_flight import Deliveries
 from danube.broker.dispatch.progress import Progress
 from danube.broker.dispatch.selection.selection import SELECTIONS, BatchEnd
 from danube.model.limits.broker import REDELIVERY_RANGES_MAX

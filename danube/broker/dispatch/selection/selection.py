@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
-from danube.broker.dispatch.in_flight import AttachedConsumer
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.model.limits.stream import CONSUME_TURN_MESSAGES
 from danube.model.subscription import SubscriptionType
 

@@ -1,5 +1,6 @@
 import pytest
 
+from danube.broker.dispatch.attached import ConsumerView
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     Acknowledged,
@@ -17,7 +18,6 @@ from danube.broker.dispatch.events import (
     SetTimer,
     TimerFired,
 )
-from danube.broker.dispatch.in_flight import ConsumerView
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits.broker import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX

@@ -1,6 +1,7 @@
 import pytest
 
-from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, DeliveryState
+from danube.broker.dispatch.attached import AttachedConsumer
+from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
 from danube.model.ranges import OffsetRange
 
 

@@ -1,4 +1,4 @@
-from danube.broker.dispatch.in_flight import AttachedConsumer
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.dispatch.selection.selection import FirstSelection, Rotation, SharedSelection
 
 

@@ -1,0 +1,78 @@
+"""Cause of a lag: the first that fits, from the numbers of a verdict. Pure."""
+
+from collections.abc import Sequence
+
+from danube.model.lag.movement import Look
+from danube.model.lag.verdict import LagCause, LagPolicy, LagStatus, LagVerdict, Observation
+
+
+def cause_of(
+    verdict: LagVerdict, status: LagStatus, last: Observation, window: Sequence[Look], policy: LagPolicy
+) -> LagCause | None:
+    """The named cause (`docs/lag.md`); None if nothing waits for long."""
+    if verdict.lost:
+        return LagCause.DATA_LOSS
+    if (verdict.lag_messages or 0) <= policy.allowed_lag:
+        return None
+    if _member_is_stuck(verdict, policy):
+        found: LagCause | None = LagCause.BLOCKED if verdict.blocked else LagCause.MEMBER_STUCK
+    else:
+        found = _of_consumers(verdict, status, last, window, policy)
+    is_young = status is LagStatus.OK and verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
+    told = {LagCause.BLOCKED, LagCause.MEMBER_STUCK, LagCause.STORM}
+    return None if is_young and not verdict.blocked and found not in told else found
+
+
+def _of_consumers(
+    verdict: LagVerdict, status: LagStatus, last: Observation, window: Sequence[Look], policy: LagPolicy
+) -> LagCause | None:
+    if verdict.consumers and _hangs(verdict, last):
+        return LagCause.STUCK
+    if verdict.blocked:
+        return LagCause.BLOCKED
+    if status is LagStatus.REWIND:
+        return LagCause.REWOUND
+    if not verdict.consumers:
+        return LagCause.NOBODY_READS
+    if verdict.acknowledged is None or verdict.arrived is None:
+        return None
+    return _of_failures(verdict, last, window, policy) or _of_rates(verdict, policy)
+
+
+def _member_is_stuck(verdict: LagVerdict, policy: LagPolicy) -> bool:
+    """True if one consumer has messages and answered none in the window, while others did."""
+    silent_ms = (verdict.silent_s or 0.0) * 1_000
+    return (verdict.consumers or 0) > 1 and (verdict.acknowledged or 0) > 0 and silent_ms > policy.window_ms
+
+
+def _hangs(verdict: LagVerdict, last: Observation) -> bool:
+    """True if messages time out and nobody ever answered them: silence is no fault of the messages."""
+    fails_elsewhere = last.nacked > 0 or (last.failed_on or 0) > 1
+    return verdict.acknowledged == 0 and bool(last.timed_out) and bool(last.failures) and not fails_elsewhere
+
+
+def _of_failures(verdict: LagVerdict, last: Observation, window: Sequence[Look], policy: LagPolicy) -> LagCause | None:
+    acknowledged, nacked, waiting = verdict.acknowledged or 0, verdict.nacked or 0, verdict.waiting or 0
+    still = window[0].seen.position == window[-1].seen.position
+    returned = max(nacked, verdict.redelivered or 0)
+    if last.timed_out is None:  # an older broker does not tell them apart
+        if returned > 0 and (still or returned >= acknowledged):
+            return LagCause.POISON
+    else:
+        failed = nacked + (verdict.timed_out or 0)
+        again = (last.failures or 0) > 1 and (nacked > 0 or (waiting > 0 and last.nacked > 0))
+        if still and (again or (last.failed_on or 0) > 1):
+            return LagCause.POISON
+        if not still and failed >= policy.storm_messages and 2 * failed >= acknowledged:
+            return LagCause.STORM
+    return LagCause.BACK_OFF if waiting > 0 and waiting >= (verdict.in_flight or 0) else None
+
+
+def _of_rates(verdict: LagVerdict, policy: LagPolicy) -> LagCause:
+    acknowledged, limit = verdict.acknowledged or 0, verdict.dispatch_limit
+    sent = acknowledged + (verdict.redelivered or 0)
+    if limit and sent >= policy.limited_share * limit * (verdict.rate_window_s or 0.0):
+        return LagCause.THROTTLED
+    if acknowledged == 0:
+        return LagCause.STUCK if verdict.in_flight else LagCause.NOT_SENT
+    return LagCause.TOO_SLOW if (verdict.arrived or 0) >= acknowledged else LagCause.CATCHING_UP
