@@ -13,7 +13,7 @@ import typer
 
 from danube import __version__
 from danube.broker.config.settings import BrokerSettings, load_broker_settings
-from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError
+from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError, UnavailableError
 from danube.model.exit_codes import exit_code_of
 from danube.offline import certificates_cli
 from danube.offline.metadata import metadata_cli
@@ -23,6 +23,7 @@ from danube.runtime.log import configure_logging
 from danube.runtime.paths import PATH_FLAG
 from danube.runtime.process import on_end, run_loop, settle_memory
 from danube.runtime.ready_file import ReadyFile
+from danube.runtime.rng import SystemRng
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
 from danube.storage.damage import with_data_folder
@@ -208,13 +209,11 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
         stop.set()
 
     on_end(end)
-    from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
-
-    is_fenced = True
+    is_fenced, is_again = True, False
     while is_fenced and not stop.is_set():
         starting = asyncio.current_task()
         try:
-            broker = await Broker.start(settings)
+            broker = await _start(settings, is_again=is_again)
         except asyncio.CancelledError:
             if not stop.is_set():
                 raise
@@ -222,10 +221,27 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
             return
         starting = None
         await _run_until_end(broker, settings, ready, stop)
-        is_fenced = broker.fenced.is_set()
+        is_fenced = is_again = broker.fenced.is_set()
         if is_fenced:
             _log.warning("others have taken over the topics of this broker: it starts again, without them")
             settings = at_addresses(settings, broker.addresses)  # which clients and other brokers know
+
+
+async def _start(settings: BrokerSettings, *, is_again: bool) -> "Broker":
+    """Start a broker. One that starts itself again waits for a store that does not answer, as a running one does."""
+    from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
+    from danube.objects.retrying import next_wait_s  # noqa: PLC0415 - as above
+
+    rng, wait_s = SystemRng(), 0.0
+    while True:
+        try:
+            return await Broker.start(settings)
+        except UnavailableError as error:
+            if not is_again:
+                raise
+            wait_s = next_wait_s(wait_s, rng.uniform(0.0, 1.0))
+            _log.warning("this broker cannot start again yet, and tries in %.1f s: %s", wait_s, error)
+            await asyncio.sleep(wait_s)
 
 
 def at_addresses(settings: BrokerSettings, addresses: "Addresses") -> BrokerSettings:
