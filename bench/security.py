@@ -84,7 +84,7 @@ def _ways(folder: Path, running: ExitStack) -> dict[str, _Way]:
         "auth_tls_key": str(certs / "broker.key"),
         "auth_tls_ca": str(certs / "ca.pem"),
         "auth_jwt_secret_file": str(secret_file),
-        "auth_super_admins": "app",
+        "auth_super_admins": "service_account:app",
     }
     flags = ["--durability", "os", "--log-level", "warning"]
     plain = running.enter_context(BrokerProcess(folder / "plain", flags=flags))

@@ -256,10 +256,10 @@ class DisconnectedClients:
             f"producer {producer_id} is not attached to this broker: look the topic up and create it again"
         )
 
-    def receive_refusal(self, consumer_id: int) -> DanubeError:
-        """The error of a consumer that receives and is unknown."""
+    def receive_refusal(self, consumer_id: int, *, is_foreign: bool = False) -> DanubeError:
+        """The error of a consumer that receives and is unknown, or of others."""
         drain = self._drain((ClientKind.CONSUMER, consumer_id))
-        if drain is not None:
+        if drain is not None and not is_foreign:
             return drain.receive_refusal()
         return ConsumerNotFoundError(f"the consumer with the id {consumer_id} does not exist here: subscribe again")
 

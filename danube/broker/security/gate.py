@@ -20,6 +20,8 @@ from danube.security.authentication import Authenticator, Proof
 from danube.security.decision import CLUSTER, Target, beyond_scope
 
 AUTHORIZATION = "authorization"
+Check = Callable[[], None]
+"""Raises NotPermittedError for what is not allowed, or not any more."""
 _RIGHTS = {(permission, effect): f"{permission} {effect}" for permission in Permission for effect in Effect}
 
 
@@ -114,9 +116,12 @@ class Gate:
             raise NotPermittedError(beyond)
 
     def guard(
-        self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], None]
+        self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], Check]
     ) -> StreamHandler:
-        """Have a stream handled as this principal, once `check` has let its first message pass."""
+        """Have a stream handled as this principal, once `check` has let its first message pass.
+
+        It answers the check that holds from then on.
+        """
         with ActingAs(principal):
             guarded = GuardedStream(principal, stream, factory(stream), check)
         self._streams.add(guarded)
@@ -164,23 +169,22 @@ class GuardedStream:
     """A stream whose first message is checked before its handler sees it."""
 
     def __init__(
-        self, principal: Principal, stream: ServerStream, handler: StreamHandler, check: Callable[[bytes], None]
+        self, principal: Principal, stream: ServerStream, handler: StreamHandler, check: Callable[[bytes], Check]
     ) -> None:
         self.principal = principal
         self._stream = stream
         self._handler = handler
         self._check = check
-        self._opening: bytes | None = None
-        """The first message, once it has passed."""
+        self._check_again: Check | None = None
+        """Of what the first message named, once it has passed."""
         self.is_cut = False
 
     def on_message(self, message: bytes) -> None:
         if self.is_cut:
             return
         with ActingAs(self.principal):
-            if self._opening is None:
-                self._check(message)
-                self._opening = message
+            if self._check_again is None:
+                self._check_again = self._check(message)
             self._handler.on_message(message)
 
     def on_half_close(self) -> None:
@@ -196,9 +200,9 @@ class GuardedStream:
         self._handler.on_cancel()
 
     def recheck(self) -> None:
-        """Check the first message again, by the rules of now. Raises NotPermittedError."""
-        if self._opening is not None and not self.is_cut:
-            self._check(self._opening)
+        """Check what the first message named again, by the rules of now. Raises NotPermittedError."""
+        if self._check_again is not None and not self.is_cut:
+            self._check_again()
 
     def cut(self, error: DanubeError) -> None:
         """End the stream, for its client with this error."""

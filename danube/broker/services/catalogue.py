@@ -138,8 +138,9 @@ CLIENT_CALLS: Calls = {
             later(client.SUBSCRIBE, subscribe, client.SUBSCRIBED),
             targets=_CONSUME.named_in(client.SUBSCRIBE),
         ),
-        "ReceiveMessages": _CONSUME.server_stream(
-            READ, lambda context: partial(ReceiveStream, context), targets=targets.received
+        "ReceiveMessages": of_a_client(
+            _CONSUME.server_stream(READ, lambda context: partial(ReceiveStream, context), targets=targets.received),
+            lambda _: ClientKind.CONSUMER,
         ),
         "Ack": _CONSUME.unary(WRITE, acknowledge, targets=targets.acknowledged),
         "Nack": _CONSUME.unary(WRITE, negative_acknowledge, targets=targets.negatively_acknowledged),

@@ -7,7 +7,7 @@ from danube.broker.clients.consumers import Membership
 from danube.broker.policy.pacing import PacedStream
 from danube.broker.services.context import ServiceContext
 from danube.broker.topics.topic import AnyTopic
-from danube.model.calls.client import Subscribe, Subscribed
+from danube.model.calls.client import ClientKind, Subscribe, Subscribed
 from danube.model.errors import AcknowledgeError, DanubeError, SubscriptionNotFoundError
 from danube.model.limits.broker import RECEIVE_FAILURE_DELAY_S
 from danube.model.topic import TopicName
@@ -92,6 +92,8 @@ class ReceiveStream:
             self._schedule(RECEIVE_FAILURE_DELAY_S, partial(self._stream.fail, error.with_traceback(None)))
 
     def _open(self, consumer_id: int) -> None:
+        if self._context.is_foreign(ClientKind.CONSUMER, consumer_id):
+            raise self._context.disconnected_clients.receive_refusal(consumer_id, is_foreign=True)
         member = self._context.consumers.get(consumer_id)
         wait_s = member.subscription.hold_off_s(member.consumer, self._stream.caller.address)
         if wait_s:

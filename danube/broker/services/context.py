@@ -17,7 +17,7 @@ from danube.broker.telemetry.metrics import RpcCounts, Validations
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import ReliableTopic
-from danube.model.calls.client import SendMessage
+from danube.model.calls.client import ClientKind, SendMessage
 from danube.model.errors import DanubeError, InternalError
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
@@ -89,6 +89,14 @@ class ServiceContext:
     def reaches(self, permission: Permission, effect: Effect, topic: str) -> bool:
         """Tell whether the caller of now may do this to a topic that an id leads to."""
         return self.gate is None or self.gate.allows(permission, effect, topic_target(topic))
+
+    def is_foreign(self, kind: ClientKind, identity: int) -> bool:
+        """Tell whether a client is one of a topic that the caller of now may not use: it is answered as unknown."""
+        is_producer = kind is ClientKind.PRODUCER
+        clients: Producers | Consumers = self.producers if is_producer else self.consumers
+        topic = clients.topic_name_of(identity) or self.disconnected_clients.topic_of(kind, identity)
+        permission = Permission.PRODUCE if is_producer else Permission.CONSUME
+        return topic is not None and not self.reaches(permission, Effect.READ, topic)
 
     async def weigh(self) -> None:
         """Count what each namespace stores here, for its quota."""

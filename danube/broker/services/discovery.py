@@ -2,8 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-from danube.broker.clients.consumers import Consumers
-from danube.broker.clients.producers import Producers
 from danube.broker.security.current import current_principal
 from danube.broker.services.context import ServiceContext
 from danube.metadata.records.catalog import TopicRecord
@@ -17,8 +15,6 @@ from danube.model.calls.client import (
     PartitionsAnswer,
 )
 from danube.model.errors import TopicNotFoundError
-from danube.model.plans.plan import Effect
-from danube.model.security.grants import Permission
 from danube.rpc.carrier import UnaryCall, UnaryHandler
 from danube.security.decision import Target
 from danube.wire.client_messages import LOOKUP, LOOKUP_ANSWER, PARTITIONS_ANSWER
@@ -94,10 +90,7 @@ def health_check(context: ServiceContext) -> Callable[[HealthCheck], HealthStatu
 
     def check(asked: HealthCheck) -> HealthStatus:
         is_producer = asked.client is ClientKind.PRODUCER
-        clients: Producers | Consumers = context.producers if is_producer else context.consumers
-        topic = clients.topic_name_of(asked.id) or context.disconnected_clients.topic_of(asked.client, asked.id)
-        permission = Permission.PRODUCE if is_producer else Permission.CONSUME
-        if topic is not None and not context.reaches(permission, Effect.READ, topic):
+        if context.is_foreign(asked.client, asked.id):
             return context.disconnected_clients.health(asked.client, asked.id, is_foreign=True)
         is_known = context.producers.is_attached(asked.id) if is_producer else context.consumers.is_known(asked.id)
         if is_known and not context.disconnected_clients.is_draining(asked.client, asked.id):

@@ -6,7 +6,7 @@ from functools import partial
 from danube.broker.policy.metering import Find, metered, metered_stream
 from danube.broker.policy.quotas import Account
 from danube.broker.security.current import ActingAs, current_principal
-from danube.broker.security.gate import Gate
+from danube.broker.security.gate import Check, Gate
 from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import recorded
@@ -140,6 +140,21 @@ def _permission_checker(call: Call, context: ServiceContext) -> Callable[[Gate, 
     return check
 
 
+def _stream_checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], Check]:
+    """A check of a stream's first message; it answers the check of what that named, by the rules of later."""
+    permission, effect, find = Permission(call.action), call.effect, call.targets
+
+    def check(gate: Gate, principal: Principal, message: bytes) -> Check:
+        if call.authorize is not None:
+            call.authorize(gate, principal, message)
+        named = (CLUSTER,) if find is None else find(context, message)
+        check_again = partial(gate.check, principal, permission, effect, named)
+        check_again()
+        return check_again
+
+    return check
+
+
 def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
     count = context.counts.count
 
@@ -161,7 +176,7 @@ def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> Unary
 def _stream(method: str, call: Call, factory: StreamFactory, context: ServiceContext) -> StreamFactory:
     if call.action in _METERED and call.targets is not None and context.quotas.is_on:
         factory = metered_stream(factory, _accounts_of(call.targets, context), context.clock)
-    check = _checker(call, context)
+    check = _stream_checker(call, context)
 
     def open_stream(stream: ServerStream) -> StreamHandler:
         if context.closing is not None:

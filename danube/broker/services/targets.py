@@ -47,9 +47,11 @@ def looked_up(_: ServiceContext, request: bytes) -> Sequence[Target]:
 
 
 def received(context: ServiceContext, request: bytes) -> Sequence[Target]:
-    """Find the topic of a consumer that receives."""
-    topic = context.consumers.topic_name_of(client_messages.RECEIVE.decode(request).consumer_id)
-    return NOTHING if topic is None else (topic_target(topic),)
+    """Find the topic of a consumer that receives; the handler answers one of others as an unknown one."""
+    consumer_id = client_messages.RECEIVE.decode(request).consumer_id
+    topic = context.consumers.topic_name_of(consumer_id)
+    is_foreign = context.is_foreign(ClientKind.CONSUMER, consumer_id)
+    return NOTHING if topic is None or is_foreign else (topic_target(topic),)
 
 
 def published(_: ServiceContext, request: bytes) -> Sequence[Target]:
@@ -84,6 +86,7 @@ def of_a_client(call: Call, kind_of: Callable[[bytes], ClientKind]) -> Call:
     """The same call about a client by its id, for whoever may publish to or consume from some topic.
 
     Its handler answers clients of topics that the caller may not use as unknown ones: ids tell nobody what there is.
+    A stream is held to its targets besides.
     """
 
     def authorize(gate: Gate, principal: Principal, data: bytes) -> None:

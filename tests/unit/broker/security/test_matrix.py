@@ -39,7 +39,7 @@ TABLE = {
     "ProducerService": {"CreateProducer": "Produce topic", "SendMessage": "Produce topic"},
     "ConsumerService": {
         "Subscribe": "Consume topic",
-        "ReceiveMessages": PROVEN,  # of an unknown consumer: the handler refuses it
+        "ReceiveMessages": "Consume anywhere",
         "Ack": "Consume topic",
         "Nack": "Consume topic",
     },

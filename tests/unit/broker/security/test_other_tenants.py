@@ -15,16 +15,26 @@ from danube.model.calls.client import (
     CreateProducer,
     HealthCheck,
     HealthStatus,
+    Lookup,
+    Receive,
     SchemaReference,
     Subscribe,
 )
 from danube.model.calls.schemas import CheckVersion, FindVersion, RegisteredSchema, RegisterVersion
-from danube.model.errors import DanubeError, NotFoundError, NotPermittedError, PreconditionFailedError
+from danube.model.calls.security import BindingKey
+from danube.model.errors import (
+    ConsumerNotFoundError,
+    DanubeError,
+    NotFoundError,
+    NotPermittedError,
+    PreconditionFailedError,
+)
 from danube.model.policies import FailurePolicy, PoisonPolicy, SetFailurePolicy, SubscriptionName
 from danube.model.schema import SchemaImport, SchemaType
 from danube.model.security.grants import BindingScope
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.carrier import ClientStream
 from danube.wire import admin_messages, client_messages
 from danube.wire import schema_messages as schema
 from danube.wire.security import messages
@@ -102,7 +112,7 @@ LEADS = {
     "Ack": {"msg_id.topic_name", "msg_id.producer_id"},
     "Nack": {"msg_id.topic_name", "msg_id.producer_id"},
     "DisconnectClient": {"topic", "client_id"},
-    # an id alone: its topic is checked, and the handler answers those of others as unknown
+    # an id alone: the handler answers those of others as unknown
     "ReceiveMessages": {"consumer_id"},
     "CloseProducer": {"producer_id"},
     "CloseConsumer": {"consumer_id"},
@@ -320,18 +330,7 @@ async def test_dead_letters_neither_come_from_nor_go_to_a_topic_of_others(tenant
 
 async def test_clients_of_others_are_answered_as_unknown_ones_and_stay(tenants: Tenants) -> None:
     producer = await attach(tenants, "other", FOREIGN)
-    wanted = Subscribe(
-        request_id=1,
-        topic=TopicName.parse(FOREIGN),
-        consumer_name="reader",
-        subscription="readers",
-        type=SubscriptionType.EXCLUSIVE,
-        key_filters=(),
-    )
-    made = await tenants.client("other").call(
-        "/danube.ConsumerService/Subscribe", client_messages.SUBSCRIBE.encode(wanted)
-    )
-    consumer = client_messages.SUBSCRIBED.decode(made).consumer_id
+    consumer = await joined(tenants, "other", FOREIGN)
     for name in ("nobody", "owner"):
         for kind, identity in ((ClientKind.PRODUCER, producer), (ClientKind.CONSUMER, consumer)):
             foreign = [await outcome(tenants, name, kind, identity) for _ in range(3)]
@@ -341,6 +340,61 @@ async def test_clients_of_others_are_answered_as_unknown_ones_and_stay(tenants: 
     for kind, identity in ((ClientKind.PRODUCER, producer), (ClientKind.CONSUMER, consumer)):
         assert await health(tenants, "other", kind, identity) is HealthStatus.OK
         assert await outcome(tenants, "other", kind, identity) == f"{HealthStatus.OK} closed"
+
+
+async def test_a_consumer_of_others_is_answered_as_an_unknown_one_to_whoever_receives(tenants: Tenants) -> None:
+    consumer = await joined(tenants, "other", FOREIGN)
+    said, expected = {}, {"owner": ConsumerNotFoundError, "nobody": NotPermittedError}
+    for name, kind in expected.items():
+        for identity in (consumer, 77):
+            stream = receiving(tenants.client(name), identity)
+            with pytest.raises(kind) as refused:
+                await stream.receive()
+            said[name, identity] = str(refused.value)
+        assert said[name, consumer] == said[name, 77].replace("77", str(consumer))
+        assert "theirs" not in said[name, consumer]
+
+
+async def test_a_consumer_of_others_is_unknown_also_while_rules_change_and_its_own_stream_goes_on(
+    tenants: Tenants,
+) -> None:
+    consumer = await joined(tenants, "other", FOREIGN)
+    other, owner = tenants.client("other"), tenants.client("owner")
+    lookup = Lookup(request_id=1, topic=TopicName.parse(FOREIGN))
+    own, foreign = receiving(other, consumer), receiving(owner, consumer)
+    await own.opened()
+    with pytest.raises(NotPermittedError):  # behind the stream on the same connection: the broker has seen both
+        await owner.call("/danube.Discovery/TopicLookup", client_messages.LOOKUP.encode(lookup))
+    await tenants.bind("somebody", "observer", at="default")  # every open stream is checked again
+    with pytest.raises(ConsumerNotFoundError):
+        await foreign.receive()
+    key = messages.DELETE_BINDING.encode(
+        BindingKey(scope=BindingScope.NAMESPACE, resource_name="other", binding_id="other-other")
+    )
+    assert await health(tenants, "other", ClientKind.CONSUMER, consumer) is HealthStatus.OK
+    await tenants.of(ROOT).call("/danube_admin.SecurityAdmin/DeleteBinding", key)
+    with pytest.raises(NotPermittedError, match=f"no binding grants Consume on {FOREIGN}"):
+        await own.receive()
+
+
+def receiving(of: Proven, identity: int) -> ClientStream:
+    request = client_messages.RECEIVE.encode(Receive(request_id=1, consumer_id=identity))
+    return of.channel.server_stream("/danube.ConsumerService/ReceiveMessages", request, metadata=of.metadata)
+
+
+async def joined(tenants: Tenants, name: str, topic: str) -> int:
+    wanted = Subscribe(
+        request_id=1,
+        topic=TopicName.parse(topic),
+        consumer_name="reader",
+        subscription="readers",
+        type=SubscriptionType.EXCLUSIVE,
+        key_filters=(),
+    )
+    made = await tenants.client(name).call(
+        "/danube.ConsumerService/Subscribe", client_messages.SUBSCRIBE.encode(wanted)
+    )
+    return client_messages.SUBSCRIBED.decode(made).consumer_id
 
 
 async def outcome(tenants: Tenants, name: str, kind: ClientKind, identity: int) -> str:
