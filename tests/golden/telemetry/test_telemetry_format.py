@@ -105,7 +105,15 @@ def test_a_tick_of_the_longest_records_fits_one_batch() -> None:
     of_subscription = {**texts, "subscription": '"' * NAME_BYTES_MAX, "subscription_id": str(number)}
     longest: list[Reading] = [
         TopicReading(**{**longest_numbers(ORDERS), **of_topic}),
-        SubscriptionReading(**{**longest_numbers(BILLING), **of_subscription}),
+        SubscriptionReading(
+            **{
+                **longest_numbers(BILLING),
+                **dict.fromkeys(SubscriptionReading._fields[SubscriptionReading._fields.index("blocked") :], number),
+                **of_subscription,
+                "silent_consumer": '"' * NAME_BYTES_MAX,
+                "silent_host": "h" * 64,
+            }
+        ),
     ]
     sizes = [len(encode_record(stamp, reading)) for reading in longest]
     assert max(sizes) * TELEMETRY_RECORDS_MAX < BATCH_BYTES_MAX - MIB
