@@ -24,7 +24,6 @@ class PassedOver:
     """By an operator."""
     expired: int = 0
     trimmed: int = 0
-    """By retention, unread."""
 
     @property
     def total(self) -> int:
@@ -40,7 +39,6 @@ class FailureCauses:
     disconnected: int = 0
     """In flight to consumers whose stream ended."""
     offset: int = -1
-    """Of the message that `consumers` failed."""
     consumers: set[int] = field(default_factory=set)
 
     def blame(self, offset: int, consumer_id: int) -> None:

@@ -197,9 +197,8 @@ class IncidentFinder:
 
     def _lost(self, verdict: LagVerdict) -> bool:
         before = self._seen[-1].verdict if self._seen else None
-        if verdict.lost:
-            return True
-        return before is not None and (verdict.messages_lost or 0) > (before.messages_lost or 0)
+        grew = before is not None and (verdict.messages_lost or 0) > (before.messages_lost or 0)
+        return bool(verdict.lost) or grew
 
     def _was_active(self) -> bool:
         """True if something arrived or waited before the silence."""
@@ -270,6 +269,8 @@ class IncidentFinder:
 
     def _deadline_s(self, at_ms: int, verdict: LagVerdict) -> float | None:
         """Time until the start of what is kept reaches the position, at the rates of the last minutes."""
+        if verdict.lost is not None:
+            return verdict.retention_deadline_s
         before = self._before(at_ms, self._policy.growth_s)
         if before is None or verdict.start_offset is None or before.start_offset is None:
             return None

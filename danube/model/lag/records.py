@@ -32,7 +32,6 @@ AS_TOLD: Final = (
 )
 """Numbers of a reading where null is not 0."""
 TEXTS: Final = ("silent_consumer", "silent_host")
-"""Names in a reading, as told."""
 
 
 def judge_all(records: Iterable[tuple[Stamp, Reading]], at_ms: int, policy: LagPolicy) -> list[PartitionLag]:

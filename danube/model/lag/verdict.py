@@ -236,13 +236,11 @@ class LagVerdict:
     lost: int | None = None
     """Deleted by retention, unread, within the looks; null where its broker does not tell, as all that follow."""
     timed_out: int | None = None
-    """Within `rate_window_s`, as is the next."""
     disconnected: int | None = None
     failures: int | None = None
     failed_offset: int | None = None
     failed_on: int | None = None
     silent_consumer: str | None = None
-    """The consumer with messages that gave no answer for longest."""
     silent_host: str | None = None
     silent_s: float | None = None
     silent_in_flight: int | None = None

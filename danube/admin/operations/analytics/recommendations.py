@@ -91,7 +91,8 @@ def of_groups(groups: Sequence[LagGroupRow], as_of_ms: int) -> list[Recommendati
     for one in groups:
         if one.status in {LagStatus.WARN, LagStatus.REWIND, *_BAD}:
             meaning, tool = _OF_CAUSE.get(LagCause(one.cause), _OF_ANY) if one.cause else _OF_ANY
-            severity = CheckStatus.CRITICAL if one.status in _BAD else CheckStatus.WARNING
+            is_critical = one.status in _BAD or one.cause == LagCause.DATA_LOSS
+            severity = CheckStatus.CRITICAL if is_critical else CheckStatus.WARNING
             found.append(_of_group(one, as_of_ms, severity, meaning, tool))
         if one.cause != LagCause.DATA_LOSS and one.retention_ratio is not None and one.retention_ratio > 1:
             lost = "Retention deleted unread messages."
