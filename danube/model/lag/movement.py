@@ -97,8 +97,10 @@ def _trend(looks: Sequence[Look], policy: LagPolicy) -> bool | None:
     slope = median(slopes) if slopes else 0.0
     if slope >= 0:
         return False
-    clears_s = lag / -slope
-    return True if clears_s <= policy.clears_s else False if clears_s > 2 * policy.clears_s else None
+    clears_s, share = lag / -slope, sum(each < 0 for each in slopes) / len(slopes)
+    if clears_s <= policy.clears_s and share >= policy.falling_share:
+        return True
+    return False if clears_s > 2 * policy.clears_s else None
 
 
 def _acknowledged(before: Observation, after: Observation) -> int:

@@ -164,6 +164,8 @@ class LagPolicy:
     (Burrow#223, a warning at a trivial lag)."""
     clears_s: ClassVar[float] = 600.0
     """A lag that falls is no trouble if nothing is unread within so long."""
+    falling_share: ClassVar[float] = 0.8
+    """Of the slopes between two looks, the share that must fall: mere noise has it once in a hundred looks."""
     steady_looks: ClassVar[int] = 3
     """A trend must hold at so many looks in a row to count: load that varies does not change the status."""
     storm_messages: ClassVar[int] = 10

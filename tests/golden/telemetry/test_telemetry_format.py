@@ -103,17 +103,12 @@ def test_a_tick_of_the_longest_records_fits_one_batch() -> None:
     texts = {"topic": topic, "topic_id": str(number)}
     of_topic = {**texts, "partition_base": topic}
     of_subscription = {**texts, "subscription": '"' * NAME_BYTES_MAX, "subscription_id": str(number)}
+    later = SubscriptionReading._fields[SubscriptionReading._fields.index("blocked") :]
+    names = {"silent_consumer": '"' * NAME_BYTES_MAX, "silent_host": "h" * 64}
+    of_today: dict[str, Any] = {**longest_numbers(BILLING), **dict.fromkeys(later, number), **of_subscription, **names}
     longest: list[Reading] = [
         TopicReading(**{**longest_numbers(ORDERS), **of_topic}),
-        SubscriptionReading(
-            **{
-                **longest_numbers(BILLING),
-                **dict.fromkeys(SubscriptionReading._fields[SubscriptionReading._fields.index("blocked") :], number),
-                **of_subscription,
-                "silent_consumer": '"' * NAME_BYTES_MAX,
-                "silent_host": "h" * 64,
-            }
-        ),
+        SubscriptionReading(**of_today),
     ]
     sizes = [len(encode_record(stamp, reading)) for reading in longest]
     assert max(sizes) * TELEMETRY_RECORDS_MAX < BATCH_BYTES_MAX - MIB

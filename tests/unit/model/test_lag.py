@@ -104,6 +104,24 @@ def test_status_changes_once_when_the_load_does() -> None:
     assert changes == [(LagStatus.OK, LagStatus.WARN), (LagStatus.WARN, LagStatus.OK)]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_of_a_constant_lag_is_no_trend(seed: int) -> None:
+    """A lag of 300, ten per cent up or down, for ten minutes: it never clears, so the status is WARN all the time."""
+    rng, history = Random(seed), list[Observation]()
+    for second in range(0, 700, 5):
+        lag, head = 300 + rng.randint(-30, 30), 1_000 + 20 * second
+        history.append(seen(second, head, head - lag, oldest_s=second - lag / 10, acknowledged=head - lag, in_flight=5))
+    found = [judge(history[: number + 1], one.at_ms, POLICY) for number, one in enumerate(history) if number > 20]
+    assert {one.status for one in found if one is not None} == {LagStatus.WARN}
+
+
+def test_fall_that_would_take_hours_is_no_fall() -> None:
+    """1,000 wait and one a look is read more than arrives: an hour and more."""
+    verdict = judge(each_5_s([2_000] * 10, rising(1_000, 1), oldest_s=-99), ms(AT_S), POLICY)
+    assert verdict is not None
+    assert (verdict.status, verdict.rule) == (LagStatus.WARN, LagRule.LAG_NEVER_FELL)
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Observation]:
     """Of one subscription: any changes that a broker could tell of, seeks and restarts included."""

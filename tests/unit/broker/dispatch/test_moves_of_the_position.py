@@ -62,7 +62,7 @@ def test_message_at_the_position_is_known_to_have_failed_on_each_consumer() -> N
 
 
 def test_consumer_that_answers_nothing_is_the_most_silent_one() -> None:
-    engine = engine_of(1, 2, window=1)
+    engine = engine_of(1, 2)
     for second in range(1, 20):
         held = (each for each in range(1, 100) if engine._deliveries.holder(each) is engine._consumers[2])
         offset = next(held)
@@ -70,6 +70,7 @@ def test_consumer_that_answers_nothing_is_the_most_silent_one() -> None:
     silent = engine.most_silent
     assert silent is not None
     assert (silent.consumer_id, silent.sign_s, silent.acknowledged) == (1, 0.0, 0)
+    assert (engine._consumers[2].sign_s, engine._consumers[2].in_flight) == (19.0, 5)
 
 
 def test_idle_consumer_owes_nothing() -> None:
