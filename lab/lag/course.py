@@ -1,0 +1,64 @@
+"""A course: situations played side by side in one world, and every verdict on them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from danube.model.lag.group import PartitionLag
+from danube.model.lag.records import judge_all
+from danube.model.lag.verdict import LagPolicy, LagVerdict
+from lab.lag.judge import Look
+from lab.lag.stage import Situation, Stage
+from lab.lag.truth import Ledger
+from lab.lag.world import World
+
+LOOK_S = 15.0
+ASIDE_S = 0.37
+"""Clients begin so much beside telemetry and looks, so that nothing happens at the moment of either."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Played:
+    """What was said of one situation, and what its clients know."""
+
+    situation: Situation
+    ledger: Ledger
+    live: list[Look] = field(default_factory=list)
+    """Verdicts as they were read while it went on."""
+    job: list[Look] = field(default_factory=list)
+    """Verdicts that the job gives from the telemetry of the whole course."""
+
+
+async def play(folder: Path, situations: Sequence[Situation], end_s: float) -> dict[str, Played]:
+    """Play these situations for so long; by name."""
+    async with World(folder) as world:
+        began_s = world.clock.monotonic_s() + ASIDE_S
+        began_ms = world.clock.now_ms() + round(ASIDE_S * 1_000)
+        stages = {each.name: Stage(world, each.name.replace(" ", "-"), began_s) for each in situations}
+        played = {each.name: Played(situation=each, ledger=stages[each.name].ledger) for each in situations}
+        for each in situations:
+            stages[each.name].spawn(_begun(stages[each.name], each))
+        times = [LOOK_S * number for number in range(1, int(end_s / LOOK_S) + 1)]
+        for at_s in times:
+            await world.run_until(began_s + at_s)
+            for name, verdict in _by_name(stages, await world.verdicts()).items():
+                played[name].live.append(Look(at_s, verdict, at_s))
+        records = await world.telemetry()
+    for at_s in times:
+        at_ms = began_ms + round(at_s * 1_000)
+        known = [record for record in records if record[0].at_ms <= at_ms]
+        for name, verdict in _by_name(stages, judge_all(known, at_ms, LagPolicy())).items():
+            observed_ms = verdict.observed_ms if verdict is not None else None
+            seen_s = at_s if observed_ms is None else (observed_ms - began_ms) / 1_000
+            played[name].job.append(Look(at_s, verdict, seen_s))
+    return played
+
+
+async def _begun(stage: Stage, situation: Situation) -> None:
+    await stage.until(0.0)
+    await situation.play(stage)
+
+
+def _by_name(stages: Mapping[str, Stage], found: Sequence[PartitionLag]) -> dict[str, LagVerdict | None]:
+    told = {one.topic: one.verdict for one in found}
+    return {name: told.get(str(stage.topic)) for name, stage in stages.items()}

@@ -1,0 +1,177 @@
+"""A whole broker, clients and an administrator of one process, on one simulated clock.
+
+Time stands still while a thread of the broker works, so nobody seems slow because the disk was.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from unittest.mock import patch
+
+from danube.admin.analytics.live import live_lag
+from danube.admin.gateway import AdminGateway
+from danube.admin.grpc_gateway.broker_connection import ConnectionPool
+from danube.admin.grpc_gateway.gateway import GrpcGateway
+from danube.admin.local_state import LocalState
+from danube.admin.target import Target
+from danube.broker.app import Broker
+from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
+from danube.client import DanubeClient, DanubeClientBuilder
+from danube.model.lag.group import LagFilter, PartitionLag
+from danube.model.lag.verdict import LagPolicy
+from danube.model.limits.faces import LAG_LIVE_RECORDS_MAX
+from danube.model.records.telemetry import TELEMETRY_TOPIC, Reading, Stamp, decode_record
+from danube.rpc.memory.carrier import MemoryCarrier
+from danube.runtime.blocking import BlockingThread, InlineRunner
+from danube.runtime.rng import SystemRng
+from danube.runtime.tasks import TaskScope
+from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock, settle
+
+T = TypeVar("T")
+
+_ANSWER_S = 60.0
+"""Simulated time within which a call has its answer."""
+_START = BlockingThread.start
+
+
+class BlockingWork:
+    """Work that the threads of this process have been given and have not finished."""
+
+    def __init__(self) -> None:
+        self._pending = 0
+        self._none = asyncio.Event()
+        self._none.set()
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, thread: BlockingThread, work: Callable[[], None]) -> None:
+        """`BlockingThread.start`, counted."""
+
+        def counted() -> None:
+            try:
+                work()
+            finally:
+                with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                    self._loop.call_soon_threadsafe(self._finished)
+
+        _START(thread, counted)
+        self._pending += 1
+        self._none.clear()
+
+    async def rest(self) -> None:
+        """Return once all tasks wait, and no thread works for any of them."""
+        await settle()
+        while self._pending:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._none.wait()
+            await settle()
+
+    def _finished(self) -> None:
+        self._pending -= 1
+        if not self._pending:
+            self._none.set()
+
+
+class World:
+    """One broker, which may be stopped and started again, and those who use it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = SimClock()
+        self.scope = TaskScope("applications")
+        self._calls = TaskScope("calls")
+        self._folder = folder
+        self._carrier = MemoryCarrier(self.clock)
+        self._work = BlockingWork()
+        self._clients: list[DanubeClient] = []
+        self._ending = AsyncExitStack()
+        self._broker: Broker | None = None
+        self._admin: AdminGateway | None = None
+        self._addresses = ("memory:0", "memory:0")
+
+    async def __aenter__(self) -> Self:
+        def start(thread: BlockingThread, work: Callable[[], None]) -> None:
+            self._work.start(thread, work)
+
+        self._ending.enter_context(patch.object(BlockingThread, "start", start))
+        await self.start_broker()
+        target = Target(endpoint=f"http://{self._addresses[1]}")
+        pool = ConnectionPool(target, self._carrier)
+        self._ending.push_async_callback(pool.close)
+        find_folder = self._folder.joinpath
+        runner, rng = InlineRunner(), SystemRng()
+        state = LocalState(find_folder, target.endpoint, clock=self.clock, rng=rng, runner=runner)
+        self._admin = GrpcGateway(pool, state)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.complete(self.scope.close())
+        for client in self._clients:
+            await self.complete(client.close())
+        await self.stop_broker()
+        await self._ending.aclose()
+
+    @property
+    def admin(self) -> AdminGateway:
+        """Calls of an administrator."""
+        assert self._admin is not None  # noqa: S101 - the world was entered
+        return self._admin
+
+    async def start_broker(self) -> None:
+        """Start the broker on its folder, at the addresses that it had."""
+        settings = BrokerSettings.model_validate(
+            {
+                "data_dir": self._folder / "data",
+                "broker_addr": self._addresses[0],
+                "admin_addr": self._addresses[1],
+                "durability": "os",
+            }
+        )
+        environment = Environment(clock=self.clock, carrier=self._carrier)
+        self._broker = await self.complete(Broker.start(settings, environment))
+        self._addresses = self._broker.addresses.broker, self._broker.addresses.admin
+
+    async def stop_broker(self) -> None:
+        """Stop the broker in good order."""
+        if self._broker is not None:
+            await self.complete(self._broker.stop())
+            self._broker = None
+
+    async def client(self) -> DanubeClient:
+        """A new client, as a process of its own would have."""
+        builder = DanubeClientBuilder().service_url(f"http://{self._addresses[0]}").with_carrier(self._carrier)
+        client = await builder.with_clock(self.clock).build()
+        self._clients.append(client)
+        return client
+
+    async def run_until(self, when_s: float) -> None:
+        """Move simulated time on; nothing works behind its back."""
+        await self._work.rest()
+        while (due_s := self.clock.next_timer_s()) is not None and due_s <= when_s:
+            self.clock.advance(max(0.0, due_s - self.clock.monotonic_s()))
+            await self._work.rest()
+        self.clock.advance(max(0.0, when_s - self.clock.monotonic_s()))
+
+    async def complete(self, call: Coroutine[Any, Any, T]) -> T:
+        """The outcome of a call, for which time moves on as far as it must."""
+        task: asyncio.Task[T] = self._calls.spawn(call, "call")
+        end_s = self.clock.monotonic_s() + _ANSWER_S
+        await self._work.rest()
+        while not task.done():
+            due_s = self.clock.next_timer_s()
+            if due_s is None or due_s > end_s:
+                task.cancel()
+                raise TimeoutError(f"no answer within {_ANSWER_S} simulated seconds")
+            await self.run_until(due_s)
+        return task.result()
+
+    async def verdicts(self) -> Sequence[PartitionLag]:
+        """What the live analysis says now."""
+        return (await self.complete(live_lag(self.admin, self.clock, LagFilter(), LagPolicy()))).partitions
+
+    async def telemetry(self) -> Sequence[tuple[Stamp, Reading]]:
+        """All that the broker published of itself, for the rules of the job."""
+        found = await self.complete(self.admin.system_records(TELEMETRY_TOPIC, since_ms=0, limit=LAG_LIVE_RECORDS_MAX))
+        return [record for each in found if (record := decode_record(each.payload)) is not None]
