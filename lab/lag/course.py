@@ -19,7 +19,7 @@ ASIDE_S = 0.37
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """What was said of one situation, and what its clients know."""
+    """One situation, the verdicts on it, and what its clients know."""
 
     situation: Situation
     ledger: Ledger

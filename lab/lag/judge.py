@@ -32,14 +32,14 @@ class Look:
 
     @property
     def heard(self) -> tuple[LagStatus | None, str | None]:
-        """What a person hears of it: causes count in trouble alone."""
+        """The part that a person hears: causes count in trouble alone."""
         status, cause = self.named
         return status, cause if self.is_alarm else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How a series of verdicts compares with the truth."""
+    """A series of verdicts compared with the truth."""
 
     alarms: int
     """Looks that told of trouble."""

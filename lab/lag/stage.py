@@ -17,7 +17,7 @@ from lab.lag.world import World
 SUBSCRIPTION = "readers"
 
 Handle = Callable[["Stage", Consumer, Message], Awaitable[None]]
-"""What an application does with one message."""
+"""Work of an application on one message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

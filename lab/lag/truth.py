@@ -38,7 +38,7 @@ class Phase:
 
 @dataclass(slots=True)
 class Ledger:
-    """What the clients of one topic did: offsets in the order of their sending, and who answered them when."""
+    """Deeds of the clients of one topic: offsets in the order of their sending, and times of their answers."""
 
     sent_s: list[float] = field(default_factory=list)
     answered_s: dict[int, float] = field(default_factory=dict)

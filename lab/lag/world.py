@@ -168,7 +168,7 @@ class World:
         return task.result()
 
     async def verdicts(self) -> Sequence[PartitionLag]:
-        """What the live analysis says now."""
+        """Verdicts of the live analysis at this moment."""
         return (await self.complete(live_lag(self.admin, self.clock, LagFilter(), LagPolicy()))).partitions
 
     async def telemetry(self) -> Sequence[tuple[Stamp, Reading]]:
