@@ -7,19 +7,21 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute
 from danube.admin.operations import BY_NAME
-from danube.admin.operations.analytics.lag import LagGroupRow
-from danube.admin.operations.analytics.recommendations import of_checks, of_groups
+from danube.admin.operations.analytics.lag import LagGroupRow, LagReport
+from danube.admin.operations.analytics.recommendations import of_checks, of_groups, of_topics
 from danube.admin.operations.analytics.troubles import CERTIFICATE, of_broker, of_connections, of_retention, of_states
 from danube.admin.operations.cluster.health import Check, CheckStatus
+from danube.admin.operations.operation import Call
 from danube.admin.present import view_of
 from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.calls.inspection import MetricSample
 from danube.model.calls.positions import Connection
+from danube.model.errors import TopicNotServedError
 from danube.model.plans.plan import Caller, Face
-from danube.model.policies import Limits
+from danube.model.policies import Limits, PoliciesView
 from danube.model.topic import TopicName
 from danube.testing.simulated.clock import SimClock
-from tests.faces.seeded import seeded_gateway
+from tests.faces.seeded import EVENTS, ORDERS, seeded_gateway
 
 _NOW_MS = 1_750_000_000_000
 
@@ -180,3 +182,25 @@ async def test_all_of_it_stands_in_the_answer_worst_first_and_as_commands_for_pe
     assert f"danube-admin cluster metrics --metric {CERTIFICATE} --broker-id 1" in shown.rows[0]
     assert any("disk of broker 1" in row for row in shown.rows)
     assert "get_metrics" in view_of(operation, answer, tools=True).tables[0].rows[0]
+
+
+async def test_a_topic_that_nobody_serves_is_named_and_hides_no_trouble_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = seeded_gateway(SimClock(start_ms=_NOW_MS))
+    policies, lost = gateway.topic_policies, "it is assigned to broker 2, which does not run at the moment: try again"
+    asked = []
+
+    async def refuse_one(topic: TopicName) -> PoliciesView:
+        asked.append(topic)
+        if topic == EVENTS:
+            raise TopicNotServedError(lost)
+        return await policies(topic)
+
+    monkeypatch.setattr(gateway, "topic_policies", refuse_one)
+    call = Call(gateway=gateway, clock=gateway.clock, caller=Caller(who="ada", face=Face.CLI))
+    not_judged = list[str]()
+    groups = [group(topic=str(each)) for each in (EVENTS, ORDERS)]
+    await of_topics(call, LagReport.model_construct(groups=groups, as_of_ms=_NOW_MS), not_judged)
+    assert not_judged == [f"{EVENTS}: {lost}"]
+    assert asked == [EVENTS, ORDERS]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagGroupRow
+from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagGroupRow, LagReport
 from danube.admin.operations.analytics.troubles import (
     BROKER_METRICS,
     Confidence,
@@ -20,7 +20,7 @@ from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.model.calls.balance import ClusterBalance
 from danube.model.calls.inspection import MetricSample, ReadMetrics
-from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.errors import NotFoundError, UnavailableError, UnsupportedError
 from danube.model.lag.verdict import LagCause, LagStatus
 from danube.model.limits.faces import LAG_GROUPS_MAX
 from danube.model.limits.inspection import METRICS_READ_MAX, RECOMMEND_TOPICS_MAX
@@ -146,7 +146,7 @@ async def _recommend(call: Call, params: Params) -> Recommendations:
         found += of_balance(await call.gateway.cluster_balance())
         lag = await ANALYZE_CONSUMER_LAG.run(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
         found += of_groups(lag.groups, lag.as_of_ms)
-        found += await _of_topics(call, lag.groups, lag.as_of_ms)
+        found += await of_topics(call, lag, not_judged)
     except (UnsupportedError, NotFoundError) as error:
         not_judged.append(f"the rest: {error}")
     found = of_checks([each for each in health.checks if each.name not in covered]) + found
@@ -169,11 +169,11 @@ async def _of_brokers(call: Call, not_judged: list[str]) -> tuple[list[Recommend
     return missing + troubles, ({"brokers"} if missing else set()) | ({"storage"} if troubles else set())
 
 
-async def _of_topics(call: Call, groups: Sequence[LagGroupRow], as_of_ms: int) -> list[Recommendation]:
+async def of_topics(call: Call, lag: LagReport, not_judged: list[str]) -> list[Recommendation]:
     """Retention deadlines and connections of the topics whose groups are worst; RECOMMEND_TOPICS_MAX of them."""
     found = list[Recommendation]()
     by_topic: dict[str, list[LagGroupRow]] = {}
-    for one in groups:
+    for one in lag.groups:
         by_topic.setdefault(one.topic, []).append(one)
     for topic, of_it in list(by_topic.items())[:RECOMMEND_TOPICS_MAX]:
         try:
@@ -182,8 +182,11 @@ async def _of_topics(call: Call, groups: Sequence[LagGroupRow], as_of_ms: int) -
             shown, _ = await call.gateway.topic_connections(name)
         except NotFoundError:  # deleted meanwhile
             continue
+        except UnavailableError as error:  # nobody serves it at the moment: no reason to be silent about the others
+            not_judged.append(f"{topic}: {error}")
+            continue
         for one in of_it:
-            found += of_retention(topic, one, limits, as_of_ms)
+            found += of_retention(topic, one, limits, lag.as_of_ms)
         found += of_connections(topic, shown)
     return found
 

@@ -14,6 +14,7 @@ from danube.model.calls.admin import (
     BrokerInfo,
     BrokerState,
     ClusterDescription,
+    ClusterMember,
     StorageDescription,
 )
 from danube.model.errors import DanubeError, UnsupportedError
@@ -125,13 +126,17 @@ def _owner(lost: BrokerState, now_ms: int) -> str:
     return f"{lost.topics:,} of broker {lost.broker_id}, which is unreachable{since}"
 
 
+def _member_name(member: ClusterMember) -> str:
+    return member.address if member.node_id == member.address else f"{member.address} ({member.node_id})"
+
+
 def _agreement(cluster: ClusterDescription) -> list[Check]:
     """The agreement of brokers among themselves; a service outside is not ours to judge."""
     if not cluster.members:
         return []
     voters = [member for member in cluster.members if member.votes]
     away = [member for member in cluster.members if not member.connected]
-    names = ", ".join(f"{member.address} ({member.node_id})" for member in away[:5])
+    names = ", ".join(_member_name(member) for member in away[:5])
     if not cluster.has_quorum:
         lost = f"no majority of the {len(voters)} voters is reached: nothing can be made, changed or deleted"
         return [_check("agreement", CheckStatus.CRITICAL, f"{lost}. Start the brokers at {names}")]

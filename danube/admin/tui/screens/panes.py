@@ -33,8 +33,8 @@ class Pane(StrEnum):
 COLUMNS = {
     Pane.BROKERS: (
         Column("Broker", 22),
-        Column("Status", 9),
-        Column("Role", 16),
+        Column("Status", 11),
+        Column("Role", 14),
         Column("Clients dial"),
         Column("Administrators dial", from_width=100),
     ),
