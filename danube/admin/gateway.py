@@ -62,7 +62,6 @@ from danube.model.calls.security import (
     BindingsOf,
     CreateApiKey,
     ExplainAccess,
-    RevokeTokens,
 )
 from danube.model.calls.topic_states import TopicStatesList
 from danube.model.plans.plan import Decision, Plan, PlanApplication, PlanRequest
@@ -431,9 +430,6 @@ class AdminGateway(Protocol):
     async def roles(self) -> Sequence[Role]:
         """All roles."""
 
-    async def delete_role(self, name: str) -> None:
-        """Remove a role. Raises NotFoundError, PreconditionFailedError."""
-
     async def create_binding(self, binding: Binding) -> None:
         """Keep a binding, in place of one of its id there. Raises NotFoundError for a role that is not there."""
 
@@ -446,9 +442,6 @@ class AdminGateway(Protocol):
     async def all_bindings(self) -> Sequence[Binding]:
         """The bindings of all scopes."""
 
-    async def delete_binding(self, key: BindingKey) -> None:
-        """Remove a binding. Raises NotFoundError, PreconditionFailedError for that of the last administrator."""
-
     async def explain_access(self, wanted: ExplainAccess) -> AccessExplained:
         """Tell whether a principal may do something. Raises UnsupportedError for the original's brokers, as all that
         follows here.
@@ -456,9 +449,6 @@ class AdminGateway(Protocol):
 
     async def exchange_api_key(self, key: str) -> str:
         """A token for an API key. Raises UnauthenticatedError."""
-
-    async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
-        """Void tokens before they expire."""
 
     async def revocations(self) -> Sequence[Revocation]:
         """All revocations."""
@@ -468,6 +458,3 @@ class AdminGateway(Protocol):
 
     async def api_keys(self) -> Sequence[ApiKeyInfo]:
         """API keys, without anything secret."""
-
-    async def delete_api_key(self, key_id: str) -> None:
-        """Remove an API key. Raises NotFoundError."""

@@ -64,6 +64,7 @@ from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
 from danube.broker.security.assembly import Security, open_security
 from danube.broker.security.metrics import SecurityCollector, metrics_app
+from danube.broker.security.planned import security_changes
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import recorder_of_modes
@@ -357,6 +358,7 @@ def _control(
         **planned_moves(move_control, peers),
         **balance.plans.operations(),
         **schema_changes(schemas.control),
+        **security_changes(security.control, security.gate),
     }
     carrying = Carrying(topics, moves, storage, clock)
     states.follow_copies(carrying.progress)

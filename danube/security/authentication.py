@@ -59,6 +59,10 @@ class Authenticator:
         for digest in [one for one, principal in self._verified.items() if revocations.revoked(principal)]:
             del self._verified[digest]
 
+    def voided(self, revocations: Revocations) -> list[Principal]:
+        """The principal of each token that was verified lately and that these revoke."""
+        return [principal for principal in self._verified.values() if revocations.revoked(principal)]
+
     def known(self, authorization: str, now_s: float) -> Principal | None:
         """The principal of a token that was verified before, and still counts: all that most calls need."""
         principal = self._verified.get(_digest(authorization))

@@ -406,7 +406,8 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
         impact = self._impact(plan) if plan.applied_ms is None else plan.impact  # what it touched is gone
         check_applicable(plan, application, impact, now_ms)
         self.delete_schema(plan)
-        carry_out(self.cluster, plan.operation, plan.arguments)
+        if not self.security.carry_out(plan.operation, plan.arguments, now_ms):
+            carry_out(self.cluster, plan.operation, plan.arguments)
         memory_balance.begin(self.cluster, plan, now_ms)
         return self._keep(applied(plan, application, now_ms))
 
@@ -466,11 +467,11 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
             made.schema_subject = wanted.schema_subject
 
     def _impact(self, of: PlanRequest | Plan) -> Impact:
+        self.security.check_deletable(of.operation, of.arguments)
         impact = self.schema_impact(of) or impact_on(self.cluster, of.operation, of.arguments)
         impact = memory_balance.impact_of(self.cluster, of, impact, self.clock.now_ms())
-        if self.is_original:
-            return replace(impact, producers=None, consumers=None, messages=None, bytes=None)
-        return impact
+        unknown: dict[str, Any] = {"producers": None, "consumers": None, "messages": None, "bytes": None}
+        return replace(impact, **unknown) if self.is_original else impact
 
     def _plan(self, plan_id: str) -> Plan:
         if plan_id not in self.stored_plans:

@@ -1,7 +1,8 @@
 """Roles, bindings, revocations and API keys in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from danube.model.calls.security import (
     AccessExplained,
@@ -11,17 +12,19 @@ from danube.model.calls.security import (
     BindingsOf,
     CreateApiKey,
     ExplainAccess,
-    RevokeTokens,
 )
 from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError, UnauthenticatedError
-from danube.model.plans.plan import Effect
+from danube.model.plans.plan import Arguments, Effect
 from danube.model.security.credentials import Revocation
 from danube.model.security.grants import SYSTEM_ROLES, Binding, BindingScope, Permission, Role
 from danube.model.security.principal import Principal, PrincipalKind, PrincipalName, TokenScope
 from danube.runtime.clock import Clock
 from danube.security.decision import CLUSTER, Rules, topic_target
 
-OURS_ALONE = {"api_keys", "create_api_key", "delete_api_key", "explain_access", "revocations", "revoke_tokens"}
+K = TypeVar("K")
+V = TypeVar("V")
+
+OURS_ALONE = {"api_keys", "create_api_key", "explain_access", "revocations"}
 """Calls that the original does not answer."""
 
 SEEDED_ROLE = Role(name="auditor", permissions=(Permission.VIEW,))
@@ -48,6 +51,35 @@ class MemorySecurity:
     revocations: list[Revocation] = field(default_factory=list)
     keys: dict[str, ApiKeyInfo] = field(default_factory=dict)
 
+    def check_deletable(self, operation: str, arguments: Arguments) -> None:
+        """Raise where a planned operation cannot be done."""
+        match operation:
+            case "delete_role":
+                _check_own(_found(self.roles, arguments["name"], "role"))
+            case "delete_binding":
+                _found(self.bindings, _key_of(arguments), "binding")
+            case "delete_api_key":
+                _found(self.keys, arguments["id"], "API key")
+            case "revoke_tokens":
+                if bool(arguments["token_id"]) is bool(arguments["subject"]):
+                    raise InvalidRequestError("name one token by its id, or a subject: either of them")
+
+    def carry_out(self, operation: str, arguments: Arguments, now_ms: int) -> bool:
+        """Do what was planned; False for what is nothing of security."""
+        match operation:
+            case "delete_role":
+                del self.roles[arguments["name"]]
+            case "delete_binding":
+                del self.bindings[_key_of(arguments)]
+            case "delete_api_key":
+                del self.keys[arguments["id"]]
+            case "revoke_tokens":
+                revocation_id = f"rev-{len(self.revocations)}"
+                self.revocations.append(Revocation(id=revocation_id, revoked_ms=now_ms, **arguments))
+            case _:
+                return False
+        return True
+
     def seed(self) -> None:
         """One of each that can be taken away."""
         self.roles[SEEDED_ROLE.name] = SEEDED_ROLE
@@ -73,10 +105,6 @@ class SecurityCalls:
     async def roles(self) -> Sequence[Role]:
         return list(self.security.roles.values())
 
-    async def delete_role(self, name: str) -> None:
-        _check_own(await self.role(name))
-        del self.security.roles[name]
-
     async def create_binding(self, binding: Binding) -> None:
         for name in binding.role_names:
             await self.role(name)
@@ -94,10 +122,6 @@ class SecurityCalls:
     async def all_bindings(self) -> Sequence[Binding]:
         return list(self.security.bindings.values())
 
-    async def delete_binding(self, key: BindingKey) -> None:
-        await self.binding(key)
-        del self.security.bindings[key]
-
     async def explain_access(self, wanted: ExplainAccess) -> AccessExplained:
         if not wanted.principal_name:
             raise InvalidRequestError("name a principal: nobody is authenticated while auth.mode is none")
@@ -111,20 +135,6 @@ class SecurityCalls:
     async def exchange_api_key(self, key: str) -> str:
         raise UnauthenticatedError(f"that is no API key of this cluster ({len(key)} characters)")
 
-    async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
-        if bool(wanted.token_id) is bool(wanted.subject):
-            raise InvalidRequestError("name one token by its id, or a subject: either of them")
-        revocation = Revocation(
-            id=f"rev-{len(self.security.revocations)}",
-            token_id=wanted.token_id,
-            subject=wanted.subject,
-            issued_before_ms=wanted.issued_before_ms,
-            reason=wanted.reason,
-            revoked_ms=self.clock.now_ms(),
-        )
-        self.security.revocations.append(revocation)
-        return revocation
-
     async def revocations(self) -> Sequence[Revocation]:
         return self.security.revocations
 
@@ -136,14 +146,21 @@ class SecurityCalls:
     async def api_keys(self) -> Sequence[ApiKeyInfo]:
         return list(self.security.keys.values())
 
-    async def delete_api_key(self, key_id: str) -> None:
-        if self.security.keys.pop(key_id, None) is None:
-            raise NotFoundError(f"there is no API key {key_id[:80]}")
-
 
 def _check_own(role: Role | None) -> None:
     if role is not None and role.system:
         raise PreconditionFailedError(f"the role {role.name} is built in: give yours another name")
+
+
+def _found(records: Mapping[K, V], key: K, kind: str) -> V:
+    if key not in records:
+        raise NotFoundError(f"there is no {kind} {str(key)[:80]}")
+    return records[key]
+
+
+def _key_of(arguments: Arguments) -> BindingKey:
+    scope, resource = BindingScope(arguments["scope"]), arguments["resource"]
+    return BindingKey(scope=scope, resource_name=resource, binding_id=arguments["id"])
 
 
 def _key(binding: Binding) -> BindingKey:

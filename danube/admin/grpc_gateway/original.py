@@ -10,6 +10,7 @@ from typing import NoReturn
 from danube.admin.grpc_gateway.calls import AdminCalls
 from danube.admin.local_state import LocalState
 from danube.model.calls.admin import UnloadBroker, Unsubscribe
+from danube.model.calls.security import BindingKey
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -33,9 +34,12 @@ from danube.model.plans.plan import (
     fingerprint_of,
 )
 from danube.model.policies import SubscriptionName
+from danube.model.security.grants import BindingScope
 from danube.model.text import count_text
 from danube.model.topic import TopicName
+from danube.wire.security import messages as security
 
+_GRANTS = "/danube_admin.SecurityAdmin"
 _SUBSCRIPTION_KEYS = frozenset({"cursor", "failure_policy", "dispatch_config"})
 """What the original keeps below a subscription, and lists as if each were one."""
 
@@ -132,16 +136,7 @@ class OriginalPlansAndAudit:
                 return await self._moved_topics(_topic(arguments), arguments.get("broker_id"))
             case "unload_broker":
                 return await self._unloaded_broker(_unload_broker(arguments))
-            case "activate_broker":
-                broker_id = str(arguments["broker_id"])
-                await self._answers.require_broker(broker_id)
-                change = f"Have broker {broker_id} get topics again; those that left it stay where they are."
-                return Impact(changes=(change,), fingerprint=fingerprint_of([broker_id]))
-        raise UnsupportedError(
-            f"the original's broker cannot do {operation[:80]} by a plan: it does delete_topic, delete_namespace,"
-            " unsubscribe, unload_topic, unload_broker, activate_broker, promote_cluster_node and remove_cluster_node;"
-            " the rest only brokers of this project do"
-        )
+        return await self._without_topics(operation, arguments)
 
     async def _act(self, operation: str, arguments: Arguments) -> None:
         match operation:
@@ -162,6 +157,8 @@ class OriginalPlansAndAudit:
                 await self._calls.unload_broker(_unload_broker(arguments))
             case "activate_broker":
                 await self._calls.activate_broker(str(arguments["broker_id"]))
+            case "delete_role" | "delete_binding":
+                await self._take_right(operation, arguments)
 
     async def _delete_topics(self, name: TopicName) -> None:
         """Outside a cluster the original takes a base name for a topic, deletes nothing and says that it did."""
@@ -263,6 +260,37 @@ class OriginalPlansAndAudit:
             changes=(f"Remove node {node_id} from the cluster.",), irreversible=(gone,), fingerprint=fingerprint
         )
 
+    async def _without_topics(self, operation: str, arguments: Arguments) -> Impact:
+        if operation == "delete_role":
+            path, name = f"{_GRANTS}/GetRole", str(arguments["name"])
+            role = await self._calls.ask(path, security.ROLE_NAME, name, security.ROLE_FOUND)
+            change = f"Delete role {role.name}, which grants {', '.join(role.permissions)}."
+        elif operation == "activate_broker":
+            broker_id = str(arguments["broker_id"])
+            await self._answers.require_broker(broker_id)
+            change = f"Have broker {broker_id} get topics again; those that left it stay where they are."
+        elif operation == "delete_binding":
+            path, key = f"{_GRANTS}/GetBinding", _binding_key(arguments)
+            binding = await self._calls.ask(path, security.GET_BINDING, key, security.BINDING_FOUND)
+            change = f"Take binding {binding} away from {binding.principal}."
+        else:
+            raise UnsupportedError(
+                f"the original's broker cannot do {operation[:80]} by a plan: it does delete_topic, delete_namespace,"
+                " unsubscribe, unload_topic, unload_broker, activate_broker, promote_cluster_node, remove_cluster_node,"
+                " delete_role and delete_binding; the rest only brokers of this project do"
+            )
+        return Impact(changes=(change,), fingerprint=fingerprint_of(change))
+
+    async def _take_right(self, operation: str, arguments: Arguments) -> None:
+        if operation == "delete_role":
+            path, name = f"{_GRANTS}/DeleteRole", str(arguments["name"])
+            is_done = await self._calls.ask(path, security.DELETE_ROLE, name, security.ROLE_DELETED)
+        else:
+            path, key = f"{_GRANTS}/DeleteBinding", _binding_key(arguments)
+            is_done = await self._calls.ask(path, security.DELETE_BINDING, key, security.BINDING_DELETED)
+        if not is_done:
+            raise NotFoundError(f"the broker did not do it and does not say why ({path}): list what is there")
+
     async def _unsubscribed(self, wanted: Unsubscribe) -> Impact:
         topic, subscription = wanted.topic, wanted.subscription
         await self._answers.require_subscription(SubscriptionName(topic=topic, subscription=subscription))
@@ -299,6 +327,13 @@ def _unload_broker(arguments: Arguments) -> UnloadBroker:
         namespaces_include=tuple(arguments["namespaces_include"]),
         namespaces_exclude=tuple(arguments["namespaces_exclude"]),
     )
+
+
+def _binding_key(arguments: Arguments) -> BindingKey:
+    scope = BindingScope(arguments["scope"])
+    resource = str(arguments["resource"])
+    resource = resource.strip("/") if scope is BindingScope.NAMESPACE else resource
+    return BindingKey(scope=scope, resource_name=resource, binding_id=str(arguments["id"]))
 
 
 def _unsubscribe(arguments: Arguments) -> Unsubscribe:

@@ -13,7 +13,6 @@ from danube.model.calls.security import (
     BindingsOf,
     CreateApiKey,
     ExplainAccess,
-    RevokeTokens,
 )
 from danube.model.errors import NotFoundError
 from danube.model.security.credentials import Revocation
@@ -53,9 +52,6 @@ class SecurityCalls:
     async def roles(self) -> Sequence[Role]:
         return await self._calls.ask(f"{_GRANTS}/ListRoles", admin.EMPTY, None, messages.ROLES)
 
-    async def delete_role(self, name: str) -> None:
-        await self._changed(f"{_GRANTS}/DeleteRole", messages.DELETE_ROLE, name, messages.ROLE_DELETED)
-
     async def create_binding(self, binding: Binding) -> None:
         await self._changed(f"{_GRANTS}/CreateBinding", messages.CREATE_BINDING, binding, messages.BINDING_CREATED)
 
@@ -68,19 +64,12 @@ class SecurityCalls:
     async def all_bindings(self) -> Sequence[Binding]:
         return await self._calls.ask(f"{_GRANTS}/ListAllBindings", admin.EMPTY, None, messages.BINDINGS)
 
-    async def delete_binding(self, key: BindingKey) -> None:
-        await self._changed(f"{_GRANTS}/DeleteBinding", messages.DELETE_BINDING, key, messages.BINDING_DELETED)
-
     async def explain_access(self, wanted: ExplainAccess) -> AccessExplained:
         act = "explain its decisions"
         return await self._ours(act, f"{_PROOFS}/Explain", messages.EXPLAIN, wanted, messages.EXPLAINED)
 
     async def exchange_api_key(self, key: str) -> str:
         return await self._calls.ask("/danube.AuthService/Authenticate", messages.AUTHENTICATE, key, messages.TOKEN)
-
-    async def revoke_tokens(self, wanted: RevokeTokens) -> Revocation:
-        act, path = "revoke tokens", f"{_PROOFS}/RevokeTokens"
-        return await self._ours(act, path, messages.REVOKE, wanted, messages.REVOCATION)
 
     async def revocations(self) -> Sequence[Revocation]:
         act, path = "revoke tokens", f"{_PROOFS}/ListRevocations"
@@ -93,10 +82,6 @@ class SecurityCalls:
     async def api_keys(self) -> Sequence[ApiKeyInfo]:
         act, path = "keep API keys", f"{_PROOFS}/ListApiKeys"
         return await self._ours(act, path, messages.LIST_API_KEYS, None, messages.API_KEYS)
-
-    async def delete_api_key(self, key_id: str) -> None:
-        act, path = "keep API keys", f"{_PROOFS}/DeleteApiKey"
-        await self._ours(act, path, messages.DELETE_API_KEY, key_id, messages.API_KEY_DELETED)
 
     async def _changed(self, path: str, request: Codec[Request], value: Request, answer: Codec[bool]) -> None:
         if not await self._calls.ask(path, request, value, answer):

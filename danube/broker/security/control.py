@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from danube.broker.security.current import current_principal
 from danube.broker.security.directory import SecurityDirectory
+from danube.metadata.records.subscriptions import ExtraWrites
 from danube.metadata.security.records import SecurityRecords
 from danube.model.calls.security import (
     AccessExplained,
@@ -93,13 +94,16 @@ class SecurityControl:
         """Tell whether anybody but this name may approve: the first administrator has nobody to ask."""
         return bool(self._directory.rules.approvers() - {name})
 
-    async def delete_role(self, name: str) -> bool:
-        """Remove a role. Raises NotFoundError, and PreconditionFailedError for a built-in one or the last of use."""
+    def deletable_role(self, name: str) -> Role:
+        """A role that may go. Raises NotFoundError, PreconditionFailedError for a built-in one or the last of use."""
         _check_may_change()
         _check_not_built_in(name)
-        self.role(name)
         self._check_administered(roles=self._roles_but(name))
-        await self._records.delete_role(name)
+        return self.role(name)
+
+    async def delete_role(self, name: str, *, extra_writes: ExtraWrites | None = None) -> bool:
+        """Remove a role. Raises as `deletable_role`."""
+        await self._records.delete_role(self.deletable_role(name).name, extra_writes)
         return await self._changed()
 
     async def create_binding(self, binding: Binding) -> bool:
@@ -137,12 +141,16 @@ class SecurityControl:
         """The bindings of all scopes."""
         return self._directory.bindings
 
-    async def delete_binding(self, key: BindingKey) -> bool:
-        """Remove a binding. Raises NotFoundError, and PreconditionFailedError for that of the last administrator."""
+    def deletable_binding(self, key: BindingKey) -> Binding:
+        """A binding that may go. Raises NotFoundError, and PreconditionFailedError for the last administrator's."""
         _check_may_change()
         binding = self.binding(key)
         self._check_administered(bindings=[other for other in self._directory.bindings if other != binding])
-        await self._records.delete_binding(binding)
+        return binding
+
+    async def delete_binding(self, key: BindingKey, *, extra_writes: ExtraWrites | None = None) -> bool:
+        """Remove a binding. Raises as `deletable_binding`."""
+        await self._records.delete_binding(self.deletable_binding(key), extra_writes)
         return await self._changed()
 
     def explain(self, wanted: ExplainAccess) -> AccessExplained:
@@ -155,12 +163,12 @@ class SecurityControl:
             allowed=decision.allowed, reason=decision.reason, binding_id=binding.id if binding else ""
         )
 
-    async def revoke(self, wanted: RevokeTokens) -> Revocation:
-        """Void tokens; their streams are cut, here at once and on the other brokers within moments."""
+    def revocation_of(self, wanted: RevokeTokens) -> Revocation:
+        """The revocation that would be kept. Raises InvalidRequestError."""
         _check_may_change()
         if bool(wanted.token_id) is bool(wanted.subject):
             raise InvalidRequestError("name one token by its id, or a subject: either of them")
-        revocation = Revocation(
+        return Revocation(
             id=f"rev-{self._rng.new_id() % 2**48:012x}",
             token_id=wanted.token_id,
             subject=wanted.subject,
@@ -168,7 +176,11 @@ class SecurityControl:
             reason=wanted.reason,
             revoked_ms=self._clock.now_ms(),
         )
-        await self._records.put_revocation(revocation)
+
+    async def revoke(self, wanted: RevokeTokens, *, extra_writes: ExtraWrites | None = None) -> Revocation:
+        """Void tokens; their streams are cut, here at once and on the other brokers within moments."""
+        revocation = self.revocation_of(wanted)
+        await self._records.put_revocation(revocation, extra_writes)
         await self._changed()
         return revocation
 
@@ -210,10 +222,18 @@ class SecurityControl:
             for key in found
         ]
 
-    async def delete_api_key(self, key_id: str) -> None:
+    def deletable_api_key(self, key_id: str) -> ApiKeyInfo:
+        """A key that may go. Raises NotFoundError."""
+        _check_may_change()
+        for key in self.api_keys():
+            if key.id == key_id:
+                return key
+        raise NotFoundError(f"there is no API key {key_id[:80]}: danube-admin security keys list")
+
+    async def delete_api_key(self, key_id: str, *, extra_writes: ExtraWrites | None = None) -> None:
         """Remove a key: it is exchanged for no further token. Raises NotFoundError."""
         _check_may_change()
-        await self._records.delete_api_key(key_id)
+        await self._records.delete_api_key(key_id, extra_writes)
         await self._changed()
 
     def exchange(self, api_key: str) -> str:

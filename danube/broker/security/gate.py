@@ -12,12 +12,14 @@ from danube.broker.security.directory import SecurityDirectory
 from danube.model.errors import DanubeError, NotPermittedError, UnauthenticatedError
 from danube.model.limits.security import DECISION_CACHE_MAX
 from danube.model.plans.plan import Effect
+from danube.model.security.credentials import Revocation
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal
 from danube.rpc.carrier import Caller, ServerStream, StreamFactory, StreamHandler
 from danube.runtime.clock import Clock
 from danube.security.authentication import Authenticator, Proof
 from danube.security.decision import CLUSTER, Target, beyond_scope
+from danube.security.revocations import Revocations
 
 AUTHORIZATION = "authorization"
 Check = Callable[[], None]
@@ -126,6 +128,12 @@ class Gate:
             guarded = GuardedStream(principal, stream, factory(stream), check)
         self._streams.add(guarded)
         return guarded
+
+    def hit_by(self, revocation: Revocation) -> tuple[Sequence[Principal], int]:
+        """Bearers of the tokens known here that it would void, one each, and the number of streams it would cut."""
+        rules = Revocations([revocation])
+        streams = [stream for stream in self._streams if rules.revoked(stream.principal)]
+        return self._authenticator.voided(rules), len(streams)
 
     def sweep(self) -> None:
         """Cut the streams of principals whose proof is void by now."""

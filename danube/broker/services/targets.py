@@ -118,6 +118,7 @@ _PLANNED = {
     "delete_namespace": Permission.MANAGE_NAMESPACE,
     "unload_broker": Permission.MANAGE_BROKER,
     "delete_schema_version": Permission.MANAGE_SCHEMA,
+    **dict.fromkeys(("delete_role", "delete_binding", "delete_api_key", "revoke_tokens"), Permission.MANAGE_CLUSTER),
 }
 
 
@@ -139,6 +140,8 @@ def planned(operation: str, arguments: Arguments) -> tuple[Permission, Target]:
     """Permission and target of a planned operation: of its topic, namespace or subject, else of the cluster."""
     topic, namespace, subject = (arguments.get(name) for name in ("topic", "namespace", "subject"))
     permission = _PLANNED.get(operation)
+    if permission is Permission.MANAGE_CLUSTER:
+        return permission, CLUSTER
     if permission is Permission.MANAGE_SCHEMA:
         return permission, Target("", subject) if isinstance(subject, str) else CLUSTER
     if isinstance(topic, str) and permission is None:

@@ -9,6 +9,7 @@ from danube.admin.access import AccessLevel
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result, spelled
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
+from danube.admin.operations.plan_views import PlannedResult
 from danube.model.calls.security import BindingKey, BindingsOf
 from danube.model.limits.security import ROLE_PERMISSIONS_MAX, SECURITY_NAME_BYTES_MAX
 from danube.model.plans.plan import Effect
@@ -62,7 +63,7 @@ class RoleList(PageResult):
 
 
 class RoleDone(Result):
-    """A role that was created or deleted."""
+    """A role that was created."""
 
     name: str = Field(description="Its name.")
 
@@ -118,7 +119,7 @@ class BindingList(PageResult):
 
 
 class BindingDone(Result):
-    """A binding that was created or deleted."""
+    """A binding that was created."""
 
     id: str = Field(description="Its id.")
 
@@ -136,11 +137,6 @@ async def _roles(call: Call, params: PageParams) -> RoleList:
     roles = sorted(await call.gateway.roles(), key=lambda role: role.name)
     page, cursor = page_of(roles, lambda role: role.name, params)
     return RoleList(total=len(roles), next_cursor=cursor, roles=[RoleView.of(role) for role in page])
-
-
-async def _delete_role(call: Call, params: RoleParams) -> RoleDone:
-    await call.gateway.delete_role(params.name)
-    return RoleDone(name=params.name)
 
 
 async def _create_binding(call: Call, params: CreateBindingParams) -> BindingDone:
@@ -167,11 +163,6 @@ async def _bindings(call: Call, params: ListBindingsParams) -> BindingList:
 
 async def _all_bindings(call: Call, params: PageParams) -> BindingList:
     return _listed(await call.gateway.all_bindings(), params)
-
-
-async def _delete_binding(call: Call, params: BindingParams) -> BindingDone:
-    await call.gateway.delete_binding(_key(params))
-    return BindingDone(id=params.id)
 
 
 def _listed(bindings: Sequence[Binding], params: PageParams) -> BindingList:
@@ -240,13 +231,9 @@ DELETE_ROLE = Operation(
     summary="Delete a role.",
     description="Bindings that name it grant nothing by it from then on. The last role that lets anybody give roles"
     " is not deleted.",
-    effect=Effect.WRITE,
-    access=AccessLevel.DESTROY,
-    loses=lambda _: True,
+    effect=Effect.DESTROY,
     params=RoleParams,
-    result=RoleDone,
-    run=_delete_role,
-    done="Role deleted: {name}",
+    result=PlannedResult,
     positional=("name",),
     toolset=TOOLSET,
     examples=(Example("The role `auditor`", {"name": "auditor"}),),
@@ -322,13 +309,9 @@ DELETE_BINDING = Operation(
     words=("security", "bindings", "delete"),
     summary="Take a binding away.",
     description="Streams that only it allowed are cut. The binding of the last who may give roles is not deleted.",
-    effect=Effect.WRITE,
-    access=AccessLevel.DESTROY,
-    loses=lambda _: True,
+    effect=Effect.DESTROY,
     params=BindingParams,
-    result=BindingDone,
-    run=_delete_binding,
-    done="Binding deleted: {id}",
+    result=PlannedResult,
     positional=("id",),
     toolset=TOOLSET,
     examples=(Example("Auditors see nothing any more", {"id": "auditors", "scope": "cluster"}),),

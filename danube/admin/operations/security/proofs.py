@@ -8,8 +8,9 @@ from danube.admin.access import AccessLevel
 from danube.admin.operations.fields import VOLATILE, PageParams, PageResult, Params, Result, spelled
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
+from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.security.grants import TOOLSET, KindWord, NameText
-from danube.model.calls.security import ApiKeyInfo, CreateApiKey, ExplainAccess, RevokeTokens
+from danube.model.calls.security import ApiKeyInfo, CreateApiKey, ExplainAccess
 from danube.model.limits.security import API_KEY_DAYS_MAX, SECURITY_NAME_BYTES_MAX
 from danube.model.plans.plan import Effect
 from danube.model.security.credentials import Revocation
@@ -91,12 +92,6 @@ class KeyList(PageResult):
     keys: list[KeyView] = Field(description="In the order of their ids.")
 
 
-class KeyDeleted(Result):
-    """A key that was deleted."""
-
-    id: Annotated[str, VOLATILE] = Field(description="Its id.")
-
-
 class AccessParams(Params):
     """A question about rights."""
 
@@ -122,16 +117,6 @@ class AccessView(Result):
     binding_id: str = Field(description="Of the binding that grants it or is nearest; empty where there is none.")
 
 
-async def _revoke(call: Call, params: RevokeParams) -> RevocationView:
-    wanted = RevokeTokens(
-        token_id=params.token_id,
-        subject=params.subject,
-        issued_before_ms=params.issued_before_ms,
-        reason=params.reason,
-    )
-    return RevocationView.of(await call.gateway.revoke_tokens(wanted))
-
-
 async def _revocations(call: Call, params: PageParams) -> RevocationList:
     found = sorted(await call.gateway.revocations(), key=_revocation_id)
     page, cursor = page_of(found, _revocation_id, params)
@@ -153,11 +138,6 @@ async def _keys(call: Call, params: PageParams) -> KeyList:
     found = sorted(await call.gateway.api_keys(), key=_key_id)
     page, cursor = page_of(found, _key_id, params)
     return KeyList(total=len(found), next_cursor=cursor, keys=[KeyView.of(one) for one in page])
-
-
-async def _delete_key(call: Call, params: KeyParams) -> KeyDeleted:
-    await call.gateway.delete_api_key(params.id)
-    return KeyDeleted(id=params.id)
 
 
 async def _explain(call: Call, params: AccessParams) -> AccessView:
@@ -182,14 +162,11 @@ REVOKE_TOKENS = Operation(
     name="revoke_tokens",
     words=("security", "tokens", "revoke"),
     summary="Void tokens before they expire.",
-    description="One by its id, or those of a subject. Their streams are cut within moments, on every broker.",
-    effect=Effect.WRITE,
-    access=AccessLevel.DESTROY,
-    loses=lambda _: True,
+    description="One by its id, or those of a subject. The plan says how many of them the broker knows. Their streams"
+    " are cut within moments, on every broker.",
+    effect=Effect.DESTROY,
     params=RevokeParams,
-    result=RevocationView,
-    run=_revoke,
-    done="Tokens revoked: {id}",
+    result=PlannedResult,
     toolset=TOOLSET,
     examples=(Example("All tokens of a laptop that was lost", {"subject": "laptop", "reason": "lost"}),),
 )
@@ -240,13 +217,9 @@ DELETE_API_KEY = Operation(
     summary="Delete an API key.",
     description="It is exchanged for no further token; tokens that it was exchanged for count until they expire, an"
     " hour at most, unless revoke_tokens voids them.",
-    effect=Effect.WRITE,
-    access=AccessLevel.DESTROY,
-    loses=lambda _: True,
+    effect=Effect.DESTROY,
     params=KeyParams,
-    result=KeyDeleted,
-    run=_delete_key,
-    done="Key deleted: {id}",
+    result=PlannedResult,
     positional=("id",),
     toolset=TOOLSET,
     examples=(Example("The key of a service that is gone", {"id": "key-seeded"}),),

@@ -33,6 +33,8 @@ ALLOWED = {
 """Effects by `EFFECTS`; whether a plan waits for somebody else is another table."""
 DECIDES = {"approve_plan", "reject_plan"}
 """Giving or withholding consent: for people alone."""
+RIGHTS = {"delete_role", "delete_binding", "delete_api_key", "revoke_tokens"}
+"""Takes a right away by a plan: for a token of scope admin alone."""
 ELSEWHERE = {"run_analytics", "disconnect_client"}
 """Starts a program of its own on this machine; finds no client here, and so disconnects none."""
 FACES = [Face.CLI, Face.TUI, Face.WEB, Face.MCP]
@@ -66,6 +68,7 @@ async def test_every_operation_is_allowed_or_refused_as_the_table_says(
             session = Session(gateway=reached, caller=caller, clock=SystemClock(), guard=Guard())
             is_refused = await refused(session, operation)
             effect = "consent" if operation.name in DECIDES else EFFECTS[operation.name]
+            effect = "guarded" if operation.name in RIGHTS else effect
             if is_refused is (effect in ALLOWED[scope]):
                 surprises.append(f"{operation.name} ({effect}): refused {is_refused}")
             if is_refused and await digest(secure) != before:
