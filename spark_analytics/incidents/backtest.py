@@ -1,4 +1,4 @@
-"""Rules of alerts judged on labelled scenarios: precision and recall of ours, Burrow's, and two thresholds. Pure.
+"""Rules of alerts judged on labelled scenarios: precision and recall of ours, the status, and two thresholds. Pure.
 
 A rule gives a run of moments at which it alerts; moments close to each other are one alert. An alert that overlaps an
 incident is right, any other is false; an incident that no alert overlaps is missed.
@@ -76,8 +76,8 @@ def ours(verdicts: Verdicts) -> Iterator[bool]:
         yield finder.is_open or ended is not None
 
 
-def burrow(verdicts: Verdicts) -> Iterator[bool]:
-    """Any status above OK, as Burrow's notifier sends by default; without our exception for young lag."""
+def by_status(verdicts: Verdicts) -> Iterator[bool]:
+    """Any status above OK, as Burrow's notifier sends by default; the trend is ours."""
     for _, verdict in verdicts:
         is_young = verdict.rule == "young_lag"
         yield verdict.status in _BURROW_BAD or is_young
@@ -101,7 +101,7 @@ def high_and_growing(verdicts: Verdicts) -> Iterator[bool]:
 
 RULES: Mapping[str, Rule] = {
     "ours": ours,
-    "Burrow": burrow,
+    "status": by_status,
     "static threshold": static_threshold,
     "high and growing": high_and_growing,
 }
