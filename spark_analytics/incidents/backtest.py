@@ -22,7 +22,7 @@ GRACE_MS = 240_000
 """An alert may begin so long after the end of its incident, and last beyond it."""
 STATIC_MESSAGES = 1_000
 GROWTH_MS = 900_000
-_BURROW_BAD = frozenset({LagStatus.WARN, LagStatus.STOP, LagStatus.STALL, LagStatus.REWIND})
+_ABOVE_OK = frozenset({LagStatus.WARN, LagStatus.STOP, LagStatus.STALL, LagStatus.REWIND})
 
 Verdicts = Sequence[tuple[int, LagVerdict]]
 Rule = Callable[[Verdicts], Iterator[bool]]
@@ -79,8 +79,7 @@ def ours(verdicts: Verdicts) -> Iterator[bool]:
 def by_status(verdicts: Verdicts) -> Iterator[bool]:
     """Any status above OK, as Burrow's notifier sends by default; the trend is ours."""
     for _, verdict in verdicts:
-        is_young = verdict.rule == "young_lag"
-        yield verdict.status in _BURROW_BAD or is_young
+        yield verdict.status in _ABOVE_OK
 
 
 def static_threshold(verdicts: Verdicts) -> Iterator[bool]:
