@@ -3,12 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagReport
 from danube.admin.operations.operation import Call
-from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.errors import NotFoundError, TopicNotServedError, UnsupportedError
 from danube.model.lag.group import LagFilter, groups_of
 from danube.model.lag.records import judge_all
 from danube.model.lag.rows import GROUPS, PARTITIONS, group_row, partition_row
@@ -239,3 +240,21 @@ async def test_a_broker_clock_ahead_of_ours_hides_nothing(gateway: MemoryGateway
     ]
     gateway.publish_system(TELEMETRY_TOPIC, *(encode_telemetry(*record) for record in ahead))
     assert [row.status for row in (await asked(gateway)).groups] == ["STOP", "WARN"]
+
+
+async def test_live_answers_while_the_results_of_spark_are_on_their_way_to_another_broker(
+    gateway: MemoryGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = gateway.system_records
+
+    async def refuse_results(topic: TopicName, **which: Any) -> Any:
+        if topic == ANALYTICS_TOPIC:
+            raise TopicNotServedError("/system/analytics is being opened by broker 1: try again in a moment")
+        return await published(topic, **which)
+
+    monkeypatch.setattr(gateway, "system_records", refuse_results)
+    report = await asked(gateway)
+    assert report.answered_by == "live"
+    assert "results of Spark were not read: /system/analytics is being opened" in report.reason
+    with pytest.raises(TopicNotServedError):
+        await asked(gateway, source="spark")

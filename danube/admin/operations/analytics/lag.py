@@ -23,7 +23,7 @@ from danube.admin.operations.fields import (
 )
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.paging import cursor_after, key_of
-from danube.model.errors import NotFoundError
+from danube.model.errors import NotFoundError, UnavailableError
 from danube.model.lag.evidence import evidence_of
 from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
 from danube.model.lag.verdict import SEVERITY, EtaReason, LagPolicy, LagStatus, LagVerdict
@@ -211,8 +211,12 @@ async def _analyze(call: Call, params: AnalyzeLagParams) -> LagReport:
 async def _answer(call: Call, source: LagSource, wanted: LagFilter) -> _Answer:
     if source is LagSource.LIVE:
         return await _live(call, wanted, "as asked")
-    runs = await published_runs(call.gateway, call.clock)
-    run = newest_lag(runs, wanted)
+    try:
+        run = newest_lag(await published_runs(call.gateway, call.clock), wanted)
+    except UnavailableError as error:  # its topic is on its way to another broker: the brokers can tell by themselves
+        if source is LagSource.SPARK:
+            raise
+        return await _live(call, wanted, f"the results of Spark were not read: {error}")
     if run is None:
         if source is LagSource.SPARK:
             raise NotFoundError(
