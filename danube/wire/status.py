@@ -55,6 +55,7 @@ _CODES: dict[type[DanubeError], StatusCode] = {
     errors.VersionConflictError: StatusCode.ABORTED,
     errors.UnknownOutcomeError: StatusCode.UNAVAILABLE,
     errors.MetadataError: StatusCode.UNAVAILABLE,
+    errors.NewerRecordError: StatusCode.FAILED_PRECONDITION,
     errors.DanubeError: StatusCode.INTERNAL,
 }
 """The nearest ancestor in this table decides."""

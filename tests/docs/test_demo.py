@@ -45,7 +45,7 @@ def test_the_demo_brings_every_record_back(demo: subprocess.Popen[str], tmp_path
     assert re.search(r"the imbalance fell from \d\.\d\d to \d\.\d\d", said)
     approved = said.index("danube-admin plans approve", said.index("12/14"))
     assert said.index("before: ") < approved < said.index("after: ")
-    assert len(re.findall(r"broker \d+ +\d subscriptions, [\d,]+ messages unread", said)) == 3
+    assert len(re.findall(r"broker [\d.]+:\d+ +\d subscriptions, [\d,]+ messages unread", said)) == 3
     assert list(tmp_path.iterdir()) == []
     assert processes_of(said) == []
 
