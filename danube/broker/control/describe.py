@@ -173,8 +173,9 @@ def _describe_topic(
     topic: AnyTopic, broker_id: str, state: TopicState, subscriptions: tuple[SubscriptionDescription, ...]
 ) -> TopicDescription:
     record = topic.record
-    is_read = isinstance(topic, ReliableTopic) and not topic.is_lost
-    log, expired = (topic.log, topic.messages_expired) if isinstance(topic, ReliableTopic) and is_read else (None, 0)
+    log, expired = None, 0
+    if isinstance(topic, ReliableTopic) and not topic.is_lost:
+        log, expired = topic.log, topic.messages_expired
     return TopicDescription(
         topic=record.name,
         is_plain=record.is_plain,

@@ -18,9 +18,9 @@ class AttachedConsumer:
     window: int
     """The most messages it may have unacknowledged."""
     quantum: int
-    """How many messages make one turn in a Shared subscription."""
+    """Messages of one turn in a Shared subscription."""
     turn_left: int
-    """How many of its current turn it has not had."""
+    """Messages of its current turn that it has not had."""
     is_paused: bool = False
     in_flight: int = 0
     """Messages it has and has not acknowledged."""

@@ -12,6 +12,9 @@ from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, FailedRange
 
+FAILED_ON_MAX = 16
+"""Consumers on which the oldest open message failed that are told apart; more count as so many."""
+
 
 @dataclass(slots=True)
 class PassedOver:
@@ -40,13 +43,15 @@ class FailureCauses:
     """In flight to consumers whose stream ended."""
     offset: int = -1
     consumers: set[int] = field(default_factory=set)
+    """The first FAILED_ON_MAX of them: one that comes back has a new id each time."""
 
     def blame(self, offset: int, consumer_id: int) -> None:
         """The oldest open message failed on this consumer."""
         if offset != self.offset:
             self.offset = offset
             self.consumers.clear()
-        self.consumers.add(consumer_id)
+        if len(self.consumers) < FAILED_ON_MAX:
+            self.consumers.add(consumer_id)
 
 
 class FailureCounts:

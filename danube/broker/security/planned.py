@@ -81,14 +81,14 @@ def security_changes(control: SecurityControl, gate: Gate | None) -> Mapping[str
 
 
 def _wanted(arguments: Arguments) -> RevokeTokens:
-    before_ms, words = arguments.get("issued_before_ms"), {**arguments}
-    words.pop("issued_before_ms", None)
+    before_ms = arguments.get("issued_before_ms")
+    words = {name: value for name, value in arguments.items() if name != "issued_before_ms"}
     token_id, subject, reason = texts("revoke_tokens", words, "token_id", "subject", "reason")
-    is_moment = isinstance(before_ms, int) and not isinstance(before_ms, bool) and 0 <= before_ms <= _EPOCH_MS_MAX
-    if not is_moment or any(len(word.encode()) > SECURITY_NAME_BYTES_MAX for word in (token_id, subject, reason)):
+    is_long = any(len(word.encode()) > SECURITY_NAME_BYTES_MAX for word in (token_id, subject, reason))
+    if not isinstance(before_ms, int) or isinstance(before_ms, bool) or is_long or not 0 <= before_ms <= _EPOCH_MS_MAX:
         known = f"texts of {SECURITY_NAME_BYTES_MAX} bytes, and issued_before_ms as milliseconds since the epoch"
         raise cannot_be_planned("revoke_tokens", arguments, known)
-    return RevokeTokens(token_id=token_id, subject=subject, issued_before_ms=int(str(before_ms)), reason=reason)
+    return RevokeTokens(token_id=token_id, subject=subject, issued_before_ms=before_ms, reason=reason)
 
 
 def _role_gone(role: Role, bindings: Sequence[Binding]) -> Impact:

@@ -17,7 +17,7 @@ from danube.model.records.telemetry import SYSTEM_NAMESPACE, SubscriptionReading
 EntityReading = TopicReading | SubscriptionReading
 Entity = tuple[str, str | None]
 """A topic's name, and for a subscription its own: a plain tuple, which costs the garbage collector nothing."""
-Mark = tuple[int, ...]
+Mark = tuple[int | None, ...]
 """Differs whenever the reading does, and costs less: a reading is only made of what has changed."""
 
 _QUIET = f"/{SYSTEM_NAMESPACE}/"

@@ -73,8 +73,8 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
     )
 
 
-def _retention(topic: ReliableTopic, subscription: ReliableSubscription) -> tuple[int, int]:
-    """Time at which retention deletes the message at the position, and messages that may arrive until then; or -1.
+def _retention(topic: ReliableTopic, subscription: ReliableSubscription) -> tuple[int | None, int | None]:
+    """Time at which retention deletes the message at the position, and messages that may arrive until then.
 
     A segment is deleted when all of it is older than the limit. What is in none yet stays in the journal for as long as
     the limit, and shares a segment with what comes until then.
@@ -82,13 +82,13 @@ def _retention(topic: ReliableTopic, subscription: ReliableSubscription) -> tupl
     limits, engine = topic.limits, subscription.driver.engine
     oldest_ms, log = subscription.oldest_unread_ms, topic.log
     if not limits.retention_drops_unread or oldest_ms is None:
-        return -1, -1
+        return None, None
     kept = log.durable_end - log.start_offset
-    fit = limits.retention_bytes * kept // max(1, log.body_bytes) if limits.retention_bytes else -1
+    fit = limits.retention_bytes * kept // max(1, log.body_bytes) if limits.retention_bytes else None
     age_ms, newest_ms = limits.retention_time_s * 1_000, log.segment_newest_ms(engine.position)
     return (
-        (oldest_ms + 2 * age_ms if newest_ms is None else newest_ms + age_ms) if age_ms else -1,
-        max(0, fit - (engine.durable_end - engine.position)) if fit >= 0 else -1,
+        (oldest_ms + 2 * age_ms if newest_ms is None else newest_ms + age_ms) if age_ms else None,
+        max(0, fit - (engine.durable_end - engine.position)) if fit is not None else None,
     )
 
 
@@ -133,8 +133,8 @@ def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> Subscri
     deadline_ms, messages_left = _retention(topic, subscription)
     return _with_moves(_with_progress(reading, subscription, topic.log), subscription)._replace(
         dispatch_limit=topic.dispatch_rate or None,
-        retention_deadline_ms=deadline_ms if deadline_ms >= 0 else None,
-        retention_messages_left=messages_left if messages_left >= 0 else None,
+        retention_deadline_ms=deadline_ms,
+        retention_messages_left=messages_left,
     )
 
 

@@ -55,7 +55,7 @@ def metric(keeper: Keeper) -> str:
     return line
 
 
-def told(keeper: Keeper, topic: TopicName) -> tuple[SubscriptionReading, tuple[int, ...]]:
+def told(keeper: Keeper, topic: TopicName) -> tuple[SubscriptionReading, tuple[int | None, ...]]:
     """What telemetry says, and what it looks at for a change."""
     served = keeper.topics.get(topic)
     subscription = served.subscription("subscription")

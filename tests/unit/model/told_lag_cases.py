@@ -16,7 +16,7 @@ from tests.unit.model.lag_histories import (
 )
 
 TELLS: dict[str, Any] = {"acknowledged": 0, "skipped": 0, "expired": 0, "trimmed": 0, "seeks": 0, "timed_out": 0}
-"""What a broker of today tells of a subscription that nothing happened to."""
+"""Numbers that a broker of today tells of a subscription that nothing happened to."""
 
 
 def told(count: int = 10, **each: Any) -> list[Observation]:

@@ -11,6 +11,7 @@ from danube.broker.dispatch.events import (
     SkipReason,
     TimerFired,
 )
+from danube.broker.dispatch.progress import FAILED_ON_MAX, FailureCauses
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 
@@ -77,3 +78,12 @@ def test_idle_consumer_owes_nothing() -> None:
     engine = DispatchEngine(SubscriptionType.SHARED, Cursor(100), 100, POLICY)
     engine.handle(ConsumerAttached(1, 5), 0.0)
     assert engine.most_silent is None
+
+
+def test_consumers_on_which_a_message_failed_are_counted_up_to_a_bound() -> None:
+    causes = FailureCauses()
+    for consumer_id in range(10 * FAILED_ON_MAX):
+        causes.blame(7, consumer_id)
+    assert len(causes.consumers) == FAILED_ON_MAX
+    causes.blame(8, 0)
+    assert causes.consumers == {0}
