@@ -2,22 +2,28 @@
 
 from dataclasses import dataclass
 
+from danube.broker.security.current import current_principal
 from danube.broker.security.gate import Gate
 from danube.model.errors import NotPermittedError
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
-from danube.security.decision import CLUSTER, Target
+from danube.security.decision import CLUSTER, Target, topic_target
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectAccess:
-    """Rights of the caller of now to read subjects; all may be read while security is off."""
+    """Rights of the caller of now to read subjects, and to see topics; all while security is off."""
 
     gate: Gate | None = None
 
     def reads(self, subject: str) -> bool:
         """Tell whether the caller may read a subject, there or not."""
         return self.gate is None or self.gate.allows(Permission.MANAGE_SCHEMA, Effect.READ, Target("", subject))
+
+    def sees(self, topic: str) -> bool:
+        """Tell whether the caller may see the name of a topic."""
+        principal = current_principal()
+        return self.gate is None or (principal is not None and self.gate.sees(principal, topic_target(topic)))
 
     def require(self, subject: str) -> None:
         """Raise NotPermittedError unless the caller may read the subject, there or not."""

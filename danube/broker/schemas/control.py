@@ -167,12 +167,12 @@ class SchemaControl:
         ]
 
     async def subjects(self) -> list[SubjectSummary]:
-        """All subjects that have versions, by name."""
+        """The subjects that have versions and that the caller may read, by name."""
         settings = await self._records.settings()
         found = []
         for subject in await self._records.subjects():
             latest = latest_of(await self._records.versions(subject.name))
-            if latest is not None:
+            if latest is not None and self._access.reads(subject.name):
                 found.append(_summary(subject, latest, settings.mode_of(subject)))
         return found
 
@@ -305,6 +305,7 @@ class SchemaControl:
             name = await self._named(wanted.schema_id) if wanted.schema_id else wanted.subject
             subject, version = await self.find(name, wanted.version)
         settings = await self._records.settings()
+        uses, unseen_uses = await self.uses(subject, version)
         return VersionDescription(
             subject=version.subject,
             version=version.version,
@@ -320,7 +321,8 @@ class SchemaControl:
             references=version.references,
             mode=settings.mode_of(subject),
             has_own_mode=subject.mode is not None,
-            uses=await self.uses(subject, version),
+            uses=uses,
+            unseen_uses=unseen_uses,
             json_policy=settings.policy_of(subject),
             as_confluent=version.as_confluent,
         )
@@ -329,18 +331,17 @@ class SchemaControl:
         """The serialized FileDescriptorProto of a Protobuf version. Raises SchemaInvalidError."""
         return await self._definitions.compiled_file(version.definition.decode(), version.references)
 
-    async def uses(self, subject: SubjectRecord, version: VersionRecord) -> tuple[VersionUse, ...]:
-        """Topics that are bound to the subject or have used this version, the newest use first."""
+    async def uses(self, subject: SubjectRecord, version: VersionRecord) -> tuple[tuple[VersionUse, ...], int]:
+        """Topics with the subject or a use of this version that the caller may see, and how many others there are."""
         there = {str(record.name): record for record in self._topics.records()}
-        last = {
-            str(topic): used_s
-            for topic, used_s in (await self._records.uses(subject.schema_id, version.version)).items()
-        }
+        used = await self._records.uses(subject.schema_id, version.version)
+        last = {str(topic): used_s for topic, used_s in used.items()}
         names = {
             name for name, record in there.items() if record.schema_subject == subject.name
         } | last.keys() & there.keys()
-        uses = [VersionUse(topic=name, last_used_ms=last.get(name, 0) * 1_000) for name in names]
-        return tuple(sorted(uses, key=lambda use: (-use.last_used_ms, use.topic)))
+        seen = filter(self._access.sees, names)
+        uses = [VersionUse(topic=one, last_used_ms=last.get(one, 0) * 1_000) for one in seen]
+        return tuple(sorted(uses, key=lambda use: (-use.last_used_ms, use.topic))), len(names) - len(uses)
 
     async def find(self, subject: str, version: int) -> tuple[SubjectRecord, VersionRecord]:
         """A live version of a subject, 0 for the latest. Raises NotFoundError."""

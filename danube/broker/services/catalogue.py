@@ -46,7 +46,6 @@ _BROKER = Scope(Resource.BROKER, Action.MANAGE_BROKER)
 _BROKERS = Scope(Resource.CLUSTER, Action.MANAGE_BROKER)
 _CLUSTER = Scope(Resource.CLUSTER, Action.MANAGE_CLUSTER)
 _SUBJECT = Scope(Resource.SUBJECT, Action.MANAGE_SCHEMA)
-_SCHEMAS = Scope(Resource.CLUSTER, Action.MANAGE_SCHEMA)
 _TOPIC_SCHEMA = Scope(Resource.TOPIC, Action.MANAGE_SCHEMA)
 _BROKERS_ALONE = Scope(Resource.CLUSTER, Action.REPLICATE)
 _ANYBODY = Scope(Resource.CLUSTER, Action.EVERYBODY)
@@ -84,7 +83,7 @@ _SCHEMA_CALLS = {
     "GetTopicSchemaConfig": _TOPIC_SCHEMA.later(
         READ, schema.GET_TOPIC_SCHEMA_CONFIG, lambda c: c.schemas.topic_config, schema.TOPIC_SCHEMA_CONFIG
     ),
-    "ListSubjects": _SCHEMAS.later(
+    "ListSubjects": _PROVEN.later(
         READ, schema.LIST_SUBJECTS, lambda c: lambda _: c.schemas.subjects(), schema.SUBJECTS
     ),
 }

@@ -181,6 +181,8 @@ class VersionDescription:
     """In force for the subject."""
     as_confluent: bool = False
     """True if a JSON Schema that names no draft is of draft 7."""
+    unseen_uses: int = 0
+    """Further uses, by topics that the caller may not see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

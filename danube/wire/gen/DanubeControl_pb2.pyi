@@ -1117,7 +1117,7 @@ class VersionUse(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., last_used_ms: _Optional[int] = ...) -> None: ...
 
 class VersionDescription(_message.Message):
-    __slots__ = ("subject", "version", "schema_id", "number", "type", "definition", "fingerprint", "created_s", "created_by", "description", "tags", "references", "mode", "has_own_mode", "uses", "json_policy", "as_confluent")
+    __slots__ = ("subject", "version", "schema_id", "number", "type", "definition", "fingerprint", "created_s", "created_by", "description", "tags", "references", "mode", "has_own_mode", "uses", "json_policy", "as_confluent", "unseen_uses")
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1135,6 +1135,7 @@ class VersionDescription(_message.Message):
     USES_FIELD_NUMBER: _ClassVar[int]
     JSON_POLICY_FIELD_NUMBER: _ClassVar[int]
     AS_CONFLUENT_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_USES_FIELD_NUMBER: _ClassVar[int]
     subject: str
     version: int
     schema_id: int
@@ -1152,7 +1153,8 @@ class VersionDescription(_message.Message):
     uses: _containers.RepeatedCompositeFieldContainer[VersionUse]
     json_policy: str
     as_confluent: bool
-    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., schema_id: _Optional[int] = ..., number: _Optional[int] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., fingerprint: _Optional[str] = ..., created_s: _Optional[int] = ..., created_by: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., mode: _Optional[str] = ..., has_own_mode: _Optional[bool] = ..., uses: _Optional[_Iterable[_Union[VersionUse, _Mapping[str, object]]]] = ..., json_policy: _Optional[str] = ..., as_confluent: _Optional[bool] = ...) -> None: ...
+    unseen_uses: int
+    def __init__(self, subject: _Optional[str] = ..., version: _Optional[int] = ..., schema_id: _Optional[int] = ..., number: _Optional[int] = ..., type: _Optional[str] = ..., definition: _Optional[bytes] = ..., fingerprint: _Optional[str] = ..., created_s: _Optional[int] = ..., created_by: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., references: _Optional[_Iterable[_Union[SchemaImport, _Mapping[str, object]]]] = ..., mode: _Optional[str] = ..., has_own_mode: _Optional[bool] = ..., uses: _Optional[_Iterable[_Union[VersionUse, _Mapping[str, object]]]] = ..., json_policy: _Optional[str] = ..., as_confluent: _Optional[bool] = ..., unseen_uses: _Optional[int] = ...) -> None: ...
 
 class SetModeRequest(_message.Message):
     __slots__ = ("subject", "mode", "ask", "json_policy")

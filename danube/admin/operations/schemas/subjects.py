@@ -87,6 +87,7 @@ class SchemaDetail(Result):
     tags: list[str] = Field(description="Its tags.")
     references: list[str] = Field(description="Versions that it refers to, as NAME=SUBJECT:VERSION.")
     topics: list[UseRow] = Field(description="Topics that follow the subject, or have used this version.")
+    unseen_topics: int = Field(description="How many more do, of which you may not see the names.")
 
 
 class VersionRow(Result):
@@ -179,6 +180,7 @@ def schema_detail(found: VersionDescription) -> SchemaDetail:
         tags=list(found.tags),
         references=[f"{one.name}={one.subject}:{one.version}" for one in found.references],
         topics=[UseRow.of(one) for one in found.uses],
+        unseen_topics=found.unseen_uses,
     )
 
 
@@ -214,7 +216,7 @@ async def _set_mode(call: Call, params: SetModeParams) -> ModeResult:
 LIST_SUBJECTS = Operation(
     name="list_subjects",
     words=("schemas", "list-subjects"),
-    summary="List the subjects of the schema registry.",
+    summary="List the subjects of the schema registry that you may view.",
     effect=Effect.READ,
     params=PageParams,
     result=SubjectList,

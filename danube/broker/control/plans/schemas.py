@@ -26,22 +26,24 @@ def schema_changes(control: SchemaControl) -> Mapping[str, PlannedOperation]:
         async def impact() -> Impact:
             found, record = await control.find(name, number)
             await control.check_deletable(name, number)
-            uses = await control.uses(found, record)
-            return _deletion(name, number, uses, fingerprint_of([found.schema_id, number, record.number]))
+            uses, others = await control.uses(found, record)
+            return _deletion(name, number, uses, others, fingerprint_of([found.schema_id, number, record.number]))
 
         return PlannedCall(impact, lambda extra_writes: control.delete((name, number), extra_writes=extra_writes))
 
     return destroying(delete_schema_version)
 
 
-def _deletion(subject: str, version: int, uses: Sequence[VersionUse], fingerprint: str) -> Impact:
+def _deletion(subject: str, version: int, uses: Sequence[VersionUse], others: int, fingerprint: str) -> Impact:
     change = f"Delete version {version} of {subject}."
-    shown = tuple(_use(one) for one in uses[:PLAN_NAMES_MAX])
+    shown = [_use(one) for one in uses[:PLAN_NAMES_MAX]]
+    if others:
+        shown.append(f"Topics that you may not see follow the subject or have used this version: {others}.")
     return Impact(
         changes=(change, *shown),
         irreversible=(f"Messages that were written with version {version} of {subject} cannot be decoded any more.",),
         topics=tuple(one.topic for one in uses[:PLAN_NAMES_MAX]),
-        topic_count=len(uses),
+        topic_count=len(uses) + others,
         fingerprint=fingerprint,
     )
 

@@ -118,7 +118,10 @@ async def test_schemas_over_http_are_allowed_or_refused_as_over_grpc(ports: Port
     assert (await ports.ask(ports.schemas, path, ports.bearer(ROOT, TokenScope.OBSERVER), SCHEMA))[0] == 403
     as_password = "Basic " + base64.b64encode(b"any:" + ports.secure.token(ROOT).encode()).decode()
     assert (await ports.ask(ports.schemas, path, as_password, SCHEMA))[0] == 200
-    for asked in ("/subjects", path, "/subjects/orders/versions/1", "/schemas/ids/1", "/config"):
+    for proof, listed in ((ports.bearer(ROOT), ["orders"]), (ports.bearer("stranger"), [])):
+        status, body = await ports.ask(ports.schemas, "/subjects", proof)
+        assert (status, json.loads(body)) == (200, listed)
+    for asked in (path, "/subjects/orders/versions/1", "/schemas/ids/1", "/config"):
         assert (await ports.ask(ports.schemas, asked, ports.bearer(ROOT)))[0] == 200, asked
         assert (await ports.ask(ports.schemas, asked, ports.bearer("stranger")))[0] == 403, asked
 

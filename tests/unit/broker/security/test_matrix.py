@@ -155,7 +155,7 @@ TABLE = {
         "ConfigureTopicSchema": "ManageSchema topic write",
         "UpdateTopicValidationPolicy": "ManageSchema topic write",
         "GetTopicSchemaConfig": "ManageSchema topic read",
-        "ListSubjects": "ManageSchema cluster read",
+        "ListSubjects": PROVEN,  # and shown what the caller may read
     },
     "Schemas": {
         "RegisterVersion": "ManageSchema subject write",

@@ -35,13 +35,14 @@ from danube.model.security.grants import BindingScope
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import ClientStream
-from danube.wire import admin_messages, client_messages
+from danube.wire import admin_messages, client_messages, plan_messages
 from danube.wire import schema_messages as schema
 from danube.wire.security import messages
 from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, Proven, SecureCell, binding
 from tests.unit.broker.security.test_matrix import filled
 
 RECORD = b'{"type": "record", "name": "Order", "fields": [{"name": "secret_field", "type": "int"}]}'
+FIND_VERSION = "/danube.control.Schemas/FindVersion"
 USER = b'{"type": "record", "name": "User", "fields": [{"name": "order", "type": "Order"}]}'
 
 
@@ -71,7 +72,7 @@ class Tenants:
 
     async def find(self, name: str, **wanted: Any) -> str:
         asked = schema.FIND_VERSION.encode(FindVersion(**wanted))
-        found = await self.of(name).call("/danube.control.Schemas/FindVersion", asked)
+        found = await self.of(name).call(FIND_VERSION, asked)
         return schema.VERSION_DESCRIPTION.decode(found).subject
 
     async def set_dead_letters(self, name: str, source: str, target: str) -> None:
@@ -172,6 +173,46 @@ async def get_schema(tenants: Tenants, name: str, schema_id: int) -> str:
         "/danube_schema.SchemaRegistry/GetSchema", schema.GET_SCHEMA.encode((schema_id, None))
     )
     return schema.SCHEMA_ANSWER.decode(found).subject
+
+
+async def subjects(tenants: Tenants, name: str) -> list[str]:
+    found = await tenants.client(name).call("/danube_schema.SchemaRegistry/ListSubjects")
+    return [one.subject for one in schema.SUBJECTS.decode(found)]
+
+
+async def test_the_list_of_subjects_has_those_that_the_caller_may_view(tenants: Tenants) -> None:
+    for name, subject in {"owner": "default-mine", "other": "other-theirs", ROOT: "nobodys"}.items():
+        await tenants.register(name, subject)
+    assert await subjects(tenants, "owner") == ["default-mine"]
+    assert await subjects(tenants, "other") == ["other-theirs"]
+    assert await subjects(tenants, "nobody") == []
+    assert await subjects(tenants, ROOT) == ["default-mine", "nobodys", "other-theirs"]
+    await tenants.bind("owner", "observer", at="other-theirs", scope=BindingScope.TOPIC)
+    assert await subjects(tenants, "owner") == ["default-mine", "other-theirs"]
+
+
+async def test_uses_of_a_subject_name_the_topics_that_the_caller_may_see_and_count_the_others(
+    tenants: Tenants,
+) -> None:
+    await tenants.register("owner", "default-mine")
+    await tenants.bind("other", "observer", at="default-mine", scope=BindingScope.TOPIC)
+    for name, topic in {"owner": OWN, "other": FOREIGN}.items():
+        request = filled("danube_schema.SchemaRegistry", "ConfigureTopicSchema", topic)
+        request.topic_name, request.schema_subject, request.validation_policy = topic, "default-mine", "enforce"  # type: ignore[attr-defined]
+        path = "/danube_schema.SchemaRegistry/ConfigureTopicSchema"
+        await tenants.of(ROOT if name == "other" else name).call(path, request.SerializeToString())
+    plan = filled("danube.control.Plans", "CreatePlan", OWN)
+    plan.operation, plan.arguments = "delete_schema_version", '{"subject": "default-mine", "version": 1}'  # type: ignore[attr-defined]
+    plan.dry_run = True  # type: ignore[attr-defined]
+    for name, seen, others in (("owner", [OWN], 1), ("other", [FOREIGN], 1), (ROOT, [OWN, FOREIGN], 0)):
+        asked = schema.FIND_VERSION.encode(FindVersion(subject="default-mine"))
+        found = schema.VERSION_DESCRIPTION.decode(await tenants.of(name).call(FIND_VERSION, asked))
+        assert ([use.topic for use in found.uses], found.unseen_uses) == (seen, others), name
+    for name, seen in (("owner", [OWN]), (ROOT, [OWN, FOREIGN])):
+        made = await tenants.of(name).call("/danube.control.Plans/CreatePlan", plan.SerializeToString())
+        impact = plan_messages.PLAN.decode(made).impact
+        assert (list(impact.topics), impact.topic_count) == (seen, 2)
+        assert any("you may not see" in change for change in impact.changes) is (name == "owner")
 
 
 # References, and topics that follow
