@@ -57,7 +57,6 @@ from danube.broker.control.topics import TopicControl
 from danube.broker.environment import Addresses, Dependencies, Environment
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.dead_letters import DeadLetters
-from danube.broker.policy.disk_reserve import DiskReserve
 from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
 from danube.broker.schemas.access import SubjectAccess
@@ -79,7 +78,7 @@ from danube.broker.topics.topic_states import TopicStates
 from danube.data_folder.data_folder import open_data_folder
 from danube.metadata.records.storage import owner_of
 from danube.metadata.schedules.records import ScheduleRecords
-from danube.model.limits.broker import DRAIN_TIMEOUT_S
+from danube.model.limits.broker import DISK_PLENTY_BYTES, DRAIN_TIMEOUT_S
 from danube.model.ownership import StorageMode
 from danube.rpc.carrier import Carrier, Service
 from danube.runtime.blocking import BlockingThread
@@ -432,15 +431,24 @@ async def _start_sweeps(given: Dependencies, context: ServiceContext, storage: S
 
     expiry_s = given.settings.subscription_expiry_s
     expiry = Expiry(context.topics, context.consumers, given.clock, subscription_expiry_s=expiry_s)
-    reserve = DiskReserve(given.folder.path, given.folder.disk, storage, given.reader)
+    reserve = given.folder.reserve
+
+    async def make_room() -> None:
+        if (storage.free_bytes or 0) <= DISK_PLENTY_BYTES:
+            await given.reader.run(reserve.make_room)
+
+    async def keep_reserve() -> None:
+        await given.reader.run(reserve.keep)
+
     given.sweep("forgetting disconnected clients", forget_clients)
     given.sweep("expiry", expiry.sweep)
     given.sweep("retention", RetentionSync(context.topics, storage).sweep)
     given.sweep("weighing namespaces", context.weigh)
     given.sweep("moving subscriptions", context.control.positions.sweep)
-    await reserve.keep()
-    context.make_room = reserve.give_up
-    given.sweep("keeping the disk reserve", reserve.keep)
+    await given.reader.run(lambda: reserve.follow(storage.note_reserve))
+    await keep_reserve()
+    context.make_room = make_room
+    given.sweep("keeping the disk reserve", keep_reserve)
 
 
 def _urls(context: ServiceContext, addresses: Addresses, *, is_admin_secure: bool) -> BrokerUrls:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from danube.data_folder.disk_reserve import DiskReserve
 from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError, NewerDataFolderError
 from danube.model.untrusted_json import decode_json
 from danube.runtime.checksum import crc_of
@@ -57,6 +58,7 @@ class DataFolder:
     lock: DiskLock
     identity: Identity
     """As it was when the folder was opened."""
+    reserve: DiskReserve
 
     @property
     def broker_id(self) -> int:
@@ -118,8 +120,9 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
     disk = LocalDisk(path)
     try:
         disk.make_folder("")
-        lock = disk.lock(LOCK)
-        return DataFolder(path, disk, lock, _identified(disk, path, rng, is_shared=is_shared))
+        lock, reserve = disk.lock(LOCK), DiskReserve(path, disk)
+        reserve.make_room()  # a start writes, too
+        return DataFolder(path, disk, lock, _identified(disk, path, rng, is_shared=is_shared), reserve)
     except BlockingIOError:
         raise DataFolderInUseError(
             f"the data folder {path} is in use by another broker: stop that one, or choose another with --data-dir"

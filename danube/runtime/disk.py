@@ -32,6 +32,13 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
+def was_full(error: BaseException | None) -> bool:
+    """True if a full disk is behind this error."""
+    while error is not None and not (isinstance(error, OSError) and is_full(error)):
+        error = error.__cause__
+    return error is not None
+
+
 _NEXT_STEPS = {
     errno.EACCES: "check its owner and permissions",
     errno.EPERM: "check its owner and permissions",

@@ -106,7 +106,7 @@ class SpaceGate:
         self._judge(room)
 
     def note_reserve(self, *, is_used: bool) -> None:
-        """Refuse appends while the reserve for administration is used."""
+        """Refuse appends while the reserve for administration is used. From any thread."""
         self._is_reserve_used = is_used
         if self._room is not None:
             self._judge(self._room)

@@ -184,7 +184,10 @@ class Storage:
         return self._gate.free_bytes
 
     def note_reserve(self, *, is_used: bool) -> None:
-        """Set whether the reserve for administration on a full disk is in use: then no message is accepted."""
+        """Set whether the reserve for administration on a full disk is in use: then no message is accepted.
+
+        From any thread.
+        """
         self._gate.note_reserve(is_used=is_used)
 
     def topic(

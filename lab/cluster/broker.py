@@ -20,6 +20,7 @@ from danube.broker.security.assembly import unguarded
 from danube.broker.services.context import ServiceContext
 from danube.broker.topics.topic import ReliableTopic
 from danube.data_folder.data_folder import DataFolder, Identity
+from danube.data_folder.disk_reserve import DiskReserve
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import Records, TopicRecord
 from danube.metadata.records.cluster import decode_cluster_id
@@ -169,6 +170,7 @@ class SimBroker:
             is_shared=True,
             has_journal=has_begun and world.mode is StorageMode.LOCAL,
         )
+        path = Path("simulated")
         return Dependencies(
             settings=_SETTINGS[world.mode],
             environment=Environment(
@@ -178,7 +180,7 @@ class SimBroker:
                 shared_disk=machine.disk,
                 peers=self._connected,
             ),
-            folder=DataFolder(Path("simulated"), disk, disk.lock("lock"), identity),
+            folder=DataFolder(path, disk, disk.lock("lock"), identity, DiskReserve(path, disk)),
             running=self._running,
             tasks=TaskScope("broker", machine.crashed),
             writer=cast("Any", machine.thread()),

@@ -7,9 +7,11 @@ the network is split, members are added and removed. What must hold all the whil
 - a batch that its submitter saw applied stays in the sequence;
 - a term has at most one leader;
 - a member comes up again on what its disk kept;
+- a member whose disk was full goes on by itself once there is room;
 - a group that is left in peace agrees on new batches, and all of its members get them.
 """
 
+import errno
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +28,8 @@ from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered,
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import DamagedDataError, DanubeError
-from danube.testing.simulated.disk import MachineOffError, SimDisk
+from danube.runtime.disk import was_full
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from lab.kernel.chance import seeded, weighted
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 
@@ -49,6 +52,7 @@ class Course:
     faults_s: float = 25.0
     peace_s: float = 15.0
     changes: bool = False  # whether members are added and removed
+    full: float = 0.0  # how likely a fault is a full disk
     power: float = 1.0  # how likely a fault is one of power
     fault_s: tuple[float, float] = (0.3, 2.0)  # between two faults
     off_s_max: float = 2.0  # how long a member without power stays off, at most
@@ -74,6 +78,8 @@ COURSES = {
         ),
     )
 }
+FULL_DISKS = Course("full disks", fault_s=(0.1, 1.0), full=6.0, entries=(4, 12))
+"""Not among `COURSES`, which seeds choose from."""
 
 
 @dataclass(slots=True)
@@ -85,6 +91,7 @@ class Report:
     violations: list[str] = field(default_factory=list)
     acknowledged: int = 0
     elections: int = 0
+    full_disks: int = 0  # times that a member took no part for one
 
     def __str__(self) -> str:
         return "\n".join([f"seed {self.seed} ({self.course}):", *self.violations])
@@ -107,6 +114,7 @@ class Life:
     transport: SimTransport
     applied: dict[int, Batch] = field(default_factory=dict)  # by position; a snapshot's positions included
     position: int = 0
+    is_full: bool = False  # it takes no part, until there is room on its disk
 
 
 class RaftWorld:
@@ -200,6 +208,9 @@ class RaftWorld:
     def _tick(self, node: RaftNode, life: Life) -> None:
         if self._lives.get(node) is not life:
             return
+        if life.is_full:
+            self._agenda.after(_TICK_S, lambda: self._tick(node, life))
+            return
         pause_s = life.transport.pauses_until_s - self._agenda.now_s
         if pause_s > 0:
             self._agenda.after(pause_s, lambda: self._tick(node, life))
@@ -245,13 +256,28 @@ class RaftWorld:
             action()
         except MachineOffError:
             self._lose_power(node)
-        except DanubeError as error:
+        except (DanubeError, OSError) as error:
+            if was_full(error):
+                self._stop_on_full_disk(self._lives[node])
+                return
             if "was removed from the cluster" not in str(error):
                 self._violated(f"{node} stopped: {error}")
             self._end(node)
         except Exception as error:
             self._violated(f"{node} failed: {error!r}")
             self._end(node)
+
+    def _stop_on_full_disk(self, life: Life) -> None:
+        life.member.close()
+        if not life.is_full:
+            self.report.full_disks += 1
+        life.is_full = True
+        self._agenda.after(self._chance.uniform(0.05, 0.5), lambda: self._go_on(life))
+
+    def _go_on(self, life: Life) -> None:
+        if self._lives.get(life.transport.own) is life:
+            life.is_full = False
+            self._act(life.transport.own, life.member.reopen)
 
     # What is submitted and applied
 
@@ -318,6 +344,7 @@ class RaftWorld:
             self._cut_one: 2,
             self._pause_one: 2,
             self._split: 1,
+            **({self._fill_disk_of_one: self._course.full} if self._course.full else {}),
         }
         weighted(self._chance, faults)()
 
@@ -342,6 +369,14 @@ class RaftWorld:
         self._network.side = {node: self._chance.randint(0, 1) for node in (*self._nodes, *self._spares)}
         self._network.cut_between_sides()
         self._agenda.after(self._chance.uniform(0.5, 5.0), self._network.side.clear)
+
+    def _fill_disk_of_one(self) -> None:
+        """From one of the next writes on there is no room, for a while; a sync may find it out, too."""
+        life = self._one()
+        operation = self._chance.choice((Operation.APPEND, Operation.APPEND, Operation.CREATE, Operation.SYNC))
+        number, times = self._chance.randint(1, 4), self._chance.choice((1, 3, 1_000))
+        life.disk.fail(operation, number, error=errno.ENOSPC, times=times)
+        self._agenda.after(self._chance.uniform(0.2, 2.0), life.disk.clear_faults)
 
     def _one(self) -> Life:
         if not self._lives:
@@ -421,4 +456,4 @@ def _simulated(now_s: Callable[[], float], chance: random.Random) -> Iterator[No
 
 def simulate(seed: int, course: str = "faults") -> Report:
     """One run of a course."""
-    return RaftWorld(seed, COURSES[course]).run()
+    return RaftWorld(seed, {**COURSES, FULL_DISKS.name: FULL_DISKS}[course]).run()

@@ -259,27 +259,32 @@ async def test_writers_faster_than_the_looks_at_the_disk_leave_what_is_kept_back
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "restarts"),
     [
-        pytest.param({}, id="nothing kept back"),
-        pytest.param({"disk_refuse_free_bytes": 2 * MIB}, id="a mark", marks=pytest.mark.nightly),
+        pytest.param({}, False, id="nothing kept back"),
+        pytest.param({}, True, id="after a start without any room", marks=pytest.mark.nightly),
+        pytest.param({"disk_refuse_free_bytes": 2 * MIB}, False, id="a mark", marks=pytest.mark.nightly),
     ],
 )
 async def test_a_topic_can_be_deleted_on_a_disk_without_any_room_and_its_room_comes_back(
-    disk: SmallDisk, settings: dict[str, int]
+    disk: SmallDisk, settings: dict[str, int], restarts: bool
 ) -> None:
     async with running(disk, **settings) as broker:
         async with connected(broker) as peer:
             await Flood().run(peer)
             await asyncio.to_thread(disk.fill)
             assert disk.free_bytes == 0
+            if restarts:
+                assert await asyncio.to_thread(broker.terminate) == 0
+                await asyncio.to_thread(disk.fill)
+                await asyncio.to_thread(broker.start)
             command = [*DANUBE_ADMIN, "--endpoint", f"http://{broker.endpoints.admin}", "--access", "destroy", "--yes"]
             deleting = await asyncio.create_subprocess_exec(*command, "topics", "delete", str(TOPIC))
             async with asyncio.timeout(PATIENCE_S):
                 assert await deleting.wait() == 0
             await asyncio.to_thread(until, lambda: disk.free_bytes > ROOM_BYTES // 2)
-            flood = Flood()
-            last = await sends_again(flood, peer)
+        async with connected(broker) as peer:
+            last = await sends_again(Flood(), peer)
         assert await stored(broker) == [last]
 
 

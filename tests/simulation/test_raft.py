@@ -5,7 +5,7 @@
 
 import pytest
 
-from lab.raft.world import COURSES, simulate
+from lab.raft.world import COURSES, FULL_DISKS, Report, simulate
 from tests.simulation.raft_sabotages import SABOTAGES, is_found
 from tests.simulation.sabotage import Sabotaged, is_noticed
 
@@ -24,12 +24,22 @@ def test_a_seed_that_failed_once_fails_no_more(failed_once: int) -> None:
     _check(failed_once)
 
 
-def _check(seed: int) -> None:
-    course = list(COURSES)[seed % len(COURSES)]
-    report = simulate(seed, course)
+@pytest.mark.parametrize("number", [1, 2])
+def test_members_whose_disks_are_full_go_on_by_themselves_and_lose_nothing(number: int) -> None:
+    assert _check(number, FULL_DISKS.name).full_disks > 5
+
+
+@pytest.mark.nightly
+def test_full_disks_by_seed(seed: int) -> None:
+    _check(seed, FULL_DISKS.name)
+
+
+def _check(seed: int, course: str = "") -> Report:
+    report = simulate(seed, course or list(COURSES)[seed % len(COURSES)])
     assert not report.violations, f"{report}\nagain: pytest tests/simulation/test_raft.py --seed {seed}"
     assert report.acknowledged
     assert report.elections
+    return report
 
 
 @pytest.mark.nightly

@@ -151,6 +151,7 @@ async def _open_raft(
     sequencer = await RaftSequencer.open(wanted, folder.disk, clock, rng)
     store = ReplicatedStore(sequencer, clock, rng)
     sequencer.renew_by(store.renewal)
+    sequencer.make_room_by(folder.reserve.make_room)
     try:
         _log.info("the other brokers reach this one at %s for the metadata", sequencer.address)
         await store.start()

@@ -2,7 +2,7 @@
 
 It probes the other seeds and answers them, founds a cluster or accepts an invitation (`bootstrap` decides), and then
 ticks its member. It invites known voters that have not begun, since the founder may have died before it did. It asks
-missing voters if the cluster goes on without this member.
+missing voters if the cluster goes on without this member. On a full disk it takes no part until there is room again.
 """
 
 import logging
@@ -32,12 +32,26 @@ from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Prob
 from danube.metadata.raft.port.refusals import Reason
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
-from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
-from danube.model.limits.metadata import RAFT_PROBE_S, RAFT_PROBE_TIMEOUT_S, RAFT_WAITING_LINE_S
+from danube.model.errors import (
+    DataFolderError,
+    JournalStoppedError,
+    MetadataError,
+    PreconditionFailedError,
+    UnavailableError,
+)
+from danube.model.limits.metadata import (
+    RAFT_FULL_RETRY_S,
+    RAFT_PROBE_S,
+    RAFT_PROBE_TIMEOUT_S,
+    RAFT_WAITING_LINE_S,
+)
 from danube.runtime.clock import Clock
+from danube.runtime.disk import was_full
 from danube.runtime.rng import Rng
 
 _log = logging.getLogger(__name__)
+
+_FULL = "the disk of its data folder is full, and it takes no part in the metadata cluster until there is room again"
 
 
 class LocalNode:
@@ -61,6 +75,12 @@ class LocalNode:
         self.transport = transport
         self.waits = ""
         """Reason for waiting, while it belongs to no cluster."""
+        self.make_room: Callable[[], bool] = lambda: True
+        """Called on a full disk; answers whether there is room to go on."""
+        self.full = ""
+        """Reason for taking no part, while the disk is full."""
+        self._stopped: Member | None = None
+        self._retry_at_s = 0.0
         self._settings = settings
         self._folder = folder
         self._poller = poller
@@ -72,7 +92,7 @@ class LocalNode:
         self._asked: set[str] = set()
         self._invitation: Invitation | None = None
         self._ask_at_s = 0.0
-        self._waiting_line_s = clock.monotonic_s()
+        self._waiting_line_s, self._full_line_s = clock.monotonic_s(), 0.0
         transport.on_probe = self._on_probe
         transport.on_invite = self._on_invite
 
@@ -89,13 +109,48 @@ class LocalNode:
     def tick(self) -> None:
         """Do what is due, and wait for others a moment. Raises whatever ends this member."""
         self.transport.tick()
-        if self.member is None:
+        try:
+            self._take_part()
+        except (MetadataError, DataFolderError, JournalStoppedError, OSError) as error:
+            if not was_full(error):
+                raise
+            self._stop_on_full_disk(error)
+
+    def _take_part(self) -> None:
+        if self.full:
+            self._go_on()
+        if self.member is None and not self.full:
             self._begin()
         if self.member is None:
             self._poller.poll(self._settings.timing.tick_s)
         else:
             self.member.tick(self._settings.timing.tick_s)
             self._probe_missing(self.member)
+
+    def _stop_on_full_disk(self, error: Exception) -> None:
+        if self.member is not None:
+            self.member.close()
+            self._stopped, self.member = self.member, None
+        self.full = f"this broker cannot write: {_FULL}"
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._full_line_s:
+            self._full_line_s = now_s + RAFT_WAITING_LINE_S
+            _log.error("this broker cannot write: %s: %s", _FULL, error.__cause__ or error)
+
+    def _go_on(self) -> None:
+        """Open the folder again, once there is room."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._retry_at_s:
+            return
+        self._retry_at_s = now_s + RAFT_FULL_RETRY_S
+        if not self.make_room():
+            return
+        if self._stopped is None:
+            self._folder.reopen()
+        else:
+            self._stopped.reopen()
+        self.member, self._stopped, self.full = self._stopped, None, ""
+        _log.warning("the disk has room again: this broker takes part in the metadata cluster")
 
     def propose(self, command: bytes) -> bool:
         return self.member is not None and self.member.propose(command)

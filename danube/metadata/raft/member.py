@@ -3,8 +3,8 @@
 Its caller takes the events of each tick, in order, for the follower: requests that stand next in the sequence, a
 snapshot that replaces all before it, and the request for a snapshot of the state.
 
-The newest entries of its log say if it votes. When that changes, its core is built anew on the same log. Any error of a
-tick ends the member: nothing of it is to be believed any more.
+The newest entries of its log say if it votes. When that changes, its core is built anew on the same log. After any
+error of a tick nothing of its core is to be believed any more: `close` ends it, and `reopen` goes on from the disk.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -75,6 +75,13 @@ class Installed:
 MemberEvent = Ordered | Installed | SnapshotRequest
 
 
+class Kept(Snapshots, Protocol):
+    """Snapshots that can be opened anew."""
+
+    def reopen(self) -> None:
+        """As `RaftFolder.reopen`, with the log."""
+
+
 class TickPoller(Protocol):
     """Waits for peers, at most `timeout` seconds, and calls back."""
 
@@ -87,7 +94,7 @@ class MemberParts:
 
     own: RaftNode
     log: RaftLog
-    snapshots: Snapshots
+    snapshots: Kept
     """With the snapshot that the log stands on."""
     transport: Any
     """A `RaftTransport`, or a simulated one."""
@@ -261,7 +268,16 @@ class Member:
         )
 
     def close(self) -> None:
+        """Hear nobody any more. Idempotent."""
         self._message_filter.destroy()
+
+    def reopen(self) -> None:
+        """Go on after an error of the disk, with what is on it: all that was agreed on here was synced before.
+
+        Raises as `RaftFolder.reopen`.
+        """
+        self._parts.snapshots.reopen()
+        self._build()
 
     # What the core tells
 

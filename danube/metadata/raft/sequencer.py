@@ -123,7 +123,8 @@ class RaftSequencer:
         try:
             await self._agree_within(self._settings.start_timeout_s)
         except MetadataError as error:
-            waited = self._local_node.waits if self._local_node.member is None else ""
+            is_alone = self._local_node.member is None and not self._local_node.full
+            waited = self._local_node.waits if is_alone else ""
             await self.close()
             if self._failure is not None:
                 raise MetadataError(str(self._failure)) from self._failure
@@ -137,11 +138,15 @@ class RaftSequencer:
 
     async def submit(self, request: bytes, leadership: int | None = None) -> None:
         if not await self._submit_batch(request, leadership):
-            raise NotOrderedError(NO_LEADER)
+            raise NotOrderedError(self._local_node.full or NO_LEADER)
 
     def renew_by(self, renewal: Callable[[], bytes | None]) -> None:
         """Have what this answers put in the sequence, too; Raft's thread asks it with each tick."""
         self._thread.renewal = renewal
+
+    def make_room_by(self, make_room: Callable[[], bool]) -> None:
+        """Have this called in Raft's thread on a full disk; it answers whether there is room to go on."""
+        self._local_node.make_room = make_room
 
     async def barrier(self) -> None:
         self._check()
@@ -211,7 +216,9 @@ class RaftSequencer:
             async with asyncio.timeout(seconds):
                 await self._agree()
         except TimeoutError:
-            raise MetadataError(f"nothing was agreed on within {seconds:g} s: {NO_LEADER}") from None
+            raise MetadataError(
+                f"nothing was agreed on within {seconds:g} s: {self._local_node.full or NO_LEADER}"
+            ) from None
 
     async def _agree(self) -> None:
         while True:

@@ -227,6 +227,10 @@ DISK_RESERVE_BYTES_MAX = 16 * MIB
 """Bytes of the file that is given up to delete something on a full disk."""
 DISK_RESERVE_RATIO = 16
 """It is at most this part of the whole disk."""
+DISK_PLENTY_BYTES = 8 * DISK_RESERVE_BYTES_MAX
+"""Free bytes, as measured a moment ago, above which nobody asks for that file."""
+DISK_ROOM_BYTES_MIN = 256 * KIB
+"""Free bytes with which a member of the metadata cluster goes on after a full disk."""
 
 # Streams of batches
 PUBLISH_WINDOW_BYTES = BATCH_BYTES_MAX

@@ -181,6 +181,8 @@ RAFT_START_TIMEOUT_S = 120.0
 """A member that has found no majority after this long does not start; the others may be started one after the other."""
 RAFT_JOIN_TIMEOUT_S = 86_400.0
 """The same for one that waits to be added: an administrator does that by hand."""
+RAFT_FULL_RETRY_S = 1.0
+"""Between two looks of a member whose disk is full at whether there is room again."""
 RAFT_WAITING_LINE_S = 10.0
 """Between two log lines of a member that waits for others."""
 RAFT_BARRIER_TIMEOUT_S = 6.0
@@ -236,8 +238,9 @@ CLUSTER_BROKERS_MAX = 1_000
 """Brokers of one cluster that a broker keeps in view; further ones are not seen."""
 
 # Raft's files
-RAFT_LOG_FILE_BYTES_MAX = 16 * MIB
-"""Bytes of one file of Raft's log: past it a new one is begun, and a file goes when a snapshot covers it."""
+RAFT_LOG_FILE_BYTES_MAX = 4 * MIB
+"""Bytes of one file of Raft's log: past it a new one is begun, and a file goes when a snapshot covers it. A torn one is
+written anew, for which the reserve of a full disk has room."""
 RAFT_LOG_UNSYNCED_BYTES_MAX = 8 * MIB
 """Appended and not yet synced; past it an append syncs by itself."""
 RAFT_MARK_DELAY_S = 2

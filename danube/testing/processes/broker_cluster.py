@@ -31,6 +31,7 @@ class BrokerCluster:
         root: str = "/danube",
         mode: StorageMode = StorageMode.LOCAL,
         flags: Sequence[Sequence[str]] = (),
+        launchers: Sequence[Sequence[str]] = (),
         raft_ports: Sequence[int] = (),
         settings: Mapping[str, str] | None = None,
         objects: ObjectServer | None = None,
@@ -38,7 +39,7 @@ class BrokerCluster:
         """`service` is an etcd or a ZooKeeper, which keeps the metadata below `root`; Raft where none is given.
 
         In the mode `shared_fs` all messages are in one folder below `folder`; in `object_store` they are in the bucket
-        of `objects`. `flags` are those of each broker, and `settings`, those without a flag, of all.
+        of `objects`. `flags` and `launchers` are those of each broker, and `settings`, those without a flag, of all.
         """
         ports = list(raft_ports) or [free_port() for _ in range(size)]
         own = list(flags) or [()] * size
@@ -48,6 +49,7 @@ class BrokerCluster:
                 folder / f"broker{number + 1}",
                 flags=[*_storage_flags(folder, mode, objects), *how[number], *own[number]],
                 settings={**_metadata(folder, service, root), **_keys(objects), **(settings or {})},
+                launcher=launchers[number] if launchers else (),
             )
             for number in range(size)
         ]

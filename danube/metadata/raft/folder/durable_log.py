@@ -18,8 +18,8 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
     """The log of one member, for one thread. What blocks: `sync`, `setCurrentTerm`, `deleteEntriesTo`, at times `add`.
 
     Positions count from the first entry that is still there, indexes are Raft's. Until `sync` returns, entries and cuts
-    may be lost by a crash, the newest first. After an OSError everything that writes raises JournalStoppedError, for
-    ever: what is on the disk is unknown then, and only the next start can tell.
+    may be lost by a crash, the newest first. After an OSError everything that writes raises JournalStoppedError, until
+    `take_over`: what is on the disk is unknown then, and only opening it anew can tell.
     """
 
     def __init__(self, files: LogFiles, votes: VoteFile, entries: Sequence[Entry], commit_index: int = 1) -> None:
@@ -189,6 +189,11 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         if self._aside is not None:
             self._entries += self._aside
             self._aside = None
+
+    def take_over(self, opened: "RaftLog") -> None:
+        """Go on as this log, which was opened anew from the same files."""
+        self._files.close()
+        self.__dict__.update(opened.__dict__)
 
     def close(self) -> None:
         """Sync, have the files say that all of them was synced, and close them. Idempotent."""

@@ -31,11 +31,12 @@ _IMAGE = re.compile(r"image-(\d{20})")
 class RaftFolder:
     """The folder of one member, opened. `save_snapshot` may be called from any thread, `log` is for one."""
 
-    def __init__(self, disk: Disk, files: LogFiles, log: RaftLog, snapshot: HeldSnapshot | None) -> None:
+    def __init__(self, disk: Disk, rng: Rng, files: LogFiles, log: RaftLog, snapshot: HeldSnapshot | None) -> None:
         self.log = log
         self.snapshot = snapshot
         """The newest snapshot that is on the disk."""
         self._disk = disk
+        self._rng = rng
         self._files = files
         self._saving = threading.Lock()
 
@@ -49,12 +50,22 @@ class RaftFolder:
             DamagedDataError: something was synced and is not there any more, or is not what was written.
             DataFolderError: it is another member's, of a newer format, or cannot be read or written.
         """
+        rng = rng or SystemRng()
         try:
-            return _open(disk, rng or SystemRng())
+            return cls(disk, rng, *_open(disk, rng))
         except OSError as error:
             raise DataFolderError(
                 f"the metadata in {FOLDER}/ cannot be opened: {error}. Check the data folder and its disk"
             ) from error
+
+    def reopen(self) -> None:
+        """Put in order what an error of the disk left, as a start does; `log` and `snapshot` go on from there.
+
+        Raises as `open`, and OSError: then it can be tried again.
+        """
+        with self._saving:
+            self._files, opened, self.snapshot = _open(self._disk, self._rng)
+            self.log.take_over(opened)
 
     @property
     def node_id(self) -> int:
@@ -122,7 +133,7 @@ def newest_snapshot(disk: Disk) -> HeldSnapshot | None:
     return snapshot
 
 
-def _open(disk: Disk, rng: Rng) -> RaftFolder:
+def _open(disk: Disk, rng: Rng) -> tuple[LogFiles, RaftLog, HeldSnapshot | None]:
     disk.make_folder(FOLDER)
     for name in disk.list(FOLDER):
         if name.endswith(PARTIAL_SUFFIX):
@@ -135,7 +146,7 @@ def _open(disk: Disk, rng: Rng) -> RaftFolder:
     files, log = _open_log(disk, rng, owner, votes, snapshot)
     if snapshot is not None:
         _remove_snapshots(disk, before=snapshot.index)
-    return RaftFolder(disk, files, log, snapshot)
+    return files, log, snapshot
 
 
 def _begin(disk: Disk, rng: Rng) -> Owner:

@@ -1,6 +1,8 @@
 """Members with threads, ports and folders of their own, as a broker has one."""
 
 import asyncio
+import errno
+import threading
 import time
 from pathlib import Path
 
@@ -173,6 +175,37 @@ async def test_a_failed_disk_is_told_to_every_caller_and_to_nobody_twice(caplog:
     assert not sequencer.status().has_quorum
     await store.close()
     assert sum("takes part in the metadata cluster no more" in line for line in caplog.messages) == 1
+
+
+async def test_a_member_takes_no_part_while_its_disk_is_full_and_goes_on_by_itself_with_all_it_had() -> None:
+    disk, has_room = SimDisk(1), threading.Event()
+    sequencer = await _open(disk)
+    sequencer.make_room_by(has_room.is_set)
+    store = ReplicatedStore(sequencer, SystemClock(), SystemRng())
+    await store.start()
+    await store.put("/a", b"before")
+    disk.fail(Operation.APPEND, error=errno.ENOSPC, times=1_000)
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(NotOrderedError, match="disk of its data folder is full"):
+            while True:  # until it notices
+                await sequencer.submit(b"")
+                await asyncio.sleep(QUICK.tick_s)
+        while sequencer.status().has_quorum:  # noqa: ASYNC110 - told by another thread
+            await asyncio.sleep(QUICK.tick_s)
+        disk.clear_faults()
+        has_room.set()
+        await sequencer.barrier()
+        found = await store.get("/a")
+        assert found is not None
+        assert found.value == b"before"
+        await store.put("/a", b"after")
+    await store.close()
+    again = ReplicatedStore(await _open(disk), SystemClock(), SystemRng())
+    await again.start()
+    kept = await again.get("/a")
+    assert kept is not None
+    assert kept.value == b"after"
+    await again.close()
 
 
 async def test_who_asks_about_members_is_told_when_the_member_ends(alone: GroupStore) -> None:
