@@ -28,7 +28,7 @@ from danube.model.calls.stream import (
     TopicBounds,
 )
 from danube.model.errors import InvalidRequestError
-from danube.model.limits.broker import BOUNDS_TIMES_MAX
+from danube.model.limits.stream import BOUNDS_TIMES_MAX
 from danube.wire.codec import Fields, Rule, record, single
 from danube.wire.gen import DanubeApi_pb2, DanubeAuth_pb2, DanubeControl_pb2, DanubeStream_pb2
 from danube.wire.parsing import member_name

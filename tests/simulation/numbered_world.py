@@ -20,7 +20,7 @@ from danube.metadata.records.storage import StorageRecords
 from danube.model.calls.client import OutgoingMessage
 from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.errors import DanubeError
-from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX
 from danube.model.message import numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng

@@ -10,7 +10,8 @@ from typing import Protocol
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.stream import Fetch, FetchedBatch, FetchFrom, FetchTime, TopicBounds
 from danube.model.errors import DanubeError, InvalidRequestError, OffsetTrimmedError, StorageUnavailableError
-from danube.model.limits.broker import FETCH_ANSWER_BYTES, READ_BYTES_MAX
+from danube.model.limits.broker import READ_BYTES_MAX
+from danube.model.limits.stream import FETCH_ANSWER_BYTES
 from danube.runtime.tasks import TaskScope
 from danube.storage.log.protocol import StoredBatch, TopicLog
 

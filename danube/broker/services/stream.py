@@ -19,7 +19,8 @@ from danube.model.calls.stream import (
     TopicBounds,
 )
 from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
-from danube.model.limits.broker import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
+from danube.model.limits.broker import BATCH_BYTES_MAX
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
 from danube.model.message import numbering_id
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission

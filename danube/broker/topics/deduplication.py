@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, InvalidBatchError, SequenceError
-from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX
 from danube.storage.batches.batch import BatchHeader
 from danube.storage.batches.producer_state import SequencedBatch, sequenced_batch
 from danube.storage.log.protocol import AppendDone, TopicLog

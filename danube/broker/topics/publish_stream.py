@@ -20,12 +20,8 @@ from danube.model.errors import (
     MessageTooLargeError,
     OverloadedError,
 )
-from danube.model.limits.broker import (
-    MESSAGE_BYTES_MAX,
-    PUBLISH_BATCH_COST_BYTES,
-    PUBLISH_RETRY_S,
-    PUBLISH_WINDOW_BYTES,
-)
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
+from danube.model.limits.stream import PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S, PUBLISH_WINDOW_BYTES
 from danube.model.message import SEQUENCED_BIT
 from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check

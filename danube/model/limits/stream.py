@@ -1,6 +1,22 @@
-"""Bounds of streaming consumption and of batches that a client gathers."""
+"""Bounds of streams of batches, of streaming consumption, and of batches that a client gathers."""
 
-from danube.model.limits.broker import KIB, MIB
+from danube.model.limits.broker import BATCH_BYTES_MAX, KIB, MIB
+
+PUBLISH_WINDOW_BYTES = BATCH_BYTES_MAX
+"""Received on one Publish stream and not yet acknowledged; any single batch fits."""
+PUBLISH_RETRY_S = 0.005
+"""A batch that found the journal's backlog full is tried again this much later."""
+PUBLISH_BATCH_COST_BYTES = 256
+"""Cost of a batch against the window beside its body, so that tiny ones are bounded too."""
+DEDUPLICATION_PRODUCERS_MAX = 1_000
+"""Numberings of one topic whose last batches are remembered; the one that stored nothing for longest is forgotten."""
+DEDUPLICATION_BATCHES_MAX = 64
+"""Newest batches of one sequence: what a producer with de-duplication may have unacknowledged, and sends again."""
+FETCH_ANSWER_BYTES = 640 * KIB
+"""One answer of a Fetch that names no bound: two full batches of our client. Encoding and writing it takes well below a
+millisecond, and then others have their turn; smaller ones cost the broker a third more for the same bytes."""
+BOUNDS_TIMES_MAX = 16
+"""Times that one Bounds call may ask offsets for; a reader needs two."""
 
 CONSUME_MESSAGES_MAX = 1_000_000
 """Messages that a streaming consumer may have unacknowledged where its subscription sets no window."""

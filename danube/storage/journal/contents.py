@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind

@@ -11,13 +11,12 @@ from typing import TypeVar
 from danube.model.errors import LimitReachedError
 from danube.model.limits.broker import (
     CURSOR_RANGES_MAX,
-    DEDUPLICATION_BATCHES_MAX,
-    DEDUPLICATION_PRODUCERS_MAX,
     MANIFEST_CURSOR_RANGES_MAX,
     MANIFEST_JOURNALS_MAX,
     MANIFEST_SEGMENTS_MAX,
     SUBSCRIPTIONS_PER_TOPIC_MAX,
 )
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
 from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc

@@ -11,7 +11,7 @@ from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.stream import Fetch, FetchedBatch, PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.errors import DanubeError, StorageUnavailableError
-from danube.model.limits.broker import PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S
+from danube.model.limits.stream import PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import BatchOrigin, records

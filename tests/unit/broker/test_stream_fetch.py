@@ -11,7 +11,7 @@ from danube.model.errors import (
     PreconditionFailedError,
     TopicNotFoundError,
 )
-from danube.model.limits.broker import FETCH_ANSWER_BYTES
+from danube.model.limits.stream import FETCH_ANSWER_BYTES
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.batches.batch import RecordKind, read_header, records
 from danube.testing.in_process_broker import Cell, StartBroker

@@ -16,7 +16,7 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnavailableError,
 )
-from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX
 from danube.model.message import SEQUENCED_BIT, numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.batches.batch import BatchOrigin

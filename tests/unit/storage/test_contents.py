@@ -1,6 +1,6 @@
 """What is noted of a journal file while it is written."""
 
-from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
+from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.index import FileStart

@@ -4,6 +4,7 @@ import pytest
 
 from danube.model.errors import LimitReachedError
 from danube.model.limits import broker as limits
+from danube.model.limits import stream as stream_limits
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
 from danube.runtime.checksum import with_crc
@@ -20,7 +21,7 @@ FAILED = replace(
 EMPTY = Manifest(topic_id=7, version=1)
 BAD_ROWS = [
     ((),),
-    (row(1, *[(1, 1, 1, 1)] * (limits.DEDUPLICATION_BATCHES_MAX + 1)),),
+    (row(1, *[(1, 1, 1, 1)] * (stream_limits.DEDUPLICATION_BATCHES_MAX + 1)),),
     (row(1, (1, 1, 1, 1)) + row(2, (1, 1, 1, 1)),),
 ]
 RANGES_OF_A_CURSOR = 64 + 2 * 52 + 16
@@ -109,7 +110,7 @@ def test_rows_that_cannot_be_are_not_written(producer_states: tuple[tuple[Stored
         (replace(EMPTY, cursors=dict.fromkeys(range(limits.SUBSCRIPTIONS_PER_TOPIC_MAX + 1), Cursor(0))), "cursors"),
         (replace(EMPTY, journals=dict.fromkeys(range(limits.MANIFEST_JOURNALS_MAX + 1), 0)), "journals"),
         (
-            replace(EMPTY, producer_states=(row(1, (1, 1, 1, 1)),) * (limits.DEDUPLICATION_PRODUCERS_MAX + 1)),
+            replace(EMPTY, producer_states=(row(1, (1, 1, 1, 1)),) * (stream_limits.DEDUPLICATION_PRODUCERS_MAX + 1)),
             "rows of numbered batches",
         ),
     ],

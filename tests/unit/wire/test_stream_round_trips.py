@@ -28,7 +28,7 @@ from danube.model.errors import (
     StorageUnavailableError,
     UnavailableError,
 )
-from danube.model.limits.broker import BOUNDS_TIMES_MAX
+from danube.model.limits.stream import BOUNDS_TIMES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.wire import client_messages, decode, encode
 from danube.wire.gen import DanubeStream_pb2
