@@ -7,6 +7,7 @@ from pathlib import Path
 from danube.model.lag.group import PartitionLag
 from danube.model.lag.records import judge_all
 from danube.model.lag.verdict import LagPolicy, LagVerdict
+from danube.model.records.telemetry import Reading, Stamp
 from lab.lag.judge import Look
 from lab.lag.stage import Situation, Stage
 from lab.lag.truth import Ledger
@@ -27,6 +28,10 @@ class Played:
     """Verdicts as they were read while it went on."""
     job: list[Look] = field(default_factory=list)
     """Verdicts that the job gives from the telemetry of the whole course."""
+    began_ms: int = 0
+    """Second 0 of the course, by the clock of the broker."""
+    telemetry: list[tuple[Stamp, Reading]] = field(default_factory=list)
+    """Records of its topic."""
 
 
 async def play(folder: Path, situations: Sequence[Situation], end_s: float) -> dict[str, Played]:
@@ -35,7 +40,9 @@ async def play(folder: Path, situations: Sequence[Situation], end_s: float) -> d
         began_s = world.clock.monotonic_s() + ASIDE_S
         began_ms = world.clock.now_ms() + round(ASIDE_S * 1_000)
         stages = {each.name: Stage(world, each.name.replace(" ", "-"), began_s) for each in situations}
-        played = {each.name: Played(situation=each, ledger=stages[each.name].ledger) for each in situations}
+        played = {
+            each.name: Played(situation=each, ledger=stages[each.name].ledger, began_ms=began_ms) for each in situations
+        }
         for each in situations:
             stages[each.name].spawn(_begun(stages[each.name], each))
         times = [LOOK_S * number for number in range(1, int(end_s / LOOK_S) + 1)]
@@ -44,6 +51,8 @@ async def play(folder: Path, situations: Sequence[Situation], end_s: float) -> d
             for name, verdict in _by_name(stages, await world.verdicts()).items():
                 played[name].live.append(Look(at_s, verdict, at_s))
         records = await world.telemetry()
+    for name, stage in stages.items():
+        played[name].telemetry = [each for each in records if getattr(each[1], "topic", None) == str(stage.topic)]
     for at_s in times:
         at_ms = began_ms + round(at_s * 1_000)
         known = [record for record in records if record[0].at_ms <= at_ms]

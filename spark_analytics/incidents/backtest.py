@@ -137,7 +137,8 @@ def judge_scenario(course: Scenario) -> dict[str, Score]:
     for name, rule in RULES.items():
         alerts = sorted(alert for verdicts in by_partition for alert in _alerts(verdicts, rule))
         scores[name] = _score(_merged(alerts), course.labels)
-    named = {one.cause for verdicts in by_partition for one in incidents_of(verdicts, AlertPolicy())}
+    found = [one for verdicts in by_partition for one in incidents_of(verdicts, AlertPolicy())]
+    named = {one.cause for one in found} | {IncidentCause.DATA_LOSS for one in found if one.messages_lost}
     scores["ours"].named = sum(label.cause in named for label in course.labels)
     return scores
 

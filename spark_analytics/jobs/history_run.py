@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every user 
 
 from danube.model.lag.alerts import AlertPolicy
 from danube.model.lag.history import Times
+from danube.model.lag.next_steps import next_step
 from danube.model.lag.verdict import LagPolicy
 from danube.model.records.analytics import Row
 from danube.model.text import count_text, span_text
@@ -19,6 +20,8 @@ from spark_analytics.jobs.run import Computed, JobRequest, Moment, step_ms_of
 from spark_analytics.progress import Steps
 
 _MOMENTS = 500
+_CLOSE_MS = 30_000
+"""Between two moments where trouble turns."""
 _SHOWN = 6
 _POINTS = 300
 
@@ -32,32 +35,44 @@ def settings(request: JobRequest) -> Mapping[str, Any]:
 def compute(records: DataFrame, request: JobRequest, moment: Moment, steps: Steps) -> Computed:
     """Incidents, the worst first, and the lag over time of the subscriptions that were furthest behind."""
     step_ms = step_ms_of(request, _MOMENTS)
-    times = Times(first_ms=moment.since_ms + step_ms, last_ms=moment.as_of_ms, step_ms=step_ms)
+    times = Times(first_ms=moment.since_ms + step_ms, last_ms=moment.as_of_ms, step_ms=step_ms, close_ms=_CLOSE_MS)
     partitions = lag_partitions(records, times, LagPolicy()).cache()
     judged = partitions.count()
     steps.done(f"judged {judged:,} verdicts")
     incidents = [_incident_row(row.asDict()) for row in lag_incidents(partitions, step_ms / 1_000).collect()]
-    incidents.sort(key=lambda row: (row["ended_ms"] is not None, -(row["peak_lag_s"] or 0.0), row["topic"]))
+    incidents.sort(key=_harm)
     steps.done(f"found {count_text(len(incidents), 'incident')}")
     tables = {"incidents": incidents, "lag_over_time": _over_time(partitions), "quality": _quality(partitions, judged)}
     partitions.unpersist()
     return Computed(tables=tables, totals={name: len(rows) for name, rows in tables.items()})
 
 
+def _harm(row: Row) -> tuple[object, ...]:
+    """The worst first: by messages that were deleted unread, then by those that waited, then by their age."""
+    numbers = (row["messages_lost"], row["peak_lag_messages"] or 0, row["peak_lag_s"] or 0.0)
+    return *(-each for each in numbers), row["topic"], row["subscription"], row["began_ms"]
+
+
 def _incident_row(row: Row) -> Row:
-    """The row with a sentence that a person reads first."""
+    """The row with a sentence that a person reads first, and what to do then."""
     ended = f"until {_time(row['ended_ms'])}" if row["ended_ms"] else "and it lasts"
-    lag = "" if row["peak_lag_s"] is None else f", at most {span_text(row['peak_lag_s'])} behind"
-    lost = f", {row['messages_lost']:,} messages deleted unread" if row["messages_lost"] else ""
+    most = row["peak_lag_messages"]
+    many = "" if most is None else f", at most {count_text(most, 'message')}"
+    age = "" if row["peak_lag_s"] is None else f", {span_text(row['peak_lag_s'])} behind"
+    lost = f", {count_text(row['messages_lost'], 'message')} deleted unread" if row["messages_lost"] else ""
     deadline = row["retention_deadline_s"]
     soon = f", unread messages are deleted in {span_text(deadline)} at this rate" if deadline is not None else ""
     who = f"{row['topic']} by {row['subscription']}"
-    sentence = f"{who}: {row['cause'].replace('_', ' ')} from {_time(row['began_ms'])} {ended}{lag}{lost}{soon}."
-    return {**row, "sentence": sentence, "tone": tone_of(row["cause"])}
+    chain = row["chain"].replace("_", " ").replace("->", "→")
+    place = "" if row["offset"] is None else f" at offset {row['offset']:,}"
+    by = f" of {row['consumer']}" if row["consumer"] else ""
+    begin = f"{who}: {chain}{by}{place} from {_time(row['began_ms'])} {ended}"
+    step = next_step(row["cause"], row["topic"], row["subscription"], row["offset"])
+    return {**row, "sentence": f"{begin}{many}{age}{lost}{soon}.", "tone": tone_of(row["cause"]), "next_step": step}
 
 
 def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _over_time(partitions: DataFrame) -> list[Row]:

@@ -5,6 +5,7 @@ a worker judges them at every moment that is asked for (`danube.model.lag.histor
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
@@ -14,7 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.lag.history import Times, judge_history
+from danube.model.lag.history import OLD_LAG_S, Times, judge_history
 from danube.model.lag.verdict import SEVERITY, LagPolicy, LagVerdict, Observation
 from spark_analytics.telemetry import subscription_records
 
@@ -131,7 +132,11 @@ def _remembered(records: DataFrame, times: Times, policy: LagPolicy) -> DataFram
     at, first = F.col("at_ms"), F.lit(times.first_ms)
     steps = F.greatest(F.lit(0), F.ceil((at - first) / times.step_ms))
     moment = first + steps * times.step_ms
-    return records.where((moment < at + memory_ms) & (moment <= times.last_ms))
+    remembers = (moment < at + memory_ms) & (moment <= times.last_ms)
+    if times.close_ms is not None:
+        is_old = at - F.col("oldest_unread_append_ms") >= round(OLD_LAG_S * 1_000)
+        remembers |= F.coalesce(is_old, F.lit(col=False)) | (F.coalesce("blocked", F.lit(0)) > 0)
+    return records.where(remembers)
 
 
 def _in_spans(observed: DataFrame, policy: LagPolicy) -> DataFrame:
@@ -146,7 +151,7 @@ def _judged(times: Times, policy: LagPolicy, batches: Iterable[RecordBatch]) -> 
     rows: list[tuple[object, ...]] = []
     for (topic, subscription, span), observations in _subscriptions(batches):
         first_ms = span * _SPAN_MS
-        for at_ms, verdict in judge_history(observations, times.within(first_ms, first_ms + _SPAN_MS - 1), policy):
+        for at_ms, verdict in judge_history(observations, times, policy, (first_ms, first_ms + _SPAN_MS - 1)):
             rows.append((at_ms, topic, subscription, *map(_plain, _VALUES(verdict))))
             if len(rows) >= _ROWS_AT_ONCE:
                 yield _arrow(rows)
@@ -205,7 +210,10 @@ def _at_each_time(rows: DataFrame, times: Times, policy: LagPolicy) -> DataFrame
 def _without_deserted(judged: DataFrame, records: DataFrame, times: Times, policy: LagPolicy) -> DataFrame:
     """Leave out what its broker has not spoken of for two full rounds, while it spoke of others: it is gone."""
     told = records.select("broker_id", "at_ms").distinct()
-    heard = _at_each_time(told, times, policy).groupBy("as_of_ms", "broker_id").agg(F.max("at_ms").alias("heard_ms"))
+    each = _at_each_time(told, times, policy)
+    if times.close_ms is not None:
+        each = each.union(_at_each_time(told, replace(times, step_ms=times.close_ms), policy))
+    heard = each.groupBy("as_of_ms", "broker_id").agg(F.max("at_ms").alias("heard_ms"))
     silent_ms = round(policy.silent_after_s * 1_000)
     known = judged.join(heard, ["as_of_ms", "broker_id"], "left")
     return known.where(F.coalesce(F.col("heard_ms") - F.col("observed_ms"), F.lit(0)) <= silent_ms).select(

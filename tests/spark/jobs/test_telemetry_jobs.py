@@ -166,13 +166,17 @@ def test_balance_says_what_the_load_manager_says(spark: SparkSession, table: Pat
     assert found["hot_topics"][0]["messages_per_s"] == pytest.approx(500, rel=0.01)
 
 
-def test_history_finds_the_incident_and_its_cause(spark: SparkSession, table: Path) -> None:
-    found = compute(spark, history_run, AnalyticsJob.HISTORY, table, 60).tables
+@pytest.mark.parametrize("step_s", [60, 300])
+def test_history_finds_the_incident_from_its_first_evidence_whatever_the_step(
+    spark: SparkSession, table: Path, step_s: int
+) -> None:
+    found = compute(spark, history_run, AnalyticsJob.HISTORY, table, step_s).tables
     (label,) = scenario("consumer gone", 1).labels
     (incident,) = found["incidents"]
     assert (incident["cause"], incident["subscription"]) == (IncidentCause.CONSUMER_GONE, "billing")
-    assert label.began_ms < incident["began_ms"] < label.began_ms + 240_000
-    assert "consumer gone from" in incident["sentence"]
+    assert label.began_ms < incident["began_ms"] < label.began_ms + 1_000
+    assert "consumer gone at offset" in incident["sentence"]
+    assert incident["next_step"].startswith("start a consumer, or delete the subscription: danube-admin")
 
 
 def test_capacity_and_forecast_answer_with_an_interval_or_say_that_they_cannot(

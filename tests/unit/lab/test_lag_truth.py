@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from danube.model.lag.alerts import AlertPolicy, incidents_of
+from danube.model.lag.history import Times, judge_history
+from danube.model.lag.records import observations_of
+from danube.model.lag.verdict import LagPolicy
 from lab.lag.course import Played, play
 from lab.lag.judge import numbers_off, rates_off, score_of
-from lab.lag.situations import END_S, SITUATIONS
+from lab.lag.situations import END_S, SITUATIONS, TURN_S
 from lab.lag.truth import GRACE_S
 
 FACES = ("live", "job")
@@ -21,6 +26,8 @@ KNOWN_WRONG = {
 """Verdicts that are wrong today, and how; a rule that is mended takes its line away."""
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lag")]
 RATES_WITHIN = 0.02
+BEGINS_WITHIN_MS = 6_000
+"""A round of telemetry, and a message or two."""
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +59,29 @@ def test_verdict_is_as_the_truth_that_clients_staged(played: Mapping[str, Played
 def test_rates_are_those_of_the_clients(played: Mapping[str, Played], name: str) -> None:
     found = played[name]
     assert [*rates_off(found.live, found.ledger, RATES_WITHIN)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "chain", "consumer"),
+    [
+        ("gone", "consumer_gone", None),
+        ("hung consumer", "consumer_stuck", "reader at memory"),
+        ("one dead of a group", "consumer_stuck", "one at memory"),
+        ("poison", "poison_message", None),
+        ("blocked", "blocked", None),
+        ("too slow", "consumer_slow", None),
+        ("healthy", None, None),
+    ],
+)
+@pytest.mark.parametrize("step_s", [10, 30, 60])
+def test_an_incident_begins_with_its_evidence_and_has_one_name_whatever_the_step(
+    played: Mapping[str, Played], name: str, chain: str | None, consumer: str | None, step_s: int
+) -> None:
+    found = played[name]
+    (observations,) = observations_of(found.telemetry, found.began_ms + 1_000 * round(END_S))[0].values()
+    first_ms, last_ms = found.began_ms + 1_000 * step_s, found.began_ms + 1_000 * round(END_S)
+    times = Times(first_ms=first_ms, last_ms=last_ms, step_ms=1_000 * step_s, close_ms=30_000)
+    policy = replace(AlertPolicy.for_step(step_s), known_s=60.0, burst_factor=3.0)  # the course is short
+    incidents = list(incidents_of(judge_history(observations, times, LagPolicy()), policy))
+    assert [(one.chain, one.consumer) for one in incidents] == ([(chain, consumer)] if chain else [])
+    assert all(abs(one.began_ms - found.began_ms - 1_000 * TURN_S) < BEGINS_WITHIN_MS for one in incidents)

@@ -19,18 +19,18 @@ def behind(lag_s: float, **more: object) -> LagVerdict:
     return replace(QUIET, lag_s=lag_s, lag_messages=round(5 * lag_s), consumers=0, **fields)  # type: ignore[arg-type]
 
 
-def found(*verdicts: LagVerdict) -> list[Incident]:
-    timed = [(T0_MS + STEP_MS * number, one) for number, one in enumerate(verdicts)]
-    return list(incidents_of(timed, AlertPolicy()))
+def found(*verdicts: LagVerdict, step_ms: int = STEP_MS) -> list[Incident]:
+    timed = [(T0_MS + step_ms * number, one) for number, one in enumerate(verdicts)]
+    return list(incidents_of(timed, AlertPolicy.for_step(step_ms / 1_000)))
 
 
-def test_an_incident_begins_with_the_first_bad_moment_and_ends_when_the_lag_is_young() -> None:
+def test_an_incident_begins_with_its_first_evidence_and_ends_when_the_lag_is_young() -> None:
     rise = [behind(30.0 * number) for number in range(1, 11)]
     (one,) = found(*[QUIET] * 20, *rise, QUIET)
     assert (one.cause, one.peak_lag_s, one.peak_lag_messages) == (IncidentCause.CONSUMER_GONE, 300.0, 1_500)
-    assert one.began_ms == T0_MS + STEP_MS * 21  # the first lag of 60 s
+    assert one.began_ms == T0_MS + STEP_MS * 19  # the oldest unread message is as old as that
     assert one.ended_ms == T0_MS + STEP_MS * 30
-    assert "the oldest for 90 s, 5.0/s arrive" in one.evidence
+    assert "450 unread, the oldest for 1 m 30 s; 5.0/s arrive" in one.evidence
 
 
 def test_the_peaks_of_an_incident_are_those_of_its_whole_time() -> None:
@@ -50,14 +50,40 @@ def test_lag_that_is_young_or_usual_or_there_from_the_start_is_none() -> None:
 def test_one_bad_moment_is_none_and_silence_of_a_broker_is_one_at_once() -> None:
     assert found(*[QUIET] * 20, behind(100.0), QUIET) == []
     silent = replace(QUIET, status=LagStatus.UNKNOWN, rule=LagRule.SILENT)
+    silent = replace(silent, observed_ms=T0_MS + STEP_MS * 15)
     (one,) = found(*[QUIET] * 20, silent, silent)
-    assert (one.cause, one.ended_ms, one.evidence) == (
-        IncidentCause.BROKER_DOWN,
-        None,
-        "its broker published no telemetry",
-    )
+    assert (one.cause, one.began_ms, one.ended_ms) == (IncidentCause.BROKER_DOWN, T0_MS + STEP_MS * 15, None)
+    assert "no telemetry for" in one.evidence
     idle = replace(QUIET, arrived=0, arrival_rate=0.0)
     assert found(*[idle] * 20, replace(silent, arrived=None)) == []
+
+
+def test_the_root_is_the_first_cause_and_the_chain_tells_what_followed() -> None:
+    hung = {"status": LagStatus.STALL, "cause": LagCause.STUCK, "silent_offset": 7, "silent_consumer": "c"}
+    stuck = [behind(30.0 * number, **hung) for number in range(1, 9)]
+    blocked = [behind(30.0 * number, **{**hung, "cause": LagCause.BLOCKED}, blocked=3) for number in range(9, 12)]
+    lost = behind(360.0, **hung, blocked=3, messages_lost=40)
+    (one,) = found(*[QUIET] * 20, *stuck, *blocked, lost)
+    assert (one.cause, one.chain) == (IncidentCause.CONSUMER_STUCK, "consumer_stuck -> blocked -> data_loss")
+    assert (one.offset, one.consumer, one.messages_lost) == (7, "c", 40)
+
+
+def test_moments_that_are_far_apart_name_the_cause_too() -> None:
+    (one,) = found(*[QUIET] * 20, behind(600.0), behind(1_200.0), step_ms=600_000)
+    assert (one.chain, one.began_ms) == ("consumer_gone", T0_MS + 19 * 600_000)
+
+
+def test_what_retention_deletes_while_nobody_has_ever_read_has_its_root() -> None:
+    lost = [replace(behind(100.0), messages_lost=10 * number, lost=10) for number in range(1, 5)]
+    (one,) = found(behind(50.0), *lost)
+    assert (one.chain, one.messages_lost) == ("consumer_gone -> data_loss", 40)
+
+
+def test_what_was_lost_before_is_not_lost_again() -> None:
+    before = replace(QUIET, messages_lost=500, lost=0)
+    lost = [replace(behind(30.0 * number), messages_lost=500 + 10 * number, lost=10) for number in range(1, 9)]
+    (one,) = found(*[before] * 20, *lost)
+    assert (one.chain, one.messages_lost) == ("consumer_gone -> data_loss", 80)
 
 
 def test_the_deadline_is_when_the_start_of_what_is_kept_reaches_the_position() -> None:

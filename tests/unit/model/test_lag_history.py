@@ -27,10 +27,11 @@ def test_each_moment_has_the_verdict_that_it_would_have_alone() -> None:
         alone = [(at_ms, judge(history, at_ms, policy)) for at_ms in range(times.first_ms, times.last_ms + 1, 7_000)]
         expected = [(at_ms, one) for at_ms, one in alone if one is not None and one.observed_ms is not None]
         assert list(judge_history(history, times, policy)) == expected
+        within = [(at_ms, one) for at_ms, one in expected if ms(100) <= at_ms <= ms(300)]
+        assert list(judge_history(history, times, policy, (ms(100), ms(300)))) == within
 
 
 def test_moments_within_bounds() -> None:
     times = Times(first_ms=100, last_ms=400, step_ms=100)
     assert list(times.between(150, 1_000)) == [200, 300, 400]
     assert list(times.between(0, 99)) == []
-    assert list(times.within(200, 350).between(0, 1_000)) == [200, 300]

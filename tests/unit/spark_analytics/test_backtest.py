@@ -2,6 +2,8 @@
 
 import pytest
 
+from danube.model.lag.alerts import AlertPolicy, incidents_of
+from danube.model.lag.history import Times, judge_history
 from danube.model.lag.records import observations_of
 from danube.model.lag.rules import judge
 from danube.model.lag.verdict import LagMethod, LagPolicy
@@ -31,6 +33,22 @@ def test_records_are_those_of_real_brokers() -> None:
 def test_rules_find_an_incident_and_raise_no_false_alarm(kind: str) -> None:
     score = backtest([kind], [1_000])["ours", kind]
     assert (score.false, score.missed, score.found, score.named) == (0, 0, *[int(kind in INCIDENTS)] * 2)
+
+
+@pytest.mark.parametrize("kind", ["consumer gone", "poison message", "broker down", "data loss", "consumer slow"])
+def test_incidents_have_one_name_and_begin_with_their_evidence_whatever_the_step(kind: str) -> None:
+    course = scenario(kind, 1_001)
+    (observations,) = observations_of(course.records, course.end_ms)[0].values()
+    (label,) = course.labels
+    chains = set()
+    for step_ms in (30_000, 60_000, 300_000):
+        times = Times(first_ms=START_MS + step_ms, last_ms=course.end_ms, step_ms=step_ms, close_ms=30_000)
+        verdicts = judge_history(observations, times, LagPolicy())
+        (found,) = incidents_of(verdicts, AlertPolicy.for_step(step_ms / 1_000))
+        chains.add(found.chain)
+        assert abs(found.began_ms - label.began_ms) <= 5_000
+        assert (found.messages_lost > 0) is (kind == "data loss")
+    assert chains == {"consumer_slow -> data_loss" if kind == "data loss" else label.cause}
 
 
 @pytest.mark.nightly
