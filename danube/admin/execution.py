@@ -2,7 +2,7 @@
 
 A change that cannot be recorded is not made: its record `started` is durable before it is tried. How a call ended, what
 was only read and what was refused is recorded as far as the log can be reached: who looks into a broker that cannot
-write any more still gets answers.
+write any more still gets answers. What a broker records itself has no second record (`danube/admin/target.py`, `Act`).
 """
 
 import logging
@@ -18,6 +18,7 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Call, Operation, Report, say_nothing
 from danube.admin.operations.plan_views import PlannedResult, planned_result
+from danube.admin.target import acting
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
@@ -72,6 +73,13 @@ async def execute(
 
     With `dry_run` the plan is only shown, and can never be applied. Raises DanubeError; the log has it then.
     """
+    with acting(session.caller):
+        return await _execute(session, operation, params, plan_id, dry_run=dry_run)
+
+
+async def _execute(
+    session: Session, operation: Operation[P, Any], params: P, plan_id: str | None, *, dry_run: bool
+) -> Result:
     try:
         session.guard.check(operation.name, operation.level_of(params))
         params = await with_ids(params, session.gateway)
@@ -95,6 +103,11 @@ async def decide(session: Session, operation: AnyOperation, params: Params, plan
 
     Raises DanubeError; the log has it then.
     """
+    with acting(session.caller):
+        await _decide(session, operation, params, plan_id, approve=approve)
+
+
+async def _decide(session: Session, operation: AnyOperation, params: Params, plan_id: str, *, approve: bool) -> None:
     decision = Decision(plan_id=plan_id, approve=approve, caller=session.caller)
     params = await with_ids(params, session.gateway)
     asked = "approving the plan" if approve else "rejecting the plan"

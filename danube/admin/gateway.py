@@ -383,8 +383,8 @@ class AdminGateway(Protocol):
 
     # Audit
 
-    async def record(self, entry: AuditEntry) -> AuditReceipt:
-        """Add to the audit log; durable when this returns."""
+    async def record(self, entry: AuditEntry) -> AuditReceipt | None:
+        """Add to the audit log; durable when this returns. None for what the broker records itself (`Act`)."""
 
     async def audit(self, start: int, limit: int, log: AuditLogPlace | None = None) -> AuditPage:
         """Records from this sequence on, at most `limit`; from the oldest that is kept if that is newer.

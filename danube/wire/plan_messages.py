@@ -1,6 +1,8 @@
 """Messages of `danube.control` about plans, audit log, balance and schedules: calls that only our brokers have."""
 
+import base64
 import math
+from collections.abc import Mapping
 from functools import partial
 
 from danube.model.calls.balance import (
@@ -170,7 +172,7 @@ BEGIN_RUN = record(BeginRun, analytics_pb.BeginRunRequest, runner=_NAME, name=_N
 
 # Plans
 
-record(Caller, pb.Caller, who=Rule(check=_check_who), client=_short("client", CALLER_CHARS_MAX))
+CALLER = record(Caller, pb.Caller, who=Rule(check=_check_who), client=_short("client", CALLER_CHARS_MAX))
 CREATE_PLAN = record(PlanRequest, pb.CreatePlanRequest, operation=_OPERATION, arguments=_ARGUMENTS)
 GET_PLAN = single(pb.GetPlanRequest, "plan_id", str, _PLAN_ID)
 LIST_PLANS = record(
@@ -224,3 +226,20 @@ def decode_audit_page(response: bytes) -> AuditPage:
     page = STORED_AUDIT_PAGE.decode(response)
     records = tuple(_audit_record(sequence, data) for sequence, data in enumerate(page.records, page.first))
     return AuditPage(records=records, start=page.start, end=page.end)
+
+
+CALLER_HEADER = "danube-caller"
+"""Metadata of a call: who calls through a face, as that tells it."""
+
+
+def caller_header(caller: Caller) -> tuple[str, str]:
+    """The metadata that tells the caller."""
+    return CALLER_HEADER, base64.urlsafe_b64encode(CALLER.encode(caller)).decode()
+
+
+def told_caller(metadata: Mapping[str, str]) -> Caller | None:
+    """The caller that metadata tells; None where it tells none that can be read."""
+    try:
+        return CALLER.decode(base64.urlsafe_b64decode(metadata[CALLER_HEADER]))
+    except (KeyError, ValueError, InvalidRequestError):
+        return None

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from danube.admin.target import PASSED_TOKEN, Target
+from danube.admin.grpc_gateway.recorded_calls import READING, WhoRecords, who_records
+from danube.admin.target import ACT, PASSED_TOKEN, Act, Target
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
     DeadlineExceededError,
+    NotPermittedError,
     SettingsError,
+    ShuttingDownError,
     UnauthenticatedError,
 )
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
@@ -22,12 +25,13 @@ from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.wire.codec import Codec
+from danube.wire.plan_messages import caller_header
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
-_READING = ("Get", "List", "Describe", "Read", "Find", "Preview", "Explain", "ClusterStatus", "Peek")
-"""Beginnings of the names of methods that change nothing."""
+_UNRECORDED = (NotPermittedError, UnauthenticatedError, DeadlineExceededError, ShuttingDownError)
+"""Errors of calls that may have ended before their record."""
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
 
 
@@ -46,15 +50,28 @@ class BrokerConnection:
 
     @property
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        token = PASSED_TOKEN.get() or self._target.token
-        return (("authorization", f"Bearer {token}"),) if token else ()
+        token, act = self._token, ACT.get()
+        proof = (("authorization", f"Bearer {token}"),) if token else ()
+        return proof if act is None else (*proof, caller_header(act.caller))
+
+    @property
+    def _token(self) -> str | None:
+        return PASSED_TOKEN.get() or self._target.token
 
     async def call(self, path: str, request: bytes = b"") -> bytes:
         """One unary call. Raises DanubeError."""
+        act, records = ACT.get(), who_records(path, request)
+        if act is not None and records is WhoRecords.FACE:
+            await act.before_unrecorded()
         try:
-            return await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
+            answer = await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
         except DanubeError as error:
+            if act is not None and records is WhoRecords.BROKER:
+                _note(act, error)
             raise self._explained(error) from error
+        if act is not None and records is WhoRecords.BROKER:
+            _note(act)
+        return answer
 
     async def ask(self, path: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
         """One unary call, encoded and decoded. Raises DanubeError."""
@@ -79,7 +96,7 @@ class BrokerConnection:
             case UnauthenticatedError():
                 if PASSED_TOKEN.get() is not None:
                     return UnauthenticatedError(f"the cluster refuses your token: log in with another ({error})")
-                had = "refuses the token" if self._metadata else "wants a token"
+                had = "refuses the token" if self._token else "wants a token"
                 return UnauthenticatedError(
                     f"the broker at {self.url} {had}: set DANUBE_ADMIN_TOKEN, or the token of a context ({error})"
                 )
@@ -93,6 +110,15 @@ class BrokerConnection:
         if self._target.tls:
             return "start it, check that it serves TLS and that DANUBE_ADMIN_CA is who signed its certificate"
         return "start one with `danube-broker`, or name another with --endpoint, DANUBE_ADMIN_ENDPOINT or a context"
+
+
+def _note(act: Act, error: DanubeError | None = None) -> None:
+    """Note how a call ended that a broker records, unless it is refused before that."""
+    if isinstance(error, BrokerUnreachableError):  # another broker may be asked
+        return
+    if isinstance(error, _UNRECORDED):
+        act.is_unrecorded = True
+    act.is_recorded = True
 
 
 class EndpointConnection(BrokerConnection):
@@ -117,7 +143,7 @@ class EndpointConnection(BrokerConnection):
                 failures.append(error)
                 if broker is self._brokers[0]:  # and no call beside this one has left it
                     self._brokers.rotate(-1)
-                may_repeat = isinstance(error, NotConnectedError) or path.rpartition("/")[2].startswith(_READING)
+                may_repeat = isinstance(error, NotConnectedError) or path.rpartition("/")[2].startswith(READING)
                 if not may_repeat or len(self._brokers) == 1:
                     raise
                 if len(failures) == len(self._brokers):

@@ -372,7 +372,7 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls, S
         except TopicNotServedError as refusal:
             return await (await self._plans_and_audit_at(application.arguments, refusal)).apply_plan(application)
 
-    async def record(self, entry: AuditEntry) -> AuditReceipt:
+    async def record(self, entry: AuditEntry) -> AuditReceipt | None:
         return await (await self._plans_and_audit()).record(entry)
 
     async def audit(self, start: int, limit: int, log: AuditLogPlace | None = None) -> AuditPage:

@@ -1,11 +1,13 @@
 """Plans and audit log, where the broker keeps them: the calls of `danube.control`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from danube.admin.grpc_gateway.broker_connection import BrokerConnection
+from danube.admin.target import ACT
 from danube.model.limits.broker import PLANS_MAX, PLANS_PAGE_MAX
-from danube.model.plans.plan import Decision, ListPlans, Plan, PlanApplication, PlanRequest
-from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
+from danube.model.plans.plan import Decision, Effect, ListPlans, Plan, PlanApplication, PlanRequest
+from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt, Outcome, ReadAudit
 from danube.model.topic import TopicName
 from danube.wire import plan_messages as messages
 
@@ -42,7 +44,18 @@ class BrokerPlansAndAudit:
     async def apply_plan(self, application: PlanApplication) -> Plan:
         return await self._broker.ask(f"{_PLANS}/ApplyPlan", messages.APPLY_PLAN, application, messages.PLAN)
 
-    async def record(self, entry: AuditEntry) -> AuditReceipt:
+    async def record(self, entry: AuditEntry) -> AuditReceipt | None:
+        """As `AdminGateway.record`, but for what the broker records itself."""
+        act = ACT.get()
+        if act is not None and entry.effect is not Effect.READ:
+            if entry.outcome is Outcome.STARTED:
+                act.begin = partial(self._record, entry)
+                return None
+            if act.is_recorded and not act.is_unrecorded:
+                return None
+        return await self._record(entry)
+
+    async def _record(self, entry: AuditEntry) -> AuditReceipt:
         return await self._broker.ask(f"{_AUDIT}/Record", messages.AUDIT_ENTRY, entry, messages.AUDIT_RECEIPT)
 
     async def audit(self, start: int, limit: int, topic: TopicName | None = None) -> AuditPage:

@@ -72,6 +72,8 @@ class AuditLog:
         self._topic: ReliableTopic | None = None
         self._durable = self._last = _BEFORE_THE_FIRST
         """The newest record that is durable, and the newest that was appended."""
+        self._pending: asyncio.Future[AuditReceipt | DanubeError] | None = None
+        """Of the newest record, until that is durable or refused."""
         self._broken: PreconditionFailedError | None = None
 
     async def open(self) -> None:
@@ -111,7 +113,7 @@ class AuditLog:
         )
         message = self._message(topic.record.name, record)
         topic.log.append_record(message, partial(self._appended, record, outcome))
-        self._last = _receipt(record)
+        self._last, self._pending = _receipt(record), outcome
         result = await outcome
         if isinstance(result, DanubeError):
             raise result
@@ -120,11 +122,15 @@ class AuditLog:
         return result
 
     async def read(self, wanted: ReadAudit) -> StoredAuditPage:
-        """A page of stored records. It skips placeholders at its start, and ends before the next one.
+        """A page of stored records, also of those being appended.
+
+        It skips placeholders at its start, and ends before the next one.
 
         Raises StorageUnavailableError where they cannot be read, InvalidRequestError for a topic that is no audit log,
         TopicNotFoundError, TopicNotServedError.
         """
+        if self._pending is not None:
+            await asyncio.wait([self._pending])
         log = (await self._readable(wanted.topic)).log
         end = log.durable_end
         first = at = await _behind_placeholders(log, max(wanted.start, log.start_offset))

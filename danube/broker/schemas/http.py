@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from danube.broker.schemas.control import SchemaControl
 from danube.model.calls.schemas import (
@@ -23,15 +24,16 @@ from danube.schema_http.app import SchemaApp
 from danube.security.decision import Target
 
 Check = Callable[[Effect, Target], None]
-Record = Callable[[SetMode], Awaitable[None]]
+Record = Callable[[SetMode], AbstractAsyncContextManager[None]]
 
 
 def _permit(effect: Effect, target: Target) -> None:
     """Nothing is refused: security is off."""
 
 
-async def _keep_nothing(wanted: SetMode) -> None:
+def _keep_nothing(wanted: SetMode) -> AbstractAsyncContextManager[None]:  # noqa: ARG001 - whatever is set
     """There is no audit log."""
+    return nullcontext()
 
 
 class OwnRegistry:
@@ -71,9 +73,10 @@ class OwnRegistry:
     async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
         """As the protocol."""
         self._check(Effect.READ if wanted.ask else Effect.WRITE, Target("", wanted.subject))
-        if not wanted.ask:
-            await self._record(wanted)
-        return await self._control.mode(wanted)
+        if wanted.ask:
+            return await self._control.mode(wanted)
+        async with self._record(wanted):
+            return await self._control.mode(wanted)
 
     async def compiled_file(self, version: VersionDescription) -> bytes:
         """As the protocol."""

@@ -1,6 +1,7 @@
 """The registry's parts of one broker, built and started."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from danube.broker.environment import Dependencies
@@ -45,7 +46,10 @@ async def open_schemas(
 
 
 async def serve_schemas(
-    given: Dependencies, control: SchemaControl, security: Security, record: Callable[[SetMode], Awaitable[None]]
+    given: Dependencies,
+    control: SchemaControl,
+    security: Security,
+    record: Callable[[SetMode], AbstractAsyncContextManager[None]],
 ) -> str | None:
     """Serve the registry over HTTP if that is switched on; answers the address. Raises SettingsError.
 

@@ -91,6 +91,8 @@ class Call:
     """Names of the principals that a request gives rights to."""
     has_consent: bool = False
     """Carries out a plan, under the rules of that: no approval besides."""
+    plan_in: Callable[[bytes], str] | None = None
+    """Id of the plan that an answer tells, of a call that makes one."""
     makes_room: bool = False
     """It may use the reserved space of a full disk, also for its record."""
     unary: MakeHandler | None = None

@@ -355,6 +355,7 @@ ADMIN_CALLS: Calls = {
                 plan.CREATE_PLAN,
             ),
             effect_in=targets.of_new_plan,
+            plan_in=lambda answer: plan.PLAN.decode(answer).plan_id,
         ),
         "GetPlan": _CLUSTER.later(READ, plan.GET_PLAN, lambda c: c.plans.get, plan.PLAN),
         "ListPlans": _CLUSTER.later(READ, plan.LIST_PLANS, lambda c: c.plans.list, plan.PLANS_PAGE),

@@ -1,24 +1,36 @@
 """Calls that move, destroy, or change something for good: recorded by the broker, and under its approval rules.
 
+The beginning is durable before anything is done. How the call ended follows, and nobody waits for that record.
+
 On every port, whoever calls: the effect of the request decides. What brokers do to each other is part of something that
 is recorded where it was asked for.
 """
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
 
-from danube.broker.security.current import current_principal
+from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.services.call import Action, Audit, Call
 from danube.broker.services.context import ServiceContext
 from danube.model.calls.schemas import SetMode
-from danube.model.errors import DanubeError, InternalError, PlanWaitsError, UnavailableError
+from danube.model.errors import (
+    DanubeError,
+    InternalError,
+    NotPermittedError,
+    PlanRefusedError,
+    PlanWaitsError,
+    UnavailableError,
+)
 from danube.model.plans.plan import Arguments, Caller, Effect, Face, PlanRequest
 from danube.model.records.audit import AuditEntry, Outcome
-from danube.model.security.principal import PrincipalKind, name_of
+from danube.model.security.principal import Principal, PrincipalKind, name_of
+from danube.rpc.carrier import Caller as Peer
 from danube.rpc.carrier import UnaryCall, UnaryHandler
 from danube.security.redaction import redacted
+from danube.wire.plan_messages import told_caller
 from danube.wire.schema_messages import SET_MODE
 
 _log = logging.getLogger(__name__)
@@ -114,11 +126,54 @@ class _Asked:
         )
 
 
+class _RecordedCall:
+    """A call whose end is recorded."""
+
+    __slots__ = ("_asked", "_principal")
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+        self._principal = current_principal()
+
+    @property
+    def caller(self) -> Peer:
+        return self._asked.unary.caller
+
+    def reply(self, response: bytes) -> None:
+        asked = self._asked
+        entry = replace(asked.entry(None), outcome=Outcome.DONE)
+        if asked.call.plan_in is not None:
+            entry = replace(entry, outcome=Outcome.PLANNED, plan_id=asked.call.plan_in(response) or None)
+        self._end(entry)
+        asked.unary.reply(response)
+
+    def fail(self, error: DanubeError) -> None:
+        self._end(_failed(self._asked.entry(None), error))
+        self._asked.unary.fail(error)
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        self._asked.unary.on_cancel(callback)
+
+    def _end(self, entry: AuditEntry) -> None:
+        tasks = self._asked.context.tasks
+        if not tasks.closed:
+            tasks.spawn(_write_end(self._asked.context, entry, self._principal), "the record of an end")
+
+
+def _failed(entry: AuditEntry, error: DanubeError) -> AuditEntry:
+    refused = isinstance(error, (NotPermittedError, PlanRefusedError))
+    detail = redacted(str(error)) if error.public else ""
+    return replace(entry, outcome=Outcome.REFUSED if refused else Outcome.FAILED, error=error.code, detail=detail)
+
+
 def _caller(unary: UnaryCall) -> Caller:
     principal = current_principal()
     address = unary.caller.address
-    who = str(principal) if principal else address.rpartition(":")[0] or address or "somebody"
-    return Caller(who=who, face=Face.DIRECT, client=unary.caller.user_agent[:_CLIENT_CHARS_MAX])
+    told = told_caller(unary.caller.metadata)
+    known = str(principal) if principal else told.who if told else address.rpartition(":")[0] or address
+    if told is not None:
+        return replace(told, who=known)
+    return Caller(who=known or "somebody", face=Face.DIRECT, client=unary.caller.user_agent[:_CLIENT_CHARS_MAX])
 
 
 def _is_among_brokers(call: Call, context: ServiceContext) -> bool:
@@ -129,17 +184,19 @@ def _is_among_brokers(call: Call, context: ServiceContext) -> bool:
 
 
 async def _record_and_handle(asked: _Asked, handler: UnaryHandler) -> None:
+    unary = asked.unary
     try:
         if asked.effect is Effect.DESTROY or asked.call.makes_room:
             await asked.context.make_room()  # on a full disk, also for the record
         await _record(asked)
-        answer = handler(asked.request, asked.unary)
+        unary = _RecordedCall(asked)
+        answer = handler(asked.request, unary)
         if answer is not None:
-            asked.unary.reply(answer)
+            unary.reply(answer)
     except DanubeError as error:
-        asked.unary.fail(error)
+        unary.fail(error)
     except BaseException:
-        asked.unary.fail(InternalError("internal error; the broker's log has the details"))
+        unary.fail(InternalError("internal error; the broker's log has the details"))
         raise
 
 
@@ -172,20 +229,37 @@ async def _write(context: ServiceContext, entry: AuditEntry) -> None:
             ) from error
 
 
-def recorder_of_modes(context: ServiceContext) -> Callable[[SetMode], Awaitable[None]]:
+async def _write_end(context: ServiceContext, entry: AuditEntry, principal: Principal | None) -> None:
+    """Record how a call ended, as far as the log can be written: it is done already."""
+    try:
+        if principal is None:
+            await context.control.audit.record(entry)
+        else:
+            with ActingAs(principal):
+                await context.control.audit.record(entry)
+    except DanubeError as error:
+        _log.warning("the audit log has no record that %s ended as %s: %s", entry.operation, entry.outcome, error)
+
+
+def recorder_of_modes(context: ServiceContext) -> Callable[[SetMode], AbstractAsyncContextManager[None]]:
     """Records that a mode is set over HTTP, as the call of gRPC is. Raises UnavailableError."""
 
-    async def record(wanted: SetMode) -> None:
+    @asynccontextmanager
+    async def record(wanted: SetMode) -> AsyncIterator[None]:
         principal = current_principal()
-        await _write(
-            context,
-            AuditEntry(
-                caller=Caller(who=str(principal or "somebody"), face=Face.DIRECT, client="schemas over HTTP"),
-                operation="SetMode",
-                arguments=SET_MODE.content(SET_MODE.encode(wanted)),
-                effect=Effect.WRITE,
-                outcome=Outcome.STARTED,
-            ),
+        entry = AuditEntry(
+            caller=Caller(who=str(principal or "somebody"), face=Face.DIRECT, client="schemas over HTTP"),
+            operation="SetMode",
+            arguments=SET_MODE.content(SET_MODE.encode(wanted)),
+            effect=Effect.WRITE,
+            outcome=Outcome.STARTED,
         )
+        await _write(context, entry)
+        try:
+            yield
+        except DanubeError as error:
+            await _write_end(context, _failed(entry, error), principal)
+            raise
+        await _write_end(context, replace(entry, outcome=Outcome.DONE), principal)
 
     return record
