@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.model.records.audit import Origin, ReadAudit
+from danube.model.records.audit import Origin, Outcome, ReadAudit
 from danube.model.security.grants import BindingScope
 from danube.model.security.principal import TokenScope
 from danube.rpc.address import split_address
@@ -134,7 +134,8 @@ async def test_a_mode_that_is_set_over_http_is_recorded_and_one_that_is_asked_fo
     assert (await ports.ask(ports.schemas, "/config/orders", proof, wanted_mode, method="PUT"))[0] == 200
     wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
     page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
-    (found,) = [each for each in page.records if each.entry.operation == "SetMode"]
+    found, end = [each for each in page.records if each.entry.operation == "SetMode"]
+    assert (found.entry.outcome, end.entry.outcome) == (Outcome.STARTED, Outcome.DONE)
     assert (found.entry.caller.who, found.origin) == ("user:root", Origin.SEEN)
     assert found.entry.arguments["subject"] == "orders"
 
