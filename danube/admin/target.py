@@ -42,6 +42,13 @@ class Act:
 ACT: ContextVar[Act | None] = ContextVar("act", default=None)
 
 
+async def before_unrecorded() -> None:
+    """Put the beginning of the act of now, if there is one, on record before a change that no broker records."""
+    act = ACT.get()
+    if act is not None:
+        await act.before_unrecorded()
+
+
 @contextmanager
 def acting(caller: Caller) -> Iterator[None]:
     """What is asked of brokers within is one act of this caller."""

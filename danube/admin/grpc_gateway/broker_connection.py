@@ -7,12 +7,11 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from danube.admin.grpc_gateway.recorded_calls import READING, WhoRecords, who_records
-from danube.admin.target import ACT, PASSED_TOKEN, Act, Target
+from danube.admin.target import ACT, PASSED_TOKEN, Act, Target, before_unrecorded
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
     DeadlineExceededError,
-    NotPermittedError,
     SettingsError,
     ShuttingDownError,
     UnauthenticatedError,
@@ -30,7 +29,7 @@ from danube.wire.plan_messages import caller_header
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
-_UNRECORDED = (NotPermittedError, UnauthenticatedError, DeadlineExceededError, ShuttingDownError)
+_UNRECORDED = (UnauthenticatedError, DeadlineExceededError, ShuttingDownError)
 """Errors of calls that may have ended before their record."""
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
 
@@ -61,8 +60,8 @@ class BrokerConnection:
     async def call(self, path: str, request: bytes = b"") -> bytes:
         """One unary call. Raises DanubeError."""
         act, records = ACT.get(), who_records(path, request)
-        if act is not None and records is WhoRecords.FACE:
-            await act.before_unrecorded()
+        if records is WhoRecords.FACE:
+            await before_unrecorded()
         try:
             answer = await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
         except DanubeError as error:

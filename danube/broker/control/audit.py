@@ -24,6 +24,7 @@ from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
+    OverloadedError,
     PreconditionFailedError,
     StorageError,
     StorageUnavailableError,
@@ -67,7 +68,7 @@ class AuditLog:
         self._topics = topics
         self._brokers = brokers
         self._clock = clock
-        self._claims = ClaimRates()
+        self._claims, self._refusals = ClaimRates(), ClaimRates()
         self._opening = asyncio.Lock()
         self._topic: ReliableTopic | None = None
         self._durable = self._last = _BEFORE_THE_FIRST
@@ -92,6 +93,14 @@ class AuditLog:
         if principal is not None:
             self._claims.use(name_of(str(principal)), self._clock.monotonic_s())
         return await self.record(entry, Origin.CLAIMED)
+
+    def takes_refusal_of(self, who: str) -> bool:
+        """Count one refused call of a principal; False above its rate, which keeps the log from growing for ever."""
+        try:
+            self._refusals.use(name_of(who), self._clock.monotonic_s())
+        except OverloadedError:
+            return False
+        return True
 
     async def record(self, entry: AuditEntry, origin: Origin = Origin.SEEN) -> AuditReceipt:
         """Append one entry, its texts truncated; return once it is durable.

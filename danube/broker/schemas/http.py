@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from danube.broker.schemas.control import SchemaControl
 from danube.model.calls.schemas import (
@@ -24,15 +25,17 @@ from danube.schema_http.app import SchemaApp
 from danube.security.decision import Target
 
 Check = Callable[[Effect, Target], None]
-Record = Callable[[SetMode], AbstractAsyncContextManager[None]]
+Record = Callable[[SetMode, Callable[[], None]], AbstractAsyncContextManager[None]]
+"""Holds a change to a check, and records both."""
 
 
 def _permit(effect: Effect, target: Target) -> None:
     """Nothing is refused: security is off."""
 
 
-def _keep_nothing(wanted: SetMode) -> AbstractAsyncContextManager[None]:  # noqa: ARG001 - whatever is set
+def _keep_nothing(wanted: SetMode, check: Callable[[], None]) -> AbstractAsyncContextManager[None]:  # noqa: ARG001
     """There is no audit log."""
+    check()
     return nullcontext()
 
 
@@ -72,10 +75,11 @@ class OwnRegistry:
 
     async def schema_mode(self, wanted: SetMode) -> ModeAnswer:
         """As the protocol."""
-        self._check(Effect.READ if wanted.ask else Effect.WRITE, Target("", wanted.subject))
+        check = partial(self._check, Effect.READ if wanted.ask else Effect.WRITE, Target("", wanted.subject))
         if wanted.ask:
+            check()
             return await self._control.mode(wanted)
-        async with self._record(wanted):
+        async with self._record(wanted, check):
             return await self._control.mode(wanted)
 
     async def compiled_file(self, version: VersionDescription) -> bytes:

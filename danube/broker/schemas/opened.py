@@ -49,7 +49,7 @@ async def serve_schemas(
     given: Dependencies,
     control: SchemaControl,
     security: Security,
-    record: Callable[[SetMode], AbstractAsyncContextManager[None]],
+    record: Callable[[SetMode, Callable[[], None]], AbstractAsyncContextManager[None]],
 ) -> str | None:
     """Serve the registry over HTTP if that is switched on; answers the address. Raises SettingsError.
 

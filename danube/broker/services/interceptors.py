@@ -9,8 +9,8 @@ from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.security.gate import Check, Gate
 from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
-from danube.broker.services.recording import recorded
-from danube.model.errors import DanubeError
+from danube.broker.services.recording import CallRecorder
+from danube.model.errors import DanubeError, NotPermittedError
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal, PrincipalKind
@@ -78,7 +78,8 @@ class _CountedCall:
 def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandler:
     """The handler behind the gate of this broker, if it has one."""
     assert call.unary is not None  # noqa: S101 - its caller has looked
-    handler = recorded(method, call, _metered(call, context), context)
+    recorder = CallRecorder(method, call, context)
+    handler = recorder.recorded(_metered(call, context))
     if call.action is Action.EVERYBODY:
         return handler
     check = _checker(call, context)
@@ -88,8 +89,12 @@ def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandle
         if gate is None:
             return handler(request, unary)
         principal = gate.principal_of(unary.caller)
-        check(gate, principal, request)
         with ActingAs(principal):
+            try:
+                check(gate, principal, request)
+            except NotPermittedError as error:
+                recorder.refuse(request, unary, error)
+                raise
             return handler(request, unary)
 
     return handle

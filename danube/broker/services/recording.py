@@ -1,6 +1,7 @@
 """Calls that move, destroy, or change something for good: recorded by the broker, and under its approval rules.
 
-The beginning is durable before anything is done. How the call ended follows, and nobody waits for that record.
+The beginning is durable before anything is done. How the call ended follows, and nobody waits for that record. A call
+that is refused before it begins, by an approval rule or the gate, leaves that one record.
 
 On every port, whoever calls: the effect of the request decides. What brokers do to each other is part of something that
 is recorded where it was asked for.
@@ -19,6 +20,7 @@ from danube.model.calls.schemas import SetMode
 from danube.model.errors import (
     DanubeError,
     InternalError,
+    InvalidRequestError,
     NotPermittedError,
     PlanRefusedError,
     PlanWaitsError,
@@ -36,43 +38,93 @@ from danube.wire.schema_messages import SET_MODE
 _log = logging.getLogger(__name__)
 _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
 _CLIENT_CHARS_MAX = 100
+_OPERATIONS = {
+    "AddNode": "add_cluster_node",
+    "ClearRule": "clear_balance_rule",
+    "PromoteNode": "promote_cluster_node",
+    "PutSchedule": "add_schedule",
+    "RemoveNode": "remove_cluster_node",
+    "RequestRun": "run_schedule",
+    "Seek": "seek_subscription",
+    "SetAutomatic": "set_automatic_balance",
+    "SetCompatibilityMode": "set_schema_compatibility_mode",
+    "SetMode": "set_schema_compatibility_mode",
+    "SetRule": "set_balance_rule",
+    "UpdateTopicValidationPolicy": "set_validation_policy",
+}
+"""Operations of administrators by their calls, where those have other names."""
 
 
-def recorded(method: str, call: Call, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
-    """The handler, which begins once the record of its call is durable. Calls that are not recorded keep theirs.
+def operation_of(method: str, content: Arguments) -> str:
+    """Name in the audit log of what a call does: that of the operation which makes it, of a plan the planned one."""
+    planned, approve = content.get("operation"), content.get("approve")
+    if method in {"CreatePlan", "ApplyPlan"} and isinstance(planned, str) and planned:
+        return planned
+    if method == "DecidePlan":
+        return "approve_plan" if approve else "reject_plan"
+    return _OPERATIONS.get(method) or _WORDS.sub("_", method).lower()
 
-    A call that waits for an approval is refused with PlanWaitsError, and recorded as well.
-    """
-    if call.rule is not Audit.RECORDED:
-        return handler
-    reads, operation = call.request, method.rpartition("/")[2]
-    assert reads is not None  # noqa: S101 - the catalogue was checked
 
-    def handle(request: bytes, unary: UnaryCall) -> bytes | None:
-        effect = call.effect_of(request)
-        if effect is Effect.READ or _is_among_brokers(call, context):
-            return handler(request, unary)
-        asked = _Asked(
-            operation=operation,
-            call=call,
-            context=context,
+class CallRecorder:
+    """Recorder of one entry of the catalogue."""
+
+    __slots__ = ("_call", "_context", "_method")
+
+    def __init__(self, method: str, call: Call, context: ServiceContext) -> None:
+        self._method = method.rpartition("/")[2]
+        self._call = call
+        self._context = context
+
+    def recorded(self, handler: UnaryHandler) -> UnaryHandler:
+        """The handler, which begins once the record of its call is durable. Calls that are not recorded keep theirs.
+
+        A call that waits for an approval is refused with PlanWaitsError, and recorded as well.
+        """
+        call, context, reads = self._call, self._context, self._call.request
+        if call.rule is not Audit.RECORDED:
+            return handler
+        assert reads is not None  # noqa: S101 - the catalogue was checked
+
+        def handle(request: bytes, unary: UnaryCall) -> bytes | None:
+            if call.effect_of(request) is Effect.READ or _is_among_brokers(call, context):
+                return handler(request, unary)
+            asked = self._asked(request, unary, reads.content(request))
+            context.tasks.spawn(_record_and_handle(asked, handler), "a recorded call")
+            return None
+
+        return handle
+
+    def refuse(self, request: bytes, unary: UnaryCall, error: NotPermittedError) -> None:
+        """Record that the gate refused a call which is recorded, unless its caller is above the rate of refusals."""
+        call = self._call
+        if call.rule is not Audit.RECORDED or call.request is None or call.effect_of(request) is Effect.READ:
+            return
+        if not self._context.control.audit.takes_refusal_of(str(current_principal())):
+            return
+        try:
+            content = call.request.content(request)
+        except InvalidRequestError:
+            content = {}
+        _RecordedCall(self._asked(request, unary, content)).end(error)
+
+    def _asked(self, request: bytes, unary: UnaryCall, content: Arguments) -> "_Asked":
+        return _Asked(
+            method=self._method,
+            call=self._call,
+            context=self._context,
             request=request,
             unary=unary,
-            effect=effect,
-            content=_without_secrets(reads.content(request)),
+            effect=self._call.effect_of(request),
+            content=_without_secrets(content),
             caller=_caller(unary),
         )
-        context.tasks.spawn(_record_and_handle(asked, handler), "a recorded call")
-        return None
-
-    return handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """One request for a recorded call."""
 
-    operation: str
+    method: str
     call: Call
     context: ServiceContext
     request: bytes
@@ -98,31 +150,29 @@ class _Asked:
     async def check_consent(self) -> None:
         """Use up the consent to this call. Raises PlanWaitsError where there is none."""
         plans = self.context.control.plans
-        if plans.makes(_WORDS.sub("_", self.operation).lower()):
+        if plans.makes(operation_of(self.method, self.content)):
             raise PlanWaitsError(
-                f"{self.operation} needs the approval of somebody else (auth.approval): make a plan for it with"
+                f"{self.method} needs the approval of somebody else (auth.approval): make a plan for it with"
                 " danube-admin"
             )
         await plans.check_consent(
             PlanRequest(
-                operation=self.operation,
+                operation=self.method,
                 arguments=self.content,
                 effect=self.effect,
-                caller=self.caller,
+                caller=replace(self.caller, face=Face.DIRECT, client=""),  # a face is what the caller says
                 needs_approval=True,
             )
         )
 
-    def entry(self, waiting: PlanWaitsError | None) -> AuditEntry:
+    def entry(self, outcome: Outcome) -> AuditEntry:
         return AuditEntry(
             caller=self.caller,
-            operation=self.operation,
+            operation=operation_of(self.method, self.content),
             arguments=self.content,
             effect=self.effect,
-            outcome=Outcome.STARTED if waiting is None else Outcome.REFUSED,
+            outcome=outcome,
             plan_id=self.content.get("plan_id"),
-            error=None if waiting is None else waiting.code,
-            detail="" if waiting is None else str(waiting),
         )
 
 
@@ -141,20 +191,24 @@ class _RecordedCall:
 
     def reply(self, response: bytes) -> None:
         asked = self._asked
-        entry = replace(asked.entry(None), outcome=Outcome.DONE)
+        entry = asked.entry(Outcome.DONE)
         if asked.call.plan_in is not None:
             entry = replace(entry, outcome=Outcome.PLANNED, plan_id=asked.call.plan_in(response) or None)
-        self._end(entry)
+        self._write(entry)
         asked.unary.reply(response)
 
     def fail(self, error: DanubeError) -> None:
-        self._end(_failed(self._asked.entry(None), error))
+        self.end(error)
         self._asked.unary.fail(error)
+
+    def end(self, error: DanubeError) -> None:
+        """Record that it ended with this error."""
+        self._write(_failed(self._asked.entry(Outcome.FAILED), error))
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         self._asked.unary.on_cancel(callback)
 
-    def _end(self, entry: AuditEntry) -> None:
+    def _write(self, entry: AuditEntry) -> None:
         tasks = self._asked.context.tasks
         if not tasks.closed:
             tasks.spawn(_write_end(self._asked.context, entry, self._principal), "the record of an end")
@@ -184,12 +238,13 @@ def _is_among_brokers(call: Call, context: ServiceContext) -> bool:
 
 
 async def _record_and_handle(asked: _Asked, handler: UnaryHandler) -> None:
-    unary = asked.unary
+    unary = _RecordedCall(asked)
     try:
         if asked.effect is Effect.DESTROY or asked.call.makes_room:
             await asked.context.make_room()  # on a full disk, also for the record
-        await _record(asked)
-        unary = _RecordedCall(asked)
+        if asked.waits:
+            await asked.check_consent()
+        await _write(asked.context, asked.entry(Outcome.STARTED))
         answer = handler(asked.request, unary)
         if answer is not None:
             unary.reply(answer)
@@ -202,19 +257,6 @@ async def _record_and_handle(asked: _Asked, handler: UnaryHandler) -> None:
 
 def _without_secrets(content: Arguments) -> Arguments:
     return {name: redacted(value) if isinstance(value, str) else value for name, value in content.items()}
-
-
-async def _record(asked: _Asked) -> None:
-    """Record a call. Raises PlanWaitsError for one that waits, and as `_write`."""
-    waiting: PlanWaitsError | None = None
-    if asked.waits:
-        try:
-            await asked.check_consent()
-        except PlanWaitsError as error:
-            waiting = error
-    await _write(asked.context, asked.entry(waiting))
-    if waiting is not None:
-        raise waiting
 
 
 async def _write(context: ServiceContext, entry: AuditEntry) -> None:
@@ -241,19 +283,30 @@ async def _write_end(context: ServiceContext, entry: AuditEntry, principal: Prin
         _log.warning("the audit log has no record that %s ended as %s: %s", entry.operation, entry.outcome, error)
 
 
-def recorder_of_modes(context: ServiceContext) -> Callable[[SetMode], AbstractAsyncContextManager[None]]:
-    """Records that a mode is set over HTTP, as the call of gRPC is. Raises UnavailableError."""
+def recorder_of_modes(
+    context: ServiceContext,
+) -> Callable[[SetMode, Callable[[], None]], AbstractAsyncContextManager[None]]:
+    """Records that a mode is set over HTTP, as the call of gRPC is: what the check refuses, too.
+
+    Raises UnavailableError, and what the check raises.
+    """
 
     @asynccontextmanager
-    async def record(wanted: SetMode) -> AsyncIterator[None]:
+    async def record(wanted: SetMode, check: Callable[[], None]) -> AsyncIterator[None]:
         principal = current_principal()
         entry = AuditEntry(
             caller=Caller(who=str(principal or "somebody"), face=Face.DIRECT, client="schemas over HTTP"),
-            operation="SetMode",
+            operation=operation_of("SetMode", {}),
             arguments=SET_MODE.content(SET_MODE.encode(wanted)),
             effect=Effect.WRITE,
             outcome=Outcome.STARTED,
         )
+        try:
+            check()
+        except NotPermittedError as error:
+            if context.control.audit.takes_refusal_of(str(principal)):
+                await _write_end(context, _failed(entry, error), principal)
+            raise
         await _write(context, entry)
         try:
             yield

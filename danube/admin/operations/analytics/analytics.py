@@ -20,6 +20,7 @@ from danube.admin.operations.fields import (
     TopicText,
 )
 from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.target import before_unrecorded
 from danube.model.errors import (
     InternalError,
     NotFoundError,
@@ -148,6 +149,7 @@ async def _run(call: Call, params: RunAnalyticsParams) -> RunAnswer:
         return _answer(params, run_id, "planned", command, "call again without dry_run, or start the command yourself")
     require_spark()
     began_ms = call.clock.now_ms()
+    await before_unrecorded()
     job = await JOBS.start(run_id, command, call.clock)
     run = await _wait(call, job, began_ms, params.wait_s)
     if run.state is RunState.RUNNING:

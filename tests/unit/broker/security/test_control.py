@@ -222,7 +222,7 @@ async def test_direct_calls_that_destroy_are_under_the_same_rule_and_in_the_log(
 async def _direct_deletions(root: Proven) -> list[AuditEntry]:
     wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
     page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
-    return [record.entry for record in page.records if record.entry.operation == "DeleteTopic"]
+    return [record.entry for record in page.records if record.entry.operation == "delete_topic"]
 
 
 async def test_a_caller_is_shown_the_namespaces_that_a_binding_of_its_reaches(root: Proven, secure: SecureCell) -> None:

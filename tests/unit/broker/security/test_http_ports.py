@@ -132,10 +132,13 @@ async def test_a_mode_that_is_set_over_http_is_recorded_and_one_that_is_asked_fo
     proof, wanted_mode = ports.bearer(ROOT), {"compatibility": "FULL"}
     assert (await ports.ask(ports.schemas, "/subjects/orders/versions", proof, SCHEMA))[0] == 200
     assert (await ports.ask(ports.schemas, "/config/orders", proof, wanted_mode, method="PUT"))[0] == 200
+    proof = ports.bearer("stranger")
+    assert (await ports.ask(ports.schemas, "/config/orders", proof, wanted_mode, method="PUT"))[0] == 403
     wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=0, limit=10))
     page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
-    found, end = [each for each in page.records if each.entry.operation == "SetMode"]
+    found, end, refused = [each for each in page.records if each.entry.operation == "set_schema_compatibility_mode"]
     assert (found.entry.outcome, end.entry.outcome) == (Outcome.STARTED, Outcome.DONE)
+    assert (refused.entry.outcome, refused.entry.caller.who) == (Outcome.REFUSED, "user:stranger")
     assert (found.entry.caller.who, found.origin) == ("user:root", Origin.SEEN)
     assert found.entry.arguments["subject"] == "orders"
 

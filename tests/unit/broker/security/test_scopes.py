@@ -1,30 +1,39 @@
 """Every operation, from the faces in turn, with a token of every scope: refused is what a table by hand says."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from danube.admin.access import Guard
+from danube.admin.analytics.jobs import JOBS
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.grpc_gateway.broker_connection import ConnectionPool
 from danube.admin.grpc_gateway.gateway import GrpcGateway
 from danube.admin.grpc_gateway.recorded_calls import WhoRecords, who_records
 from danube.admin.local_state import LocalState
-from danube.admin.operations import REGISTRY
+from danube.admin.operations import REGISTRY, operation_of
+from danube.admin.operations.analytics import analytics
+from danube.admin.operations.cluster.plans_and_audit import AuditTrail
+from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.target import Target
 from danube.broker.services.call import Audit
 from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
-from danube.model.errors import DanubeError, NotPermittedError
+from danube.model.errors import DanubeError, InternalError, NotPermittedError, TopicNotFoundError
 from danube.model.plans.plan import Caller, Face
 from danube.model.records.audit import Origin, Outcome
 from danube.model.security.principal import TokenScope
+from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
+from danube.wire import admin_messages
 from tests.faces.test_refusals import EFFECTS
 from tests.unit.broker.security.conftest import OWN, ROOT, SecureCell, secure_broker
 from tests.unit.broker.security.test_matrix import digest
@@ -41,6 +50,7 @@ RIGHTS = {"delete_role", "delete_binding", "delete_api_key", "revoke_tokens"}
 """Takes a right away by a plan: for a token of scope admin alone."""
 ELSEWHERE = {"run_analytics", "disconnect_client"}
 """Starts a program of its own on this machine; finds no client here, and so disconnects none."""
+ADA = Caller(who="ada@desk", face=Face.CLI)
 FACES = [Face.CLI, Face.TUI, Face.WEB, Face.MCP]
 
 
@@ -103,19 +113,69 @@ async def test_an_act_of_a_face_has_one_record_of_its_beginning_and_one_of_its_e
             ("create_topic", {"name": OWN}),
             ("delete_topic", {"topic": OWN}),
         ):
-            operation = next(each for each in REGISTRY if each.name == name)
-            await execute(session, operation, parse_arguments(operation, arguments))
+            await call(session, name, **arguments)
         for record in (await reached.audit(0, 100)).records:
             assert record.entry.caller == Caller(who=f"user:{ROOT}", face=Face.WEB, client="a browser")
             told.append((record.entry.operation, record.entry.outcome, record.origin))
     assert told == [
-        ("CreateNamespace", Outcome.STARTED, Origin.SEEN),
-        ("CreateNamespace", Outcome.DONE, Origin.SEEN),
+        ("create_namespace", Outcome.STARTED, Origin.SEEN),
+        ("create_namespace", Outcome.DONE, Origin.SEEN),
         ("create_topic", Outcome.STARTED, Origin.CLAIMED),
         ("create_topic", Outcome.DONE, Origin.CLAIMED),
-        ("CreatePlan", Outcome.STARTED, Origin.SEEN),
-        ("CreatePlan", Outcome.PLANNED, Origin.SEEN),
+        ("delete_topic", Outcome.STARTED, Origin.SEEN),
+        ("delete_topic", Outcome.PLANNED, Origin.SEEN),
     ]
+
+
+async def test_the_log_is_searched_by_the_name_of_an_operation_however_it_came(tmp_path: Path, authority: Path) -> None:
+    async with (
+        secure_broker(tmp_path, authority) as secure,
+        gateway(secure, TokenScope.ADMIN, tmp_path / "state") as reached,
+    ):
+        session = Session(gateway=reached, caller=ADA, clock=SystemClock(), guard=Guard())
+        await secure.create_topic(OWN)
+        plan = cast("PlannedResult", await call(session, "delete_topic", topic=OWN))
+        await call(session, "delete_topic", plan.plan.plan_id, topic=OWN)
+        named = admin_messages.TOPIC.encode(TopicName.parse(OWN))
+        with pytest.raises(TopicNotFoundError):
+            await secure.channel(secure.token(ROOT)).call("/danube_admin.TopicAdmin/DeleteTopic", named)
+        with pytest.raises(NotPermittedError):
+            await secure.channel(secure.token("stranger")).call("/danube_admin.TopicAdmin/DeleteTopic", named)
+        trail = cast("AuditTrail", await call(session, "audit", operation="delete_topic"))
+    assert [(row.face, row.outcome, row.plan_id) for row in trail.records] == [
+        (Face.CLI, Outcome.STARTED, None),
+        (Face.CLI, Outcome.PLANNED, plan.plan.plan_id),
+        (Face.CLI, Outcome.STARTED, plan.plan.plan_id),
+        (Face.CLI, Outcome.DONE, plan.plan.plan_id),
+        (Face.DIRECT, Outcome.STARTED, None),
+        (Face.DIRECT, Outcome.FAILED, None),
+        (Face.DIRECT, Outcome.REFUSED, None),
+    ]
+
+
+async def test_a_job_that_a_face_starts_itself_is_on_record_before_it_begins(
+    tmp_path: Path, authority: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analytics, "require_spark", lambda: None)
+    monkeypatch.setattr(analytics, "command_of", lambda _: [sys.executable, "-c", "raise SystemExit(1)"])
+    async with (
+        secure_broker(tmp_path, authority) as secure,
+        gateway(secure, TokenScope.ADMIN, tmp_path / "state") as reached,
+    ):
+        session = Session(gateway=reached, caller=ADA, clock=SystemClock(), guard=Guard())
+        with pytest.raises(InternalError):
+            await call(session, "run_analytics")
+        JOBS.close()
+        records = (await reached.audit(0, 100)).records
+    assert [(each.entry.operation, each.entry.outcome, each.origin) for each in records] == [
+        ("run_analytics", Outcome.STARTED, Origin.CLAIMED),
+        ("run_analytics", Outcome.FAILED, Origin.CLAIMED),
+    ]
+
+
+async def call(session: Session, name: str, plan_id: str | None = None, /, **arguments: str) -> Result:
+    operation = operation_of(name)
+    return await execute(session, operation, parse_arguments(operation, arguments), plan_id=plan_id)
 
 
 async def refused(session: Session, operation: AnyOperation) -> bool:
