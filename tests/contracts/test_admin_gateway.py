@@ -17,7 +17,7 @@ from danube.model.plans.plan import (
     PlanRequest,
     PlanStatus,
 )
-from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome, verify
+from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, AuditReceipt, Outcome, verify
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.contracts.admin_worlds import AdminWorld
 from tests.faces.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
@@ -316,7 +316,7 @@ def entry(detail: str) -> AuditEntry:
 
 
 async def test_what_is_recorded_is_read_in_order_and_hangs_together(world: AdminWorld) -> None:
-    receipts = [await world.gateway.record(entry(str(number))) for number in range(3)]
+    receipts = [await kept(world, entry(str(number))) for number in range(3)]
     page = await world.gateway.audit(receipts[0].sequence, 10)
     assert [record.entry for record in page.records] == [entry(str(number)) for number in range(3)]
     assert [record.hash for record in page.records] == [receipt.hash for receipt in receipts]
@@ -324,8 +324,14 @@ async def test_what_is_recorded_is_read_in_order_and_hangs_together(world: Admin
     assert verify((await world.gateway.audit(0, 100)).records).is_intact
 
 
+async def kept(world: AdminWorld, entry: AuditEntry) -> AuditReceipt:
+    receipt = await world.gateway.record(entry)
+    assert receipt is not None
+    return receipt
+
+
 async def test_each_audit_log_that_a_broker_keeps_can_be_read(world: AdminWorld) -> None:
-    receipt = await world.gateway.record(entry("1"))
+    receipt = await kept(world, entry("1"))
     logs = await world.gateway.audit_logs()
     if not (await world.gateway.connection()).is_ours:
         assert logs == ()
@@ -356,7 +362,7 @@ async def test_a_missing_system_topic_has_no_records(world: AdminWorld) -> None:
 async def test_the_newest_records_of_a_system_topic_are_read(world: AdminWorld) -> None:
     if world.kind != "broker":
         return
-    receipts = [await world.gateway.record(entry(str(number))) for number in range(4)]
+    receipts = [await kept(world, entry(str(number))) for number in range(4)]
     records = await world.gateway.system_records(AUDIT_TOPIC, since_ms=0, limit=2)
     assert [record.offset for record in records] == [receipt.sequence for receipt in receipts[-2:]]
     assert b'"detail":"3"' in records[-1].payload

@@ -38,7 +38,7 @@ def test_a_topic_lives_and_dies_and_the_log_tells_of_it(tmp_path: Path) -> None:
         trail = json.loads(run("audit", "--verify-all", "-o", "json").stdout)
     called = [(each["operation"], each["outcome"]) for each in trail["records"] if each["operation"] == "delete_topic"]
     assert trail["is_intact"]
-    assert [outcome for _, outcome in called] == ["planned", "planned", "started", "done"]
+    assert [outcome for _, outcome in called] == ["started", "planned", "started", "planned", "started", "done"]
 
 
 def test_nobody_there_is_one_sentence_and_exit_code_5(tmp_path: Path) -> None:
