@@ -2,7 +2,7 @@
 
 A change that cannot be recorded is not made: its record `started` is durable before it is tried. How a call ended, what
 was only read and what was refused is recorded as far as the log can be reached: who looks into a broker that cannot
-write any more still gets answers. What a broker records itself has no second record (`danube/admin/target.py`, `Act`).
+write any more still gets answers. What a broker records itself has no second record (`danube/admin/operations/act.py`).
 """
 
 import logging
@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from danube.admin.access import Guard
 from danube.admin.broker_names import learn_what_is_in, named, with_ids
 from danube.admin.gateway import AdminGateway
+from danube.admin.operations.act import acting
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Call, Operation, Report, say_nothing
 from danube.admin.operations.plan_views import PlannedResult, planned_result
-from danube.admin.target import acting
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,

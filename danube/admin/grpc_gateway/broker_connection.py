@@ -1,13 +1,14 @@
 """Calls to the ports of brokers: deadlines, the token, TLS, and errors as sentences that say what to do next."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from danube.admin.grpc_gateway.recorded_calls import READING, WhoRecords, who_records
-from danube.admin.target import ACT, PASSED_TOKEN, Act, Target, before_unrecorded
+from danube.admin.operations.act import ACT, Act, before_unrecorded
+from danube.admin.target import PASSED_TOKEN, Target
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
@@ -24,14 +25,53 @@ from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.wire.codec import Codec
-from danube.wire.plan_messages import caller_header
+from danube.wire.plan_messages import CREATE_PLAN, caller_header
+from danube.wire.schema_messages import SET_MODE
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
+_READING = ("Get", "List", "Describe", "Read", "Find", "Preview", "Explain", "ClusterStatus", "Peek")
+"""Beginnings of the names of methods that change nothing."""
+_ALSO_READING = {
+    *("Authenticate", "Record", "CheckCompatibility", "CheckVersion", "ReceiveMessages", "TopicLookup"),
+    *("TopicPartitions", "HealthCheck", "Fetch", "Bounds"),
+}
+"""`Record` is the record itself."""
+_EVERYDAY = {
+    *("CreateTopic", "CreatePartitionedTopic", "CreateSubscription", "RegisterSchema", "RegisterVersion"),
+    *("ClaimRunner", "BeginRun", "CreateProducer", "SendMessage", "Subscribe", "Ack", "Nack", "Publish", "Consume"),
+    *("CloseProducer", "CloseConsumer"),
+}
+"""Changes that applications make all day."""
+_ASKS: dict[str, Callable[[bytes], bool]] = {
+    "/danube.control.Plans/CreatePlan": lambda request: CREATE_PLAN.decode(request).dry_run,
+    "/danube.control.Schemas/SetMode": lambda request: SET_MODE.decode(request).ask,
+}
+"""Calls that with some requests only read."""
 _UNRECORDED = (UnauthenticatedError, DeadlineExceededError, ShuttingDownError)
 """Errors of calls that may have ended before their record."""
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
+
+
+class WhoRecords(Enum):
+    """Recorder of a call."""
+
+    NOBODY = auto()
+    """Nobody needs to: it changes nothing."""
+    FACE = auto()
+    BROKER = auto()
+
+
+def who_records(path: str, request: bytes = b"") -> WhoRecords:
+    """Recorder of a call of a broker of ours."""
+    method = path.rpartition("/")[2]
+    if method in _EVERYDAY:
+        return WhoRecords.FACE
+    asks = _ASKS.get(path)
+    if method.startswith(_READING) or method in _ALSO_READING or (asks is not None and request and asks(request)):
+        return WhoRecords.NOBODY
+    return WhoRecords.BROKER
 
 
 class BrokerConnection:
@@ -142,7 +182,7 @@ class EndpointConnection(BrokerConnection):
                 failures.append(error)
                 if broker is self._brokers[0]:  # and no call beside this one has left it
                     self._brokers.rotate(-1)
-                may_repeat = isinstance(error, NotConnectedError) or path.rpartition("/")[2].startswith(READING)
+                may_repeat = isinstance(error, NotConnectedError) or path.rpartition("/")[2].startswith(_READING)
                 if not may_repeat or len(self._brokers) == 1:
                     raise
                 if len(failures) == len(self._brokers):

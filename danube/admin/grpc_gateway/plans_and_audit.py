@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from danube.admin.grpc_gateway.broker_connection import BrokerConnection
-from danube.admin.target import ACT
+from danube.admin.operations.act import ACT
 from danube.model.limits.broker import PLANS_MAX, PLANS_PAGE_MAX
 from danube.model.plans.plan import Decision, Effect, ListPlans, Plan, PlanApplication, PlanRequest
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt, Outcome, ReadAudit

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from danube.admin.analytics.jobs import JOBS, Job, command_of, require_spark
 from danube.admin.analytics.published import newest_readable, published_runs
+from danube.admin.operations.act import before_unrecorded
 from danube.admin.operations.analytics.lag import AnalyzeLagParams, LagGroupRow, report_of_run
 from danube.admin.operations.fields import (
     VOLATILE,
@@ -20,7 +21,6 @@ from danube.admin.operations.fields import (
     TopicText,
 )
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.admin.target import before_unrecorded
 from danube.model.errors import (
     InternalError,
     NotFoundError,

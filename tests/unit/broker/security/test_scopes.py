@@ -11,9 +11,8 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.analytics.jobs import JOBS
 from danube.admin.execution import Session, execute, parse_arguments
-from danube.admin.grpc_gateway.broker_connection import ConnectionPool
+from danube.admin.grpc_gateway.broker_connection import ConnectionPool, WhoRecords, who_records
 from danube.admin.grpc_gateway.gateway import GrpcGateway
-from danube.admin.grpc_gateway.recorded_calls import WhoRecords, who_records
 from danube.admin.local_state import LocalState
 from danube.admin.operations import REGISTRY, operation_of
 from danube.admin.operations.analytics import analytics
