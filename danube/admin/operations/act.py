@@ -40,7 +40,7 @@ async def before_unrecorded() -> None:
 
 @contextmanager
 def acting(caller: Caller) -> Iterator[None]:
-    """What is asked of brokers within is one act of this caller."""
+    """One act of this caller: all that is asked of brokers within."""
     kept = ACT.set(Act(caller))
     try:
         yield
