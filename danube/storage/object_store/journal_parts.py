@@ -168,6 +168,7 @@ class JournalParts:
         except FileExistsError as error:
             self.taken = True
             raise PartTakenError(errno.ESTALE, "another process has taken the next object", self.folder) from error
+        self._note_stored(number, data)
         with self._lock:
             self._next = number + 1
             self._numbers.setdefault(sequence, []).append(number)
@@ -199,15 +200,18 @@ class JournalParts:
     def _read(self, listed: list[ObjectInfo]) -> Iterable[tuple[Part, bytes]]:
         for first in range(0, len(listed), OBJECT_READS_AHEAD):
             some = listed[first : first + OBJECT_READS_AHEAD]
-            for one, data in zip(some, self._ahead.run([lambda one=one: self._got(one) for one in some]), strict=True):  # type: ignore[misc]
-                if data is not None:  # else its owner has removed it meanwhile, with the file that it was of
-                    yield self._decoded(one, data)
+            for found in self._ahead.run([lambda one=one: self._got(one) for one in some]):  # type: ignore[misc]
+                if found is not None:  # else its owner has removed it meanwhile, with the file that it was of
+                    yield found
 
-    def _got(self, one: ObjectInfo) -> bytes | None:
+    def _got(self, one: ObjectInfo) -> tuple[Part, bytes] | None:
         try:
-            return self._store.get(one.name)
+            data = self._store.get(one.name)
         except FileNotFoundError:
             return None
+        found = self._decoded(one, data)
+        self._note_stored(found[0].number, data)
+        return found
 
     def _decoded(self, one: ObjectInfo, data: bytes) -> tuple[Part, bytes]:
         number = number_of(one.name)
@@ -234,7 +238,10 @@ class JournalParts:
             return
         self._write_copy(sequence, part.position, payload)
         self._numbers.setdefault(sequence, []).append(part.number)
-        self._sizes[sequence] = part.position + len(payload)
+        self._sizes[sequence] = part.position + part.length
+
+    def _note_stored(self, number: int, data: bytes) -> None:
+        """Learn what is in an object; nothing is kept of it here."""
 
     def _write_copy(self, sequence: int, position: int, payload: bytes) -> None:
         name = f"{self.folder}/{file_name(sequence)}"

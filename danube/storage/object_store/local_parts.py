@@ -12,12 +12,19 @@ import logging
 from danube.model.limits.objects import BATCH_BYTES
 from danube.objects.bill import Cause
 from danube.objects.retrying import RetryingStore
-from danube.runtime.disk import Disk, content_of
+from danube.objects.store import ObjectInfo
+from danube.runtime.disk import Buffer, Disk, content_of, file_size
 from danube.storage.journal.folder import first_path
 from danube.storage.journal.format import file_name, file_sequence
 from danube.storage.object_store.journal_parts import JournalParts, PartTakenError
+from danube.storage.object_store.part_format import HEADER_BYTES, Part, PartKind, decode_header, number_of
 from danube.storage.object_store.side_by_side import SideBySide
 
+UPLOADED = "uploaded"
+"""File beside a journal on the disk: headers of its objects, which a restarted owner need not read again.
+
+It is a hint. What is missing or damaged in it is read from the store.
+"""
 NOT_UPLOADED = "not-uploaded"
 """File in the folder of a journal on a disk that was taken over before all of it was uploaded: it is kept."""
 
@@ -32,6 +39,8 @@ class LocalParts(JournalParts):
     _leaving: set[int]
     """Files that are not needed any more, and go once `first` is uploaded."""
     _is_first_due: bool
+    _headers: dict[int, bytes]
+    """By number: headers of objects, as far as they are known."""
 
     def __init__(
         self,
@@ -44,7 +53,8 @@ class LocalParts(JournalParts):
         ahead: SideBySide,
     ) -> None:
         super().__init__(folder, store, rounds, scratch, writer=writer, ahead=ahead)
-        self._synced, self._leaving, self._is_first_due = {}, set(), False
+        self._synced, self._leaving, self._is_first_due, self._headers = {}, set(), False, {}
+        self._are_headers_read = False
 
     @property
     def waiting_bytes(self) -> int:
@@ -56,6 +66,11 @@ class LocalParts(JournalParts):
     def has_leaving(self) -> bool:
         """True while files that are not needed wait for their removal."""
         return bool(self._leaving) or self._is_first_due
+
+    def refresh(self) -> None:
+        if not self._are_headers_read:
+            self._read_headers()
+        super().refresh()
 
     def claim(self) -> None:
         super().claim()
@@ -75,6 +90,8 @@ class LocalParts(JournalParts):
             self._is_first_due = self._scratch.exists(first_path(self.folder))
             for sequence in found:  # the last is judged by the recovery, which syncs it then
                 self._synced[sequence] = found[sequence] if sequence != max(found) else 0
+        if found:
+            self._rewrite_headers()
 
     def sequences(self) -> list[int]:
         with self._lock:
@@ -146,6 +163,7 @@ class LocalParts(JournalParts):
         with self._lock:
             self._synced.pop(sequence, None)
             self._leaving.discard(sequence)
+        self._rewrite_headers()
 
     def _drop_copy(self, sequence: int) -> None:
         name = f"{self.folder}/{file_name(sequence)}"
@@ -174,6 +192,43 @@ class LocalParts(JournalParts):
             file.truncate(position)
             file.append([payload])
             file.sync()
+
+    def write(self, sequence: int, position: int, chunks: list[Buffer]) -> int:
+        length = super().write(sequence, position, chunks)
+        name = f"{self.folder}/{UPLOADED}"
+        with contextlib.suppress(OSError):
+            file = self._scratch.open_append(name) if self._scratch.exists(name) else self._scratch.create(name)
+            with contextlib.closing(file):
+                file.append([self._headers[self._next - 1]])
+        return length
+
+    def _note_stored(self, number: int, data: bytes) -> None:
+        self._headers[number] = data[:HEADER_BYTES]
+
+    def _got(self, one: ObjectInfo) -> tuple[Part, bytes] | None:
+        """As for any journal, but without a request where the bytes are on this disk."""
+        number = number_of(one.name)
+        part = decode_header(self._headers.get(number, b"")) if number is not None else None
+        if part is not None and part.kind == PartKind.DATA and one.size == HEADER_BYTES + part.length:
+            with contextlib.suppress(FileNotFoundError):
+                if file_size(self._scratch, f"{self.folder}/{file_name(part.sequence)}") >= part.position + part.length:
+                    return part, b""
+        return super()._got(one)
+
+    def _read_headers(self) -> None:
+        self._are_headers_read = True
+        name = f"{self.folder}/{UPLOADED}"
+        content = content_of(self._scratch, name) if self._scratch.exists(name) else b""
+        for at in range(0, len(content), HEADER_BYTES):
+            header = content[at : at + HEADER_BYTES]
+            if (part := decode_header(header)) is not None:
+                self._headers[part.number] = header
+
+    def _rewrite_headers(self) -> None:
+        kept = {number for numbers in self._numbers.values() for number in numbers}
+        self._headers = {number: header for number, header in self._headers.items() if number in kept}
+        with contextlib.suppress(OSError):  # a hint: what is not in it is read from the store
+            self._scratch.replace_file(f"{self.folder}/{UPLOADED}", b"".join(self._headers.values()))
 
     def _on_disk(self) -> dict[int, int]:
         if not self._scratch.exists(self.folder):

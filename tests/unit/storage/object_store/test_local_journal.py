@@ -3,7 +3,8 @@
 import pytest
 
 from danube.model.errors import StorageUnavailableError
-from danube.storage.object_store.local_parts import NOT_UPLOADED
+from danube.storage.object_store.local_parts import NOT_UPLOADED, UPLOADED
+from danube.storage.object_store.object_storage import ObjectStorage
 from danube.storage.object_store.part_format import log_prefix
 from lab.objects.world import ObjectsWorld
 from tests.unit.storage.journal_world import Told
@@ -145,4 +146,91 @@ async def test_files_leave_disk_and_store_after_the_bucket_says_where_the_journa
     second = await world.start(2)
     await second.acquire([A])
     assert await read_all(second.topic(A)) == before
+    await world.end()
+
+
+def _journal_reads(world: ObjectsWorld) -> list[str]:
+    """Names of the numbered objects that are read whole from now on."""
+    read: list[str] = []
+    get = world.bucket.get
+
+    def counted(name: str, position: int = 0, length: int | None = None) -> bytes:
+        if "/log/" in name and length is None:
+            read.append(name)
+        return get(name, position, length)
+
+    world.bucket.get = counted  # type: ignore[method-assign]
+    return read
+
+
+async def _upload_by_tens(storage: ObjectStorage, count: int) -> list[bytes]:
+    written: list[bytes] = []
+    for first in range(0, count, 10):
+        written += await fill(storage.topic(A), 10, first=first)
+        await storage.upload()
+    return written
+
+
+@pytest.mark.parametrize("power", [False, True])
+async def test_a_restarted_owner_reads_no_object_whose_bytes_are_on_its_disk(world: ObjectsWorld, power: bool) -> None:
+    first = await world.start(1)
+    await first.acquire([A])
+    written = await _upload_by_tens(first, 300)
+    many = len(world.bucket.listing(log_prefix(first.journal_folder)))
+    assert many > 30
+    read = _journal_reads(world)
+    for _ in range(2):  # what was noted before a start is known at the next one, too
+        world.kill(1)
+        again = await world.start(1)
+        assert len(read) <= 3  # the claims alone
+        assert await read_all(again.topic(A)) == written
+        read.clear()
+    world.kill(1, power=power)
+    again = await world.start(1)
+    assert len(read) <= 4
+    written += await fill(again.topic(A), 10, first=300)
+    await again.upload()
+    world.kill(1)
+    del world.disks[1]
+    second = await world.start(2)
+    await second.acquire([A])
+    assert await read_all(second.topic(A)) == written
+    await world.end()
+
+
+@pytest.mark.parametrize("noted", [b"", b"no header at all", None])
+async def test_a_damaged_note_of_what_was_uploaded_costs_requests_and_nothing_else(
+    world: ObjectsWorld, noted: bytes | None
+) -> None:
+    first = await world.start(1)
+    await first.acquire([A])
+    written = await _upload_by_tens(first, 100)
+    folder = first.journal_folder
+    world.kill(1)
+    name = f"{folder}/{UPLOADED}"
+    if noted is None:
+        world.disks[1].remove(name)
+    else:
+        world.disks[1].replace_file(name, noted)
+    read = _journal_reads(world)
+    again = await world.start(1)
+    assert len(read) >= 10
+    assert await read_all(again.topic(A)) == written
+    await again.upload()
+    await world.end()
+
+
+async def test_a_journal_file_that_is_gone_from_the_disk_comes_from_the_store_whatever_was_noted(
+    world: ObjectsWorld,
+) -> None:
+    first = await world.start(1)
+    await first.acquire([A])
+    written = await _upload_by_tens(first, 100)
+    folder = first.journal_folder
+    world.kill(1)
+    for name in world.disks[1].list(folder):
+        if name.endswith(".journal"):
+            world.disks[1].remove(f"{folder}/{name}")
+    again = await world.start(1)
+    assert await read_all(again.topic(A)) == written
     await world.end()
