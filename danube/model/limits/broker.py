@@ -158,6 +158,10 @@ MANIFEST_CURSOR_RANGES_MAX = 1_048_576
 """Acknowledged ranges of all subscriptions in one manifest, 16 MiB of them; past it each keeps an equal share."""
 MANIFEST_JOURNALS_MAX = 1_000
 """Journals with records of one topic: its owner's, and those of former owners that are not all in segments yet."""
+MANIFESTS_AHEAD = 8
+"""Manifests that a start asks for at once."""
+MANIFEST_EXPECTED_BYTES = 64 * KIB
+"""Of each, as a hint: few are larger."""
 TOPIC_EPOCHS_MAX = 1_000
 """Owners of one topic that metadata remembers until what they wrote is in segments: 100 KiB of its record."""
 STORAGE_POINTERS_MAX = 1_000

@@ -1,10 +1,11 @@
 """Loads the manifests that metadata names, and finds newer ones. All of it blocks."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError, StorageUnavailableError
+from danube.model.limits.broker import MANIFEST_EXPECTED_BYTES, MANIFESTS_AHEAD
 from danube.runtime.checksum import other_version
 from danube.storage.damage import fault_of, next_step
 from danube.storage.flush.orphans import highest_manifest_version
@@ -26,10 +27,14 @@ class FoundHistories:
     """By topic: why its history cannot be read."""
 
 
-def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundHistories:
-    """The history of each topic that has one."""
+def find_histories(tier: SegmentTier, records: Sequence[TopicStorage]) -> FoundHistories:
+    """The history of each topic that has one. The next manifests are fetched while one is waited for."""
     found = FoundHistories()
-    for record in records:
+    for number, record in enumerate(records):
+        if number % MANIFESTS_AHEAD == 0:
+            for one in records[number : number + MANIFESTS_AHEAD]:
+                if one.manifest_version:
+                    tier.expect(manifest_name(one.topic_id, one.manifest_version), 0, MANIFEST_EXPECTED_BYTES)
         try:
             found.histories.append(load_history(tier, record))
         except DanubeError as error:
@@ -47,7 +52,7 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> TopicHistory:
         return TopicHistory(record, Manifest(topic_id=record.topic_id, version=0))
     name = manifest_name(record.topic_id, record.manifest_version)
     try:
-        encoded = tier.read(name, 0, tier.size(name))
+        encoded = tier.read_whole(name)
     except FileNotFoundError as error:
         raise DamagedDataError(f"{name} is damaged: the file is not there. {next_step(None)}") from error
     except OSError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from danube.model.limits.broker import SEGMENT_READ_BYTES_MAX
 from danube.model.limits.objects import (
     OBJECT_BLOCK_BYTES,
+    OBJECT_BYTES_MAX,
     OBJECT_CACHE_BYTES,
     OBJECT_READ_BYTES_MAX,
     OBJECT_READS_AHEAD,
@@ -151,6 +152,10 @@ class ObjectTier(SegmentTier):
 
     def read(self, name: str, position: int, length: int) -> bytes:
         return self._cache.read(self._below + name, position, length)
+
+    def read_whole(self, name: str) -> bytes:
+        """With one request: a read beyond the end is as good as its size."""
+        return self._cache.read(self._below + name, 0, OBJECT_BYTES_MAX)
 
     def read_back(self, name: str) -> bytes:
         """A whole object as the store has it, past the cache."""

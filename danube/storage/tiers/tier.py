@@ -24,6 +24,10 @@ class SegmentTier(Protocol):
     def read(self, name: str, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end. Raises FileNotFoundError, OSError."""
 
+    def read_whole(self, name: str) -> bytes:
+        """All of it, for small files. Raises as `read`."""
+        return self.read(name, 0, self.size(name))
+
     def expect(self, name: str, position: int, length: int) -> None:
         """Start to read this, which is needed next. A hint: it does not wait, and never raises."""
 

@@ -234,3 +234,21 @@ async def test_a_journal_file_that_is_gone_from_the_disk_comes_from_the_store_wh
     again = await world.start(1)
     assert await read_all(again.topic(A)) == written
     await world.end()
+
+
+async def test_a_restart_asks_the_store_for_one_object_of_each_topic_and_for_little_else(world: ObjectsWorld) -> None:
+    topics = range(2, 42)
+    await world.create(*topics)
+    first = await world.start(1)
+    await first.acquire([A, *topics])
+    for topic_id in topics:
+        await fill(first.topic(topic_id), 2)
+    await flush_all(first)
+    await _upload_by_tens(first, 200)
+    stored = len(world.bucket.listing(log_prefix(first.journal_folder)))
+    world.kill(1)
+    await world.start(1)
+    requests = sum(line.requests for line in world.bills[1].lines())
+    assert stored > 20
+    assert requests <= len(topics) + 16
+    await world.end()
