@@ -25,6 +25,7 @@ from danube.model.plans.plan import Impact, Plan, PlanRequest
 from danube.model.schema import SchemaType, TopicSchema, TopicSchemaConfig
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
+from danube.runtime.payload_checks.process import CheckProcess
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.clock import SimClock
 from tests.faces.memory_cluster import MemoryCluster
@@ -94,7 +95,9 @@ class MemorySchemas:
         self.cluster = MemoryCluster()
         records, at_once = SchemaRecords(MemoryStore(self.clock), SystemRng()), _AtOnce()
         topics: Any = _Topics(self.cluster)
-        self._registry = SchemaControl(records, Definitions(records, at_once, at_once), topics, self.clock)
+        self._registry = SchemaControl(
+            records, Definitions(records, at_once, at_once, CheckProcess()), topics, self.clock
+        )
 
     def seed_schemas(self, bound: TopicName) -> None:
         """Register what a seeded cluster has, and bind a topic to it."""

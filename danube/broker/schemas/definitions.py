@@ -3,22 +3,24 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from danube.broker.schemas.gate import Fault
+from danube.broker.schemas.gate import Check
 from danube.metadata.schemas.record_format import VersionRecord
 from danube.model.calls.schemas import SchemaDifference
-from danube.model.errors import InvalidRequestError, PayloadInvalidError, PreconditionFailedError
+from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.limits.registry import SCHEMA_REFERENCED_MAX, SCHEMA_VALIDATORS_MAX
 from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, SchemaType
 from danube.runtime.blocking import BlockingRunner
+from danube.runtime.payload_checks.process import CheckProcess
 from danube.runtime.protoc.compiler import compile_protos
 from danube.schema.compatibility import DIRECTIONS, TRANSITIVE, Finding, check
 from danube.schema.differences import Direction
 from danube.schema.formats import dialect_of, parse
 from danube.schema.parsed import ParsedSchema
 from danube.schema.protobuf.proto_text import described_file
-from danube.schema.validation import Validator, validator
+from danube.schema.validation import judge, validator
 
 _ROOT = "schema.proto"
 
@@ -51,33 +53,19 @@ class Comparison:
         return tuple(one for one in self.differences if one.breaks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """A validator as a gate asks it."""
-
-    validator: Validator
-
-    def __call__(self, payload: bytes) -> str | None:
-        try:
-            self.validator.check(payload)
-        except PayloadInvalidError as error:
-            return str(error)
-        return None
-
-    def steps(self, payload: bytes) -> int:
-        return self.validator.steps(payload)
-
-
 class Definitions:
     """Parses, compares and compiles definitions, on a thread of its own."""
 
-    def __init__(self, records: FindVersion, thread: BlockingRunner, proto_thread: BlockingRunner) -> None:
+    def __init__(
+        self, records: FindVersion, thread: BlockingRunner, proto_thread: BlockingRunner, checks: CheckProcess
+    ) -> None:
         """`proto_thread` waits for the compiler of Protobuf, so that other formats need not."""
         self._records = records
         self._thread = thread
         self._proto_thread = proto_thread
+        self._process = checks
         self._parsed: OrderedDict[tuple[str, int], ParsedSchema] = OrderedDict()
-        self._faults: OrderedDict[int, Fault] = OrderedDict()
+        self._checks: OrderedDict[int, Check] = OrderedDict()
 
     async def parse(
         self, kind: SchemaType, text: str, references: Sequence[SchemaImport], *, as_confluent: bool = False
@@ -118,16 +106,17 @@ class Definitions:
         found = tuple(_difference(finding, asked) for finding in verdict.findings)
         return Comparison(found, tuple(one.version for one in looked_at))
 
-    async def fault_of(self, version: VersionRecord) -> Fault:
+    async def check_of(self, version: VersionRecord) -> Check:
         """The compiled validator of a version; the last SCHEMA_VALIDATORS_MAX are kept."""
-        found = self._faults.get(version.number)
+        found = self._checks.get(version.number)
         if found is None:
             parsed = await self.parsed(version)
-            found = _Compiled(await self._thread.run(lambda: validator(parsed)))
-            self._faults[version.number] = found
-            if len(self._faults) > SCHEMA_VALIDATORS_MAX:
-                self._faults.popitem(last=False)
-        self._faults.move_to_end(version.number)
+            compiled = await self._thread.run(lambda: validator(parsed))
+            apart = partial(self._process.judge, version.number, compiled)
+            found = self._checks[version.number] = Check(compiled.steps, partial(judge, compiled), apart)
+            if len(self._checks) > SCHEMA_VALIDATORS_MAX:
+                self._checks.popitem(last=False)
+        self._checks.move_to_end(version.number)
         return found
 
     async def _resolved(self, references: Sequence[SchemaImport], under: set[tuple[str, int]]) -> dict[str, str]:

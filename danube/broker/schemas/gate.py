@@ -1,44 +1,62 @@
 """Schema gate of a topic: each message, or batch, against the topic's subject and policy.
 
 The pair of id and version is looked up once and remembered; from then on a message costs one look into a dictionary.
-A pair that this broker does not know yet, or whose validator is not compiled, makes the publish wait.
+A pair that this broker does not know yet, or whose validator is not compiled, makes the publish wait, and so does a
+check that could hold the event loop up: it is made in another process. What waits is a queue of the topic, so that no
+topic waits for all checks of another; producers with nothing in it pass by.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from danube.metadata.schemas.record_format import VersionRecord
-from danube.model.errors import DanubeError, SchemaRefusedError, UnavailableError
+from danube.model.errors import DanubeError, OverloadedError, SchemaRefusedError, UnavailableError
 from danube.model.limits.registry import (
     SCHEMA_ACCEPTED_MAX,
     SCHEMA_PREPARE_TIMEOUT_S,
     SCHEMA_REFUSALS_SHOWN_CHARS,
 )
-from danube.model.limits.schema import SCHEMA_BATCH_STEPS_MAX
+from danube.model.limits.schema import (
+    SCHEMA_CHECK_CPU_S,
+    SCHEMA_CHECKS_WAITING_BYTES,
+    SCHEMA_INLINE_STEPS_MAX,
+    SCHEMA_REASON_STEPS_MAX,
+)
 from danube.model.schema import TopicSchema, ValidationPolicy
 from danube.model.topic import TopicName
 from danube.runtime.tasks import TaskScope
+from danube.schema.validation import Judgement
 
 Pair = tuple[int, int]
 """Schema id and version, 0 for none."""
-Payloads = Callable[[], Iterable[bytes]]
-_TOO_MANY_STEPS = "the batch takes too long to check: send smaller ones"
+Payloads = Callable[[], Sequence[bytes]]
+Admitted = Callable[[DanubeError | None], None]
+"""Told that messages are admitted, or why they are not."""
+_TOO_EXPENSIVE = (
+    f"it is too expensive to check: it took more than {SCHEMA_CHECK_CPU_S:g} s of processor time, or too much memory:"
+    " send smaller messages or batches, or simplify the schema"
+)
 
 
-class Fault(Protocol):
+@dataclass(frozen=True, slots=True)
+class Check:
     """Compiled validator of a version."""
 
-    def __call__(self, payload: bytes) -> str | None:
-        """The reason why a payload is not valid, with its field; None for a valid one."""
-
-    def steps(self, payload: bytes) -> int:
-        """Most comparisons that the answer may take."""
+    steps: Callable[[bytes], int]
+    """As `Validator.steps`."""
+    judge: Callable[..., Judgement]
+    """As `schema.validation.judge`, by its validator."""
+    judge_apart: Callable[..., Awaitable[Judgement | None]]
+    """The same, in another process; None for a check that takes too long. Raises UnavailableError."""
 
 
 class Versions(Protocol):
     """The registry, as a gate asks it."""
+
+    waiting_bytes: int
+    """Of payloads that wait for admission, on all topics."""
 
     @property
     def changes(self) -> int:
@@ -50,7 +68,7 @@ class Versions(Protocol):
     async def find(self, pair: Pair) -> VersionRecord | None:
         """The version of this pair, wherever it is."""
 
-    async def fault_of(self, version: VersionRecord) -> Fault:
+    async def check_of(self, version: VersionRecord) -> Check:
         """The compiled validator of a version. Raises DanubeError."""
 
     def used(self, topic: TopicName, pair: Pair) -> None:
@@ -70,7 +88,7 @@ class _Verdict:
     reason: str = ""
     """A label of the metrics; empty for a pair that passes."""
     text: str = ""
-    fault: Fault | None = None
+    check: Check | None = None
 
 
 class SchemaGate:
@@ -90,8 +108,11 @@ class SchemaGate:
         self._versions = versions
         self._tasks = tasks
         self._verdicts: dict[Pair, _Verdict] = {}
-        self._prepared: dict[Pair, _Verdict] = {}
-        self._waiting: dict[Pair, asyncio.Future[None]] = {}
+        self._waiting: dict[Hashable, int] = {}
+        """How many batches or messages of each producer wait."""
+        self._enforces = schema.policy is ValidationPolicy.ENFORCE
+        self._turn = asyncio.Lock()
+        """Of what waits, in its order."""
         self._changes = versions.changes
 
     @property
@@ -100,39 +121,67 @@ class SchemaGate:
         return self.schema.checks_payloads
 
     def admit(
-        self, schema_id: int | None, version: int | None, count: int, payloads: Payloads
-    ) -> "asyncio.Future[None] | None":
-        """Admit `count` messages of one version. Raises SchemaRefusedError, which says what is wrong.
+        self, producer: Hashable, pair: Pair, count: int, payloads: Payloads, later: Admitted
+    ) -> "asyncio.Task[None] | None":
+        """Admit `count` messages of one version, 0 for none. Raises SchemaRefusedError, which says what is wrong.
 
-        Answers a future instead where the version must be looked up first: ask again once it is done.
+        Where that takes a while, or earlier messages of the producer wait, `later` is told the outcome, in the order of
+        asking; to cancel the task is to leave the queue. Raises OverloadedError if that is too long.
         """
-        if self._changes != self._versions.changes:
-            self.forget()
-        pair = (schema_id or 0, version or 0)
-        verdict = self._verdicts.get(pair) or self._decide(pair)
-        if verdict is None:
-            return self._prepare(pair)
         self.counts.checked += count
-        if verdict.reason:
-            self._fail(verdict.reason, verdict.text, count)
-        elif verdict.fault is not None:
-            self._check_payloads(verdict.fault, payloads())
-        return None
+        if producer not in self._waiting:
+            verdict = self._known(pair)
+            if verdict is not None and self._passes(verdict, count, payloads):
+                return None
+        size = sum(map(len, payloads()))
+        if self._versions.waiting_bytes + size > SCHEMA_CHECKS_WAITING_BYTES:
+            self.counts.checked -= count  # they come again
+            raise OverloadedError(
+                f"{self._versions.waiting_bytes} bytes of messages wait for the check by their schemas: send it later"
+            )
+        self._versions.waiting_bytes += size
+        self._waiting[producer] = self._waiting.get(producer, 0) + 1
+        task = self._tasks.spawn(self._admit_later(pair, count, payloads, later), "admit messages later")
+        task.add_done_callback(lambda _task: self._waited(producer, size))
+        return task
+
+    def _waited(self, producer: Hashable, size: int) -> None:
+        self._versions.waiting_bytes -= size
+        self._waiting[producer] -= 1
+        if not self._waiting[producer]:
+            del self._waiting[producer]
+
+    async def _admit_later(self, pair: Pair, count: int, payloads: Payloads, later: Admitted) -> None:
+        outcome: DanubeError | None = UnavailableError(f"{self.topic}: the check of the message ended: send it again")
+        try:
+            async with self._turn:
+                verdict = self._known(pair) or await self._look_up(pair)
+                if not self._passes(verdict, count, payloads) and verdict.check is not None:
+                    self._conclude(await verdict.check.judge_apart([*payloads()], with_reason=self._enforces))
+                outcome = None
+        except DanubeError as error:
+            outcome = error
+        finally:
+            later(outcome)
 
     def forget(self) -> None:
         """Decide about every pair anew: the registry has changed, or uses are to be told again."""
         self._changes = self._versions.changes
         self._verdicts.clear()
 
-    def _decide(self, pair: Pair) -> _Verdict | None:
-        verdict = self._prepared.pop(pair, None) or self._judge(pair, self._versions.known(pair))
-        if verdict is None:
-            return None
-        if len(self._verdicts) >= SCHEMA_ACCEPTED_MAX:
-            self._verdicts.clear()
-        self._verdicts[pair] = verdict
-        if not verdict.reason:
-            self._versions.used(self.topic, pair)
+    def _known(self, pair: Pair) -> _Verdict | None:
+        if self._changes != self._versions.changes:
+            self.forget()
+        verdict = self._verdicts.get(pair) or self._judge(pair, self._versions.known(pair))
+        return None if verdict is None else self._keep(pair, verdict)
+
+    def _keep(self, pair: Pair, verdict: _Verdict) -> _Verdict:
+        if pair not in self._verdicts:
+            if len(self._verdicts) >= SCHEMA_ACCEPTED_MAX:
+                self._verdicts.clear()
+            self._verdicts[pair] = verdict
+            if not verdict.reason:
+                self._versions.used(self.topic, pair)
         return verdict
 
     def _judge(self, pair: Pair, found: VersionRecord | None) -> _Verdict | None:
@@ -163,28 +212,15 @@ class SchemaGate:
             )
         return _Verdict()
 
-    def _prepare(self, pair: Pair) -> "asyncio.Future[None]":
-        waiting = self._waiting.get(pair)
-        if waiting is None:
-            waiting = self._waiting[pair] = asyncio.get_running_loop().create_future()
-            self._tasks.spawn(self._look_up(pair, waiting), "look a schema up")
-        return waiting
-
-    async def _look_up(self, pair: Pair, waiting: "asyncio.Future[None]") -> None:
+    async def _look_up(self, pair: Pair) -> _Verdict:
         try:
             async with asyncio.timeout(SCHEMA_PREPARE_TIMEOUT_S):
-                verdict = await self._found(pair)
-            if len(self._prepared) >= SCHEMA_ACCEPTED_MAX:
-                self._prepared.clear()
-            self._prepared[pair] = verdict
+                return self._keep(pair, await self._found(pair))
         except TimeoutError:
-            error = UnavailableError(f"{self.topic}: the schema of the message could not be read in time: try again")
-            _settle(waiting, error)
+            reason = "could not be read in time: try again"
         except DanubeError as error:
-            _settle(waiting, UnavailableError(f"{self.topic}: the schema of the message cannot be used now: {error}"))
-        finally:
-            del self._waiting[pair]
-            _settle(waiting, None)
+            reason = f"cannot be used now: {error}"
+        raise UnavailableError(f"{self.topic}: the schema of the message {reason}")
 
     async def _found(self, pair: Pair) -> _Verdict:
         found = await self._versions.find(pair)
@@ -194,31 +230,37 @@ class SchemaGate:
         verdict = self._judge_found(pair, found)
         if verdict.reason or not self.checks_payloads:
             return verdict
-        return _Verdict(fault=await self._versions.fault_of(found))
+        return _Verdict(check=await self._versions.check_of(found))
 
-    def _check_payloads(self, fault: Fault, payloads: Iterable[bytes]) -> None:
-        steps = 0
-        for index, payload in enumerate(payloads):
-            steps += fault.steps(payload)
-            reason = fault(payload) if steps <= SCHEMA_BATCH_STEPS_MAX else _TOO_MANY_STEPS
-            if reason is not None:
-                which = f"record {index} of the batch" if index else "the payload"
-                self._fail("payload_invalid", f"{which} does not follow its schema: {reason}", 1)
+    def _passes(self, verdict: _Verdict, count: int, payloads: Payloads) -> bool:
+        """True once they have passed, or a warning lets them; false for payloads to check apart."""
+        if verdict.reason:
+            self._fail(verdict.reason, verdict.text, count)
+        check = verdict.check
+        if check is None:
+            return True
+        checked = [*payloads()]
+        steps = [*map(check.steps, checked)]
+        if sum(steps) > SCHEMA_INLINE_STEPS_MAX:
+            return False
+        with_reason = self._enforces and max(steps, default=0) <= SCHEMA_REASON_STEPS_MAX
+        found = check.judge(checked, with_reason=with_reason)
+        if found.invalid and self._enforces and not with_reason:
+            return False
+        self._conclude(found)
+        return True
+
+    def _conclude(self, found: Judgement | None) -> None:
+        if found is None:
+            self._fail("too_expensive", _TOO_EXPENSIVE, 1)
+        elif found.invalid:
+            which = f"record {found.first} of the batch" if found.first else "the payload"
+            self._fail("payload_invalid", f"{which} does not follow its schema: {found.reason}", found.invalid)
 
     def _fail(self, reason: str, text: str, count: int) -> None:
         self.counts.failed[reason] = self.counts.failed.get(reason, 0) + count
-        if self.schema.policy is ValidationPolicy.ENFORCE:
+        if self._enforces:
             raise SchemaRefusedError(f"{self.topic} refuses the message: {text[:SCHEMA_REFUSALS_SHOWN_CHARS]}")
-
-
-def _settle(waiting: "asyncio.Future[None]", error: DanubeError | None) -> None:
-    if waiting.done():
-        return
-    if error is None:
-        waiting.set_result(None)
-    else:
-        waiting.set_exception(error)
-        waiting.exception()  # retrieved, so that nothing is logged where the publisher has gone
 
 
 def has_gate(schema: TopicSchema) -> bool:

@@ -19,6 +19,7 @@ from danube.model.limits.registry import SCHEMA_USE_RESOLUTION_S
 from danube.model.security.grants import Permission
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock
+from danube.runtime.payload_checks.process import CheckProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,12 @@ async def open_schemas(
 ) -> OpenedSchemas:
     """Open the registry; topics that are opened after it check their messages. Raises MetadataError."""
     thread, proto_thread = BlockingThread("schemas"), BlockingThread("protobuf-schemas")
-    for each in (thread, proto_thread):
+    checks = CheckProcess()
+    for each in (thread, proto_thread, checks):
         given.running.push_async_callback(each.aclose)
     cache, records = SchemaCache(store, given.clock), SchemaRecords(store, given.rng)
     await cache.open(given.tasks)
-    definitions = Definitions(records, thread, proto_thread)
+    definitions = Definitions(records, thread, proto_thread, checks)
     versions = SchemaVersions(cache, records, definitions, given.tasks, given.clock, access=access)
     topics.gate_of = versions.gate_of
     given.sweep("writing down uses of schemas", UseKeeper(versions, topics, given.clock).sweep)

@@ -3,7 +3,7 @@
 from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.cache import SchemaCache
 from danube.broker.schemas.definitions import Definitions
-from danube.broker.schemas.gate import Fault, Pair, SchemaGate, ValidationCounts, has_gate
+from danube.broker.schemas.gate import Check, Pair, SchemaGate, ValidationCounts, has_gate
 from danube.metadata.records.record_format import TopicRecord
 from danube.metadata.schemas.record_format import SubjectRecord, VersionRecord
 from danube.metadata.schemas.schema_records import SchemaRecords
@@ -35,6 +35,8 @@ class SchemaVersions:
         self._access = access
         self._uses: dict[tuple[TopicName, Pair], int] = {}
         """Seconds of last uses that are not written down yet."""
+        self.waiting_bytes = 0
+        """As `Versions.waiting_bytes`."""
         self.counts: dict[str, ValidationCounts] = {}
         """By topic."""
 
@@ -70,9 +72,9 @@ class SchemaVersions:
             self._cache.add(subject, version)
         return version
 
-    async def fault_of(self, version: VersionRecord) -> Fault:
-        """As `Versions.fault_of`."""
-        return await self._definitions.fault_of(version)
+    async def check_of(self, version: VersionRecord) -> Check:
+        """As `Versions.check_of`."""
+        return await self._definitions.check_of(version)
 
     def used(self, topic: TopicName, pair: Pair) -> None:
         """As `Versions.used`."""

@@ -1,15 +1,10 @@
 """Calls of producers that send message by message: attach, send."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
-from danube.broker.policy.throttle import Published
-from danube.broker.schemas.gate import SchemaGate
 from danube.broker.services.context import ServiceContext
-from danube.broker.topics.topic import AnyTopic
 from danube.model.calls.client import CreateProducer, ProducerCreated
-from danube.model.errors import DanubeError, MessageTooLargeError, OverloadedError
+from danube.model.errors import DanubeError, MessageTooLargeError
 from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.rpc.carrier import UnaryCall, UnaryHandler
 from danube.wire import decode, encode
@@ -46,42 +41,19 @@ def send_message(context: ServiceContext) -> UnaryHandler:
             else:
                 call.fail(error)
 
-        gate = topic.gate
-        if gate is None:
-            topic.publish(request, published)
-            return
-        admission = SingleMessage(request, message.schema_id, message.schema_version)
-        waiting = admission.admit(gate)
-        if waiting is None:
-            topic.publish(request, published)
-        else:
-            context.tasks.spawn(_publish_later(topic, admission, waiting, published), "publish a message")
+        def admitted(error: DanubeError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                topic.publish(request, published)
+            except DanubeError as refusal:
+                published(refusal)
+
+        if topic.gate is not None:
+            pair = (message.schema_id or 0, message.schema_version or 0)
+            payloads = lambda: (decode.received_message(request).payload,)  # noqa: E731 - seldom called
+            if topic.gate.admit(message.producer_id, pair, 1, payloads, admitted) is not None:
+                return
+        topic.publish(request, published)
 
     return handle
-
-
-class SingleMessage(NamedTuple):
-    """One message before its topic's schema gate."""
-
-    request: bytes
-    schema_id: int | None
-    schema_version: int | None
-
-    def admit(self, gate: SchemaGate) -> "asyncio.Future[None] | None":
-        """As `SchemaGate.admit`."""
-        payloads = lambda: (decode.received_message(self.request).payload,)  # noqa: E731 - seldom called
-        return gate.admit(self.schema_id, self.schema_version, 1, payloads)
-
-
-async def _publish_later(
-    topic: AnyTopic, message: SingleMessage, waiting: "asyncio.Future[None]", published: Published
-) -> None:
-    """Publish a message once its schema is looked up."""
-    try:
-        await asyncio.shield(waiting)
-        gate = topic.gate
-        if gate is not None and message.admit(gate) is not None:
-            raise OverloadedError(f"the schemas of {topic.name} change too fast: send the message again")
-        topic.publish(message.request, published)
-    except DanubeError as error:
-        published(error)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from danube.broker.schemas.gate import Pair, Payloads
 from danube.broker.topics.deduplication import SequencedStream
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishRefused
@@ -112,6 +113,8 @@ class PublishSession:
         self._next_sequence: int | None = None
         self._admitted = -1
         """The last batch that passed the schema gate."""
+        self._admission: asyncio.Task[None] | None = None
+        """Of the first batch that waits, while the gate takes its time."""
         self._waiting: deque[tuple[PublishBatch, int]] = deque()
         """Checked, with their counts, and not appended because the journal's backlog is full."""
         self._appended = 0
@@ -166,6 +169,8 @@ class PublishSession:
         self._ended = True
         self._on_end()
         self._waiting.clear()
+        if self._admission is not None:
+            self._admission.cancel()
         self._topic.streams.discard(self)
         if self._retry is not None:
             self._retry.cancel()
@@ -189,7 +194,8 @@ class PublishSession:
         while self._waiting:
             batch, count = self._waiting[0]
             try:
-                self._admit(batch, count)
+                if not self._is_admitted(batch, count):
+                    return
             except OverloadedError:
                 self._try_again_later()
                 return
@@ -209,20 +215,24 @@ class PublishSession:
                 return
             self._waiting.popleft()
 
-    def _admit(self, batch: PublishBatch, count: int) -> None:
-        """Check a batch against the topic's schema, once. Raises OverloadedError while it is looked up."""
+    def _is_admitted(self, batch: PublishBatch, count: int) -> bool:
+        """Check a batch against the topic's schema, once; false while that takes its time, and goes on by itself."""
         gate = self._topic.gate
-        if gate is None or self._admitted == batch.sequence:
-            return
-        view = RecordView(batch.body)
-        if view.header.kind is RecordKind.PAYLOADS:
-            waits = gate.admit(*shared_schema(view.shared), count, lambda: view.slice(0, count))
+        if self._admission is not None:
+            return False
+        if gate is not None and self._admitted != batch.sequence:
+            later = partial(self._admitted_later, batch.sequence)
+            self._admission = gate.admit(self, *_to_check(batch.body, count), later)
+        return self._admission is None
+
+    def _admitted_later(self, sequence: int, error: DanubeError | None) -> None:
+        self._admission = None
+        if error is None:
+            self._admitted = sequence
         else:
-            pair, payloads = schema_of_messages(view.slice(0, count))
-            waits = gate.admit(*pair, count, lambda: payloads)
-        if waits is not None:
-            raise OverloadedError(f"the schema of batch {batch.sequence} is looked up: it is tried again")
-        self._admitted = batch.sequence
+            self._refuse(sequence, error)
+        self._append_waiting()
+        self._regulate()
 
     def _append(self, body: bytes, count: int, settled: AppendDone) -> None:
         if self._sequenced is None:
@@ -295,3 +305,12 @@ class PublishSession:
 
 def _cost(batch: PublishBatch) -> int:
     return len(batch.body) + PUBLISH_BATCH_COST_BYTES
+
+
+def _to_check(body: bytes, count: int) -> tuple[Pair, int, Payloads]:
+    """A batch as the schema gate asks for it."""
+    view = RecordView(body)
+    if view.header.kind is RecordKind.PAYLOADS:
+        return shared_schema(view.shared), count, lambda: view.slice(0, count)
+    pair, payloads = schema_of_messages(view.slice(0, count))
+    return pair, count, lambda: payloads

@@ -22,10 +22,18 @@ SCHEMA_PATTERN_BYTES_MAX = 1 * MIB
 """Memory of one compiled regular expression."""
 SCHEMA_APPLICATIONS_MAX = 1_000
 """Times that one value of a payload may be checked, by all parts of a JSON Schema together."""
-SCHEMA_STEPS_MAX = 16 * 1024 * 1024
-"""Comparisons that one payload of JSON may need: a fifth of a second."""
-SCHEMA_BATCH_STEPS_MAX = 4 * SCHEMA_STEPS_MAX
-"""The same of all payloads of one batch, which are checked in one go."""
+SCHEMA_INLINE_STEPS_MAX = 1_000_000
+"""Steps of ten nanoseconds, at the worst, of a check on the event loop; what may take more has a process apart."""
+SCHEMA_REASON_STEPS_MAX = SCHEMA_INLINE_STEPS_MAX // 200
+"""The same where the reason of a fault is looked for, too: an error costs hundreds of comparisons."""
+SCHEMA_CHECK_CPU_S = 0.5
+"""Processor time of one check in that process, of a message or of a batch; it is refused past it."""
+SCHEMA_CHECK_WALL_S = 10.0
+"""Wall time of the same, on a machine that is busy with other things."""
+SCHEMA_CHECK_MEMORY_BYTES = 1024 * MIB
+"""Address space of that process."""
+SCHEMA_CHECKS_WAITING_BYTES = 64 * MIB
+"""Payloads on all topics that wait for a check, or for their schema to be looked up."""
 SCHEMA_PAYLOAD_DEPTH_MAX = 64
 """Levels of a payload that is checked."""
 SCHEMA_PAYLOAD_DEPTH_MIN = 8

@@ -1,11 +1,13 @@
 """Payloads of Avro: one bare value, as producers send it whose schema is known by its id."""
 
 import io
-from typing import Any
+from typing import Any, Final
 
 from danube.schema.avro.scan import scanner
 from danube.schema.avro.types import AvroDocument
 from danube.schema.extra import library
+
+_VALUE_STEPS: Final = 50
 
 
 class AvroValidator:
@@ -13,16 +15,21 @@ class AvroValidator:
 
     def __init__(self, document: AvroDocument) -> None:
         self._document = document
-        self._scan = scanner(document.root)
+        self._scan, values = scanner(document.root)
         self._schema: Any = None
+        self._byte_steps = _VALUE_STEPS * values
 
-    def check(self, payload: bytes) -> None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process."""
+        return AvroValidator, (self._document,)
+
+    def check(self, payload: bytes, *, with_reason: bool = True) -> None:  # noqa: ARG002 - as the protocol
         """As the protocol."""
         self._scan(payload)
 
-    def steps(self, payload: bytes) -> int:  # noqa: ARG002 - as the protocol
+    def steps(self, payload: bytes) -> int:
         """As the protocol."""
-        return 0
+        return len(payload) * self._byte_steps
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - whatever the definition describes
         """As the protocol. Logical types are Python's own; a value outside their range is answered as it is stored."""

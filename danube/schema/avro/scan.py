@@ -25,9 +25,13 @@ class _FaultError(Exception):
     places: list[str] = field(default_factory=list)
 
 
-def scanner(root: AvroType) -> Callable[[bytes], None]:
-    """Function that raises PayloadInvalidError unless a payload is one value of the type, and nothing more."""
-    step = _Compiler().step(root)
+def scanner(root: AvroType) -> tuple[Callable[[bytes], None], int]:
+    """Function that raises PayloadInvalidError unless a payload is one value of the type, and nothing more.
+
+    With it the most values that it may step over for one byte.
+    """
+    compiler = _Compiler()
+    step = compiler.step(root)
 
     def scan(payload: bytes) -> None:
         try:
@@ -42,7 +46,7 @@ def scanner(root: AvroType) -> Callable[[bytes], None]:
             )
             raise PayloadInvalidError(f"the payload {where}", "/")
 
-    return scan
+    return scan, 1 + compiler.empty_max
 
 
 class _Compiler:
@@ -50,6 +54,7 @@ class _Compiler:
 
     def __init__(self) -> None:
         self._records: dict[int, list[Step]] = {}
+        self.empty_max = 0
 
     def step(self, avro_type: AvroType) -> Step:
         match avro_type:
@@ -75,6 +80,7 @@ class _Compiler:
         names = [field.name for field in record.fields]
         if known is None:
             self._records[id(record)] = parts
+            self.empty_max = max(self.empty_max, record.empty)
             parts.extend(self.step(field.type) for field in record.fields)
 
         def step(payload: bytes, at: int, depth: int) -> int:

@@ -86,11 +86,18 @@ class Record:
     parts: int = 1
     """Least number of values in one of its values: types that double each other ask for millions in no byte."""
 
+    empty: int = 1
+    """Values in one of its values that occupy no byte, itself included."""
+
     def complete(self, fields: tuple[Field, ...]) -> None:
         """Set the parts, which are complete themselves but for this record."""
         sizes = [size_of(field.type) for field in fields]
         self.fields = fields
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
+        self.empty = 1 + sum(
+            field.type.empty if isinstance(field.type, Record) else size == 0
+            for field, size in zip(fields, sizes, strict=True)
+        )
         self.parts = 1 + sum(field.type.parts if isinstance(field.type, Record) else 1 for field in fields)
 
 

@@ -6,21 +6,38 @@ level of the payload. So the applications of the worst value at each depth are c
 """
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
 
 from danube.model.errors import SchemaInvalidError
 from danube.model.limits.schema import (
     SCHEMA_APPLICATIONS_MAX,
+    SCHEMA_INLINE_STEPS_MAX,
+    SCHEMA_PATTERN_BYTES_MAX,
     SCHEMA_PAYLOAD_DEPTH_MAX,
     SCHEMA_PAYLOAD_DEPTH_MIN,
-    SCHEMA_STEPS_MAX,
 )
+from danube.schema.extra import library
 from danube.schema.json_schema.keywords import DIALECT_7, Schema, below, in_place
 from danube.schema.json_schema.references import References
 
-_PATTERN_STEPS: Final = 10
-"""Of a regular expression, beside the comparison of two plain values."""
+# Steps of ten nanoseconds, at the worst that was measured.
+_BYTE: Final = 4
+_VALUE: Final = 20
+_NUMBER_LISTED: Final = 140
+_BOUND: Final = 20
+_DIVISOR: Final = 400
+_FRACTION: Final = 3_500
+_UNIQUE: Final = 10
+_MATCH: Final = 50
+_STATE_BYTES: Final = 80
+"""Bytes of a compiled pattern that take one step for each byte of a text: it looks at all its states."""
+_BACKTRACKING: Final = 3_500
+"""Steps for each byte of a text of a pattern with look-around or back-references, and as many more as bytes follow."""
+_SIZES: Final = [SCHEMA_PATTERN_BYTES_MAX >> shift for shift in range(12, -1, -1)]
 _PROPERTY: Final = re.compile(r"(properties/.*|items/\d+|prefixItems/\d+)")
 
 
@@ -38,12 +55,8 @@ class ApplicationCost:
 
         Raises SchemaInvalidError for a schema that applies itself to the same value for ever, or too often.
         """
-        order = self._order(root)
-        own = {id(schema): 1 for schema in order}
-        counts = dict.fromkeys(own, 0)
-        for depth in range(SCHEMA_PAYLOAD_DEPTH_MAX + 1):
-            counts = self._one_deeper(order, counts, own if depth == 0 else None, SCHEMA_APPLICATIONS_MAX + 1)
-            if counts.get(id(root), 0) > SCHEMA_APPLICATIONS_MAX:
+        for depth, applied in enumerate(self._by_depth(root, SCHEMA_APPLICATIONS_MAX + 1, lambda _: 1)):
+            if applied > SCHEMA_APPLICATIONS_MAX:
                 if depth <= SCHEMA_PAYLOAD_DEPTH_MIN:
                     raise SchemaInvalidError(
                         f"it checks a value at depth {depth} more than {SCHEMA_APPLICATIONS_MAX} times: refer to the "
@@ -53,29 +66,35 @@ class ApplicationCost:
                 return depth - 1
         return SCHEMA_PAYLOAD_DEPTH_MAX
 
-    def steps_max(self, root: Schema, depth_max: int) -> int:
-        """Most comparisons that one value of a payload of so many levels may need."""
+    def check_cost(self, root: Schema, depth_max: int) -> "CheckCost":
+        """Cost of a payload of so many levels, for each of its values and bytes."""
+
+        def worst(own: Weight, names: Weight = lambda _: 0) -> int:
+            return max(islice(self._by_depth(root, SCHEMA_INLINE_STEPS_MAX, own, names), depth_max + 1))
+
+        return CheckCost(
+            per_value=_VALUE + worst(_steps, lambda schema: _MATCH * len(_names(schema))),
+            # a name is matched for its schemas, and again to know whether it is an additional one
+            per_byte=_BYTE + worst(_pattern_steps, lambda schema: 2 * sum(map(pattern_steps, _names(schema)))),
+            per_level=worst(lambda schema: _UNIQUE * bool(schema.get("uniqueItems"))),
+        )
+
+    def _by_depth(self, root: Schema, bound: int, own: "Weight", names: "Weight" = lambda _: 0) -> Iterator[int]:
+        """Cost of a value at the worst place of each depth: `own` of the value, and `names` of its own name."""
         order = self._order(root)
-        own = {id(schema): _steps(schema) for schema in order}
-        counts, most = dict.fromkeys(own, 0), 1
-        for depth in range(depth_max + 1):
-            counts = self._one_deeper(order, counts, own if depth == 0 else None, SCHEMA_STEPS_MAX)
-            most = max(most, counts.get(id(root), 0))
-        return most
+        here = {id(schema): own(schema) for schema in order}
+        for depth in range(SCHEMA_PAYLOAD_DEPTH_MAX + 1):
+            counts: dict[int, int] = {}
+            for schema in order:
+                in_place_too = sum(counts[id(each)] for each in self._in_place[id(schema)])
+                counts[id(schema)] = min(here[id(schema)] + in_place_too, bound)
+            yield counts.get(id(root), 0)
+            for schema in order:
+                here[id(schema)] = _worst(self._below[id(schema)], counts) + (0 if depth else names(schema))
 
-    def _one_deeper(
-        self, order: list[Schema], before: dict[int, int], own: dict[int, int] | None, bound: int
-    ) -> dict[int, int]:
-        """Costs at the worst place one level further below each schema; with `own` those of the value itself."""
-        counts: dict[int, int] = {}
-        for schema in order:
-            here = own[id(schema)] if own is not None else _worst(self._below[id(schema)], before)
-            counts[id(schema)] = min(here + sum(counts[id(each)] for each in self._in_place[id(schema)]), bound)
-        return counts
-
-    def _order(self, root: Schema) -> list[Schema]:
+    def _order(self, root: Schema) -> list[dict[str, Any]]:
         """Schemas that are reached, each after those that it applies to the same value."""
-        order: list[Schema] = []
+        order: list[dict[str, Any]] = []
         state: dict[int, bool] = {}
         roots = [root]
         while roots:
@@ -108,24 +127,72 @@ class ApplicationCost:
         self._below[id(schema)] = [] if alone else [(at, each) for at, each in below(schema) if isinstance(each, dict)]
 
 
-def _steps(schema: Schema) -> int:
-    """Comparisons of one value with one part of a schema; listed texts are looked up at once."""
-    if not isinstance(schema, dict):
-        return 1
-    patterns = len(schema.get("patternProperties", ())) + ("pattern" in schema)
-    listed = schema.get("enum", ())
-    others = 0 if all(isinstance(each, str) for each in listed) else _parts(listed)
-    return 1 + _PATTERN_STEPS * patterns + others + _parts(schema.get("const"))
+Weight = Callable[[dict[str, Any]], int]
+"""Steps that a schema asks for by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCost:
+    """Most steps of a check, by the values and the bytes of its payload."""
+
+    per_value: int
+    per_byte: int
+    per_level: int
+    """For each value, and each list that it is in."""
+
+    def steps(self, payload: bytes) -> int:
+        """Of a whole payload."""
+        lists, size = payload.count(b"["), len(payload)
+        values = 1 + lists + payload.count(b",") + payload.count(b"{")
+        per_byte = self.per_byte if self.per_byte < _BACKTRACKING else self.per_byte + size
+        return values * (self.per_value + self.per_level * min(lists, SCHEMA_PAYLOAD_DEPTH_MAX)) + size * per_byte
+
+
+def _steps(schema: dict[str, Any]) -> int:
+    """Of one value with one part of a schema, beside its bytes; listed texts are looked up at once."""
+    listed, divisor = schema.get("enum", ()), schema.get("multipleOf")
+    others = 0 if all(isinstance(each, str) for each in listed) else _parts([*listed])
+    asked = sum(len(schema.get(key, ())) for key in ("dependencies", "dependentRequired", "dependentSchemas"))
+    bounds = sum(key in schema for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
+    steps = 1 + others + (_parts(schema["const"]) if "const" in schema else 0) + 2 * asked + _BOUND * bounds
+    if divisor is not None:
+        steps += _DIVISOR if isinstance(divisor, int) else _FRACTION
+    return steps + _MATCH * ("pattern" in schema) + len(_names(schema))
+
+
+def _names(schema: dict[str, Any]) -> dict[str, Any]:
+    return schema.get("patternProperties", {})  # type: ignore[no-any-return]
+
+
+def _pattern_steps(schema: dict[str, Any]) -> int:
+    return pattern_steps(schema["pattern"]) if "pattern" in schema else 0
+
+
+@lru_cache(1024)
+def pattern_steps(pattern: str) -> int:
+    """Most steps for each byte of a text, by the size that the library compiles the pattern to."""
+    rust = library("jsonschema_rs", "JSON Schema")
+
+    def compiles(options: object) -> bool:
+        try:
+            rust.Draft202012Validator({"pattern": pattern}, pattern_options=options)
+        except (rust.ValidationError, ValueError):
+            return False
+        return True
+
+    if not compiles(rust.RegexOptions(size_limit=SCHEMA_PATTERN_BYTES_MAX)):
+        return _BACKTRACKING
+    return 1 + next(size for size in _SIZES if compiles(rust.RegexOptions(size_limit=size))) // _STATE_BYTES
 
 
 def _parts(value: object) -> int:
-    """Values within a value."""
-    count, todo = 0, [value]
+    """Steps of a comparison with a value."""
+    steps, todo = 0, [value]
     while todo:
         one = todo.pop()
-        count += 1
+        steps += _NUMBER_LISTED if isinstance(one, int | float) else _VALUE
         todo.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
-    return count
+    return steps
 
 
 def _worst(parts: Iterable[tuple[str, Schema]], before: dict[int, int]) -> int:

@@ -12,12 +12,11 @@ from danube.model.limits.schema import (
     SCHEMA_DEPTH_MAX,
     SCHEMA_PATTERN_BYTES_MAX,
     SCHEMA_PATTERN_STEPS_MAX,
-    SCHEMA_STEPS_MAX,
 )
 from danube.model.schema import SchemaType
 from danube.model.untrusted_json import UntrustedJsonError, decode_json
 from danube.schema.extra import library
-from danube.schema.json_schema.cost import ApplicationCost
+from danube.schema.json_schema.cost import ApplicationCost, CheckCost
 from danube.schema.json_schema.keywords import (
     DIALECT_7,
     DIALECT_2019,
@@ -46,45 +45,50 @@ class JsonDocument:
     dialect: str
     references: References
     payload_depth_max: int
-    steps_max: int
-    """Most comparisons for one value of a payload."""
+    cost: CheckCost
     validator: Any
     """Compiled by jsonschema-rs."""
 
 
-@dataclass(frozen=True, slots=True)
 class JsonValidator:
     """Validator of one definition."""
 
-    document: JsonDocument
+    def __init__(self, document: JsonDocument) -> None:
+        self._document = document
+        self.steps = document.cost.steps
 
-    def check(self, payload: bytes) -> None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which compiles anew."""
+        of = self._document
+        return _compiled, (of.root, of.dialect, dict(of.references.used), of.payload_depth_max, of.cost)
+
+    def check(self, payload: bytes, *, with_reason: bool = True) -> None:
         """As the protocol."""
-        steps = self.steps(payload)
-        if steps > SCHEMA_STEPS_MAX:
-            raise PayloadInvalidError(
-                f"checking it takes up to {steps:,} comparisons, and {SCHEMA_STEPS_MAX:,} are the most:"
-                " send smaller messages, or list fewer alternatives in the schema"
-            )
-        self.decode(payload)
-
-    def steps(self, payload: bytes) -> int:
-        """As the protocol: each value of the payload may need as many as the worst."""
-        values = 1 + payload.count(b",") + payload.count(b"[") + payload.count(b"{")
-        return values * self.document.steps_max
+        if with_reason:
+            self.decode(payload)
+        elif not self._document.validator.is_valid(self._read(payload)):
+            raise PayloadInvalidError("")
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - a JSON value
         """As the protocol."""
+        value = self._read(payload)
         try:
-            value = decode_json(payload, depth_max=self.document.payload_depth_max)
+            self._document.validator.validate(value)  # up to the first fault; iter_errors would collect all of them
+        except library("jsonschema_rs", "JSON Schema").ValidationError as fault:
+            place = "".join(f"/{part}" for part in fault.instance_path)
+            raise PayloadInvalidError(shown(fault.message), place or "/") from None
+        return value
+
+    def _read(self, payload: bytes) -> Any:  # noqa: ANN401 - a JSON value
+        try:
+            return decode_json(payload, depth_max=self._document.payload_depth_max)
         except UntrustedJsonError as error:
             raise PayloadInvalidError(f"it is no JSON that can be read: {error}") from None
-        validator = self.document.validator
-        if not validator.is_valid(value):
-            fault = next(validator.iter_errors(value))
-            place = "".join(f"/{part}" for part in fault.instance_path)
-            raise PayloadInvalidError(shown(fault.message), place or "/")
-        return value
+
+
+def _compiled(root: Schema, dialect: str, used: dict[str, Schema], depth_max: int, cost: CheckCost) -> JsonValidator:
+    compiled = compile_schema(root, dialect, used)
+    return JsonValidator(JsonDocument(root, dialect, References(root, dialect, used), depth_max, cost, compiled))
 
 
 def parse_json_schema(text: str, given: Mapping[str, str], default: str) -> ParsedSchema:
@@ -97,14 +101,14 @@ def parse_json_schema(text: str, given: Mapping[str, str], default: str) -> Pars
         _check_parts(schema, "#")
     cost = ApplicationCost(references, dialect)
     depth_max = cost.payload_depth_max(root)
-    steps_max = cost.steps_max(root, depth_max)
     validator = compile_schema(root, dialect, references.used)
+    check_cost = cost.check_cost(root, depth_max)
     _check_defaults(root, dialect)
     canonical = _canonical(root)
     digest = hashlib.sha256(canonical)
     for address, schema in sorted(references.used.items()):
         digest.update(b"\0" + address.encode() + b"\0" + _canonical(schema))
-    document = JsonDocument(root, dialect, references, depth_max, steps_max, validator)
+    document = JsonDocument(root, dialect, references, depth_max, check_cost, validator)
     return ParsedSchema(SchemaType.JSON_SCHEMA, text, canonical, f"sha256:{digest.hexdigest()}", _names(root), document)
 
 

@@ -17,6 +17,7 @@ from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.model.calls.schemas import CheckVersion, FindVersion, SetMode
 from danube.model.errors import SchemaIncompatibleError, SchemaInvalidError
 from danube.model.schema import CompatibilityMode, JsonPolicy, RegisterSchema, SchemaType
+from danube.runtime.payload_checks.process import CheckProcess
 from danube.runtime.rng import SystemRng
 from danube.schema_http.app import SchemaApp
 from danube.testing.patience import PATIENCE_S
@@ -48,7 +49,7 @@ class Faces:
         clock = SimClock()
         self.store = MemoryStore(clock)
         records, topics = SchemaRecords(self.store, SystemRng()), _NoTopics()
-        self.danube = SchemaControl(records, Definitions(records, _Thread(), _Thread()), topics, clock)  # type: ignore[arg-type]
+        self.danube = SchemaControl(records, Definitions(records, _Thread(), _Thread(), CheckProcess()), topics, clock)  # type: ignore[arg-type]
         self._confluent = SchemaApp(OwnRegistry(self.danube, lambda _effect, _target: None))
 
     async def register(self, subject: str, schema: Any) -> int:

@@ -1,0 +1,1 @@
+"""Payloads that are checked in a process of its own."""
