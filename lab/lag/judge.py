@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from danube.model.lag.verdict import LagStatus, LagVerdict
+from danube.model.lag.verdict import LagMethod, LagStatus, LagVerdict
 from lab.lag.truth import GRACE_S, MESSAGES_OFF, Ledger, Phase
 
 AGE_OFF_S = 0.5
 AGE_OFF = 0.01
+LAST_S = 5.0
+"""Rates may reach so far beyond their window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,11 @@ def numbers_off(looks: Sequence[Look], ledger: Ledger) -> Iterator[str]:
         verdict, true = look.verdict, ledger.at(look.observed_s)
         if verdict is None or verdict.lag_messages is None:
             continue
+        now_s = look.at_s if verdict.lag_method is LagMethod.EXTRAPOLATED else look.observed_s
         if abs(verdict.lag_messages - true.lag_messages) > MESSAGES_OFF:
             yield f"{look.at_s:g} s: {verdict.lag_messages} messages, in truth {true.lag_messages}"
             continue
-        since_s = look.at_s - look.observed_s if true.lag_messages else 0.0
+        since_s, true = look.at_s - now_s if true.lag_messages else 0.0, ledger.at(now_s)
         least_s, most_s = true.lag_s_least + since_s, true.lag_s_most + since_s
         off_s = max(AGE_OFF_S, AGE_OFF * most_s)
         if verdict.lag_s is None or not least_s - off_s <= verdict.lag_s <= most_s + off_s:
@@ -103,15 +106,17 @@ def numbers_off(looks: Sequence[Look], ledger: Ledger) -> Iterator[str]:
 
 
 def rates_off(looks: Sequence[Look], ledger: Ledger, within: float) -> Iterator[str]:
-    """Each look with a rate that is further off than this share, as text."""
+    """Each look with a rate that is further off than this share, while the true one is steady, as text."""
     for look in looks:
         verdict = look.verdict
-        if verdict is None or verdict.rate_window_s is None or look.observed_s <= verdict.rate_window_s:
+        if verdict is None or verdict.rate_window_s is None or look.observed_s <= verdict.rate_window_s + LAST_S:
             continue
-        true = ledger.at(look.observed_s, verdict.rate_window_s)
+        window_s = verdict.rate_window_s + LAST_S
+        true, late = ledger.at(look.observed_s, window_s), ledger.at(look.observed_s, window_s / 2)
         for name in ("arrival_rate", "consume_rate"):
             told, right = getattr(verdict, name), getattr(true, name)
-            if told is not None and abs(told - right) > within * max(right, 1.0):
+            is_steady = abs(getattr(late, name) - right) <= within / 4 * right
+            if is_steady and told is not None and abs(told - right) > within * right:
                 yield f"{look.at_s:g} s: {name} {told:.2f}, in truth {right:.2f}"
 
 

@@ -182,6 +182,7 @@ SITUATIONS = (
         name="periodic reader",
         play=periodic_reader,
         truth=(Phase(begins_s=0.0, statuses=FINE, causes=frozenset({None, LagCause.NOBODY_READS})),),
+        is_steady=False,
     ),
     Situation(name="bursty producer", play=bursty, truth=(Phase(begins_s=0.0, causes=_CATCHES_UP),)),
     Situation(name="hung consumer", play=hangs, truth=_turned(LagCause.STUCK, STOOD, WINDOW_S)),

@@ -27,6 +27,8 @@ class Situation:
     name: str
     play: Callable[["Stage"], Awaitable[None]]
     truth: tuple[Phase, ...]
+    is_steady: bool = True
+    """True if its rates are, but for its turns."""
 
 
 class Stage:

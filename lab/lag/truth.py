@@ -10,6 +10,8 @@ GRACE_S = 30.0
 """A verdict may be so late, beyond the evidence."""
 MESSAGES_OFF = 2
 """Messages by which broker and clients may differ: those on their way."""
+SMOOTH_S = 10.0
+"""Batches that are so near to one another are one even flow."""
 FINE = frozenset({LagStatus.OK})
 BEHIND = frozenset({LagStatus.WARN, LagStatus.STOP, LagStatus.STALL})
 STOOD = frozenset({LagStatus.STOP, LagStatus.STALL})
@@ -71,8 +73,8 @@ class Ledger:
             lag_s=at_s - self.sent_s[waiting[0]] if waiting else 0.0,
             lag_s_least=at_s - self.sent_s[min(count - 1, waiting[0] + MESSAGES_OFF)] if waiting else 0.0,
             lag_s_most=at_s - self.sent_s[max(0, waiting[0] - MESSAGES_OFF)] if waiting else 0.0,
-            arrival_rate=(count - bisect_right(self.sent_s, since_s)) / window_s,
-            consume_rate=_between(self.acknowledged_s, since_s, at_s) / window_s,
+            arrival_rate=(_smooth(self.sent_s, at_s) - _smooth(self.sent_s, since_s)) / window_s,
+            consume_rate=(_smooth(self.acknowledged_s, at_s) - _smooth(self.acknowledged_s, since_s)) / window_s,
         )
 
 
@@ -89,5 +91,10 @@ class Numbers:
     consume_rate: float
 
 
-def _between(times_s: Sequence[float], since_s: float, until_s: float) -> int:
-    return bisect_right(times_s, until_s) - bisect_right(times_s, since_s)
+def _smooth(times_s: Sequence[float], at_s: float) -> float:
+    """Messages until a time, if those of a batch had come one by one since the batch before it, a moment ago."""
+    count = bisect_right(times_s, at_s)
+    if 0 < count < len(times_s) and (apart_s := times_s[count] - times_s[count - 1]) <= SMOOTH_S:
+        batch = bisect_right(times_s, times_s[count]) - count
+        return count + batch * (at_s - times_s[count - 1]) / apart_s
+    return float(count)

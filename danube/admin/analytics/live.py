@@ -222,18 +222,22 @@ def _present(
         ready=state.ready,
         blocked=state.blocked,
         oldest_unread_append_ms=state.oldest_unacknowledged_ms,
-        **(_told(last, state, topic.start_offset) if last is not None and known else {}),
+        **(_told(last, state, topic) if last is not None and known else {}),
     )
 
 
 _DESCRIBED = frozenset({"blocked", "oldest_unread_append_ms"})
 
 
-def _told(last: Observation, state: ReliableState, start_offset: int) -> dict[str, Any]:
+def _told(last: Observation, state: ReliableState, topic: TopicDescription) -> dict[str, Any]:
     """Numbers that telemetry alone tells, as of its last record, and what was acknowledged since."""
     told: dict[str, Any] = {name: getattr(last, name) for name in (*AS_TOLD, *TEXTS) if name not in _DESCRIBED}
     moved = state.position + state.acknowledged_beyond - last.position - last.acknowledged_beyond
-    trimmed = max(0, min(start_offset, state.position) - last.position)
+    trimmed = max(0, min(topic.start_offset, state.position) - last.position)
     if last.acknowledged is not None:
         told["acknowledged"] = last.acknowledged + max(0, moved - trimmed)
+    if moved:
+        told["last_acknowledged_ms"] = None
+    if topic.end_offset != last.head:
+        told["head_append_ms"] = None
     return told

@@ -105,6 +105,8 @@ class DispatchEngine(DispatchView):
         self.generation = 0
         """How many seeks there were."""
         self.passed_over = PassedOver()
+        self.acknowledged_s: float | None = None
+        """Monotonic time of the last acknowledgement."""
         self._policy = policy
         self._seed = seed
         self._progress = Progress(cursor, durable_end)
@@ -206,6 +208,7 @@ class DispatchEngine(DispatchView):
         match event:
             case Acknowledged():
                 if event.generation is None or event.generation == self.generation:
+                    self.acknowledged_s = now_s
                     self._flow.acknowledge(event.start, event.end)
                     if self._exhausted.has_any:
                         self._exhausted.remove(event.start, event.end)

@@ -208,6 +208,7 @@ def _with_moves(reading: SubscriptionReading, subscription: ReliableSubscription
     passed, failures, worst = engine.passed_over, engine.failures, engine.worst_failure
     reading = reading._replace(
         acknowledged=engine.acknowledged,
+        last_acknowledged_ms=None if engine.acknowledged_s is None else subscription.wall_ms(engine.acknowledged_s),
         skipped=passed.total - passed.expired - passed.trimmed + engine.unclaimed,
         expired=passed.expired,
         trimmed=passed.trimmed,

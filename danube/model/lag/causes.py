@@ -12,6 +12,8 @@ def cause_of(
     """The named cause (`docs/lag.md`); None if nothing waits for long."""
     if verdict.lost:
         return LagCause.DATA_LOSS
+    if _storms(verdict, last, window, policy):
+        return LagCause.STORM  # also while nothing waits: what was sent again has just been acknowledged
     if (verdict.lag_messages or 0) <= policy.allowed_lag:
         return None
     if _member_is_stuck(verdict, policy):
@@ -36,7 +38,8 @@ def _of_consumers(
         return LagCause.NOBODY_READS
     if verdict.acknowledged is None or verdict.arrived is None:
         return None
-    return _of_failures(verdict, last, window, policy) or _of_rates(verdict, policy)
+    is_less = status is LagStatus.OK and last.lag_messages < window[-policy.steady_looks :][0].seen.lag_messages
+    return _of_failures(verdict, last, window) or _of_rates(verdict, policy, is_less=is_less)
 
 
 def _member_is_stuck(verdict: LagVerdict, policy: LagPolicy) -> bool:
@@ -51,7 +54,7 @@ def _hangs(verdict: LagVerdict, last: Observation) -> bool:
     return verdict.acknowledged == 0 and bool(last.timed_out) and bool(last.failures) and not fails_elsewhere
 
 
-def _of_failures(verdict: LagVerdict, last: Observation, window: Sequence[Look], policy: LagPolicy) -> LagCause | None:
+def _of_failures(verdict: LagVerdict, last: Observation, window: Sequence[Look]) -> LagCause | None:
     acknowledged, nacked, waiting = verdict.acknowledged or 0, verdict.nacked or 0, verdict.waiting or 0
     still = window[0].seen.position == window[-1].seen.position
     returned = max(nacked, verdict.redelivered or 0)
@@ -59,20 +62,28 @@ def _of_failures(verdict: LagVerdict, last: Observation, window: Sequence[Look],
         if returned > 0 and (still or returned >= acknowledged):
             return LagCause.POISON
     else:
-        failed = nacked + (verdict.timed_out or 0)
         again = (last.failures or 0) > 1 and (nacked > 0 or (waiting > 0 and last.nacked > 0))
         if still and (again or (last.failed_on or 0) > 1):
             return LagCause.POISON
-        if not still and failed >= policy.storm_messages and 2 * failed >= acknowledged:
-            return LagCause.STORM
     return LagCause.BACK_OFF if waiting > 0 and waiting >= (verdict.in_flight or 0) else None
 
 
-def _of_rates(verdict: LagVerdict, policy: LagPolicy) -> LagCause:
+def _storms(verdict: LagVerdict, last: Observation, window: Sequence[Look], policy: LagPolicy) -> bool:
+    """True if many different messages fail, and did until now."""
+    failed = (verdict.nacked or 0) + (verdict.timed_out or 0)
+    if last.timed_out is None or failed < policy.storm_messages or 2 * failed < (verdict.acknowledged or 0):
+        return False
+    then = window[-1 - policy.steady_looks :][0].seen
+    goes_on = then.start_id != last.start_id or (last.nacked, last.timed_out) != (then.nacked, then.timed_out)
+    return goes_on and bool(verdict.acknowledged) and window[0].seen.position != last.position
+
+
+def _of_rates(verdict: LagVerdict, policy: LagPolicy, *, is_less: bool) -> LagCause:
     acknowledged, limit = verdict.acknowledged or 0, verdict.dispatch_limit
     sent = acknowledged + (verdict.redelivered or 0)
     if limit and sent >= policy.limited_share * limit * (verdict.rate_window_s or 0.0):
         return LagCause.THROTTLED
     if acknowledged == 0:
         return LagCause.STUCK if verdict.in_flight else LagCause.NOT_SENT
-    return LagCause.TOO_SLOW if (verdict.arrived or 0) >= acknowledged else LagCause.CATCHING_UP
+    is_behind = not is_less and (verdict.arrival_rate or 0.0) >= (verdict.consume_rate or 0.0)
+    return LagCause.TOO_SLOW if is_behind else LagCause.CATCHING_UP

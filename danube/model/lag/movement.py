@@ -32,21 +32,24 @@ def movement(
     lag = window[-1].seen.lag_messages if window else 0
     if seconds <= 0:
         return {**looked, "eta_reason": EtaReason.NO_RATES if lag else None, "eta_s": None if lag else 0.0}
-    steps = [(before.seen, after.seen) for before, after in pairwise(window) if before.seen is not after.seen]
-    arrived = sum(max(0, after.head - before.head) for before, after in steps)
-    acknowledged = sum(_acknowledged(before, after) for before, after in steps)
+    pairs = [(before.seen, after.seen) for before, after in pairwise(window)]
+    steps = [(before, after) for before, after in pairs if before is not after]
+    arrived = [max(0, after.head - before.head) for before, after in pairs]
+    acknowledged = [_acknowledged(before, after) if before is not after else 0 for before, after in pairs]
+    arrival_rate = _rate(window, arrived, "head_append_ms", policy)
+    consume_rate = _rate(window, acknowledged, "last_acknowledged_ms", policy)
     is_young = lag_s is not None and lag_s < policy.young_lag_s
-    eta_s, eta_reason = _eta(window[-1].seen, arrived, acknowledged, seconds, is_young=is_young)
+    eta_s, eta_reason = _eta(window[-1].seen, arrival_rate, consume_rate, is_young=is_young)
     return {
         **looked,
-        "arrival_rate": arrived / seconds,
-        "consume_rate": acknowledged / seconds,
+        "arrival_rate": arrival_rate,
+        "consume_rate": consume_rate,
         "rate_window_s": seconds,
         "eta_s": eta_s,
         "eta_reason": eta_reason,
-        "retention_deadline_s": _deadline_s(window, at_ms, arrived / seconds, eta_s),
-        "arrived": arrived,
-        "acknowledged": acknowledged,
+        "retention_deadline_s": _deadline_s(window, at_ms, arrival_rate, eta_s),
+        "arrived": sum(arrived),
+        "acknowledged": sum(acknowledged),
         **{name: _sum(window[-1].seen, steps, name) for name in ("nacked", "redelivered", "timed_out", "disconnected")},
     }
 
@@ -103,6 +106,25 @@ def _trend(looks: Sequence[Look], policy: LagPolicy) -> bool | None:
     return False if clears_s > 2 * policy.clears_s else None
 
 
+def _rate(looks: Sequence[Look], counts: Sequence[int], event: str, policy: LagPolicy) -> float:
+    """Messages a second from one event to another, the last before the first look and before the last one.
+
+    From look to look a batch more or less would count. A look that is longer behind its event than events are apart
+    counts with its own time: they ended, or began, there.
+    """
+    times = [getattr(look.seen, event) for look in looks]
+    if times[-1] is None and times[-2] is not None and len(looks) > policy.steady_looks:
+        looks, counts, times = looks[:-1], counts[:-1], times[:-1]
+    stamps = [time_of(look, policy) for look in looks]
+    gaps = [b - a for (a, b), count in zip(pairwise(times), counts, strict=True) if count and None not in {a, b}]
+    gap_ms = min(median(gaps), (stamps[-1] - stamps[0]) / 2) if gaps else 0.0
+    first_ms, last_ms = (
+        told if told is not None and 0 <= stamp - told <= gap_ms else stamp
+        for told, stamp in ((times[0], stamps[0]), (times[-1], stamps[-1]))
+    )
+    return 1_000 * sum(counts) / (last_ms - first_ms) if last_ms > first_ms else 0.0
+
+
 def _acknowledged(before: Observation, after: Observation) -> int:
     """Messages that consumers acknowledged from one record to the next."""
     moved = after.position + after.acknowledged_beyond - before.position - before.acknowledged_beyond
@@ -121,16 +143,16 @@ def _sum(last: Observation, steps: Sequence[tuple[Observation, Observation]], na
 
 
 def _eta(
-    last: Observation, arrived: int, acknowledged: int, seconds: float, *, is_young: bool
+    last: Observation, arrival_rate: float, consume_rate: float, *, is_young: bool
 ) -> tuple[float | None, EtaReason | None]:
     if last.lag_messages == 0:
         return 0.0, None
-    if acknowledged == 0:
+    if consume_rate == 0:
         return None, EtaReason.NOTHING_CONSUMED
-    if acknowledged > arrived:
-        return last.lag_messages * seconds / (acknowledged - arrived), None
     if is_young and last.lag_messages <= last.in_flight:  # on its way: all of it is with a consumer that keeps up
-        return last.lag_messages * seconds / acknowledged, None
+        return last.lag_messages / consume_rate, None
+    if consume_rate > arrival_rate:
+        return last.lag_messages / (consume_rate - arrival_rate), None
     return None, EtaReason.FALLS_BEHIND
 
 

@@ -28,7 +28,7 @@ AS_TOLD: Final = (
     *("acknowledged", "skipped", "expired", "trimmed", "seeks", "timed_out", "disconnected"),
     *("failures", "failed_offset", "failed_on"),
     *("silent_since_ms", "silent_in_flight", "silent_offset", "silent_acknowledged"),
-    *("dispatch_limit", "retention_deadline_ms", "retention_messages_left"),
+    *("dispatch_limit", "retention_deadline_ms", "retention_messages_left", "last_acknowledged_ms"),
 )
 """Numbers of a reading where null is not 0."""
 TEXTS: Final = ("silent_consumer", "silent_host")

@@ -143,6 +143,7 @@ class Observation(NamedTuple):
     dispatch_limit: int | None = None
     retention_deadline_ms: int | None = None
     retention_messages_left: int | None = None
+    last_acknowledged_ms: int | None = None
     silent_consumer: str | None = None
     silent_host: str | None = None
 

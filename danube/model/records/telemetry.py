@@ -166,6 +166,8 @@ class SubscriptionReading(NamedTuple):
     """Time at which retention deletes the message at the position, if it is unread then; None where age does not."""
     retention_messages_left: int | None = None
     """Messages that may arrive until retention deletes it by size; None where size does not."""
+    last_acknowledged_ms: int | None = None
+    """Time of the last acknowledgement; None where there was none."""
 
 
 Reading = BrokerReading | TopicReading | SubscriptionReading

@@ -81,6 +81,32 @@ def test_rates_are_by_the_times_of_the_records() -> None:
     assert (found.rate_window_s, found.arrival_rate) == (49.0, 2.0)
 
 
+@pytest.mark.parametrize("apart_s", [1.5, 1.9, 2, 4, 4.9, 5, 5.1, 7, 12])
+@pytest.mark.parametrize("phase_s", [0.0, 0.3, 1.4])
+def test_rates_of_even_batches_are_exact_wherever_looks_fall(apart_s: float, phase_s: float) -> None:
+    """Batches of 8 that are read at once. By records alone a batch more or less would count: up to 20 % off."""
+    history = []
+    for second in range(-10, AT_S + 1, 5):
+        batches = int((second + 60 - phase_s) / apart_s)
+        last_s = batches * apart_s + phase_s - 60
+        more = {"head_s": last_s, "last_acknowledged_ms": ms(last_s), "acknowledged": 8 * batches}
+        history.append(seen(second, 8 * batches, 8 * batches, **more))
+    found = judge(history, ms(AT_S), POLICY)
+    assert found is not None
+    assert (found.arrival_rate, found.consume_rate) == pytest.approx((8 / apart_s, 8 / apart_s), rel=0.001)
+
+
+def test_rate_of_what_has_ended_counts_the_silence() -> None:
+    """8 every 2 s for 25 s, and none for 20 s."""
+    history = [
+        seen(second, 4 * min(second, 30), 0, head_s=min(second, 30), last_acknowledged_ms=None)
+        for second in range(0, 51, 5)
+    ]
+    found = judge(history, ms(AT_S), POLICY)
+    assert found is not None
+    assert found.arrival_rate == pytest.approx(4 * 25 / 45)
+
+
 def test_age_goes_on_evenly_until_the_next_record_is_due() -> None:
     history = [seen(5 * number, 1_000, 10 * number, oldest_s=2.5 * number - 40) for number in range(11)]
     found = judge(history, ms(54), POLICY)

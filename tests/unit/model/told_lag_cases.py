@@ -153,6 +153,50 @@ TOLD_CASES = [
         nacked=180,
         timed_out=0,
     ),
+    # Each was refused once, came again and was acknowledged: nothing waits just now, and the storm goes on.
+    case_of(
+        "a storm with nothing that waits",
+        told(
+            head=rising(20, 20),
+            position=rising(20, 20),
+            acknowledged=rising(0, 20),
+            nacked=rising(0, 20),
+            redelivered=rising(0, 20),
+        ),
+        WARN,
+        LagRule.REDELIVERED,
+        cause=LagCause.STORM,
+        nacked=180,
+    ),
+    # The same, but it ended a while ago.
+    case_of(
+        "a storm that is over",
+        told(
+            head=rising(20, 20),
+            position=rising(20, 20),
+            acknowledged=rising(0, 20),
+            nacked=[*rising(0, 30, 6), 150, 150, 150, 150],
+            redelivered=[*rising(0, 30, 6), 150, 150, 150, 150],
+        ),
+        OK,
+        LagRule.ALLOWED_LAG,
+        cause=None,
+        nacked=150,
+    ),
+    # A burst of 300 came at 40, and 100 of it are read each 5 s: so many wait less than at 40.
+    case_of(
+        "a burst is read",
+        told(
+            head=[20] * 7 + [320] * 3,
+            position=[20] * 7 + [40, 140, 240],
+            acknowledged=[20] * 7 + [40, 140, 240],
+            in_flight=5,
+            oldest_s=30,
+        ),
+        OK,
+        LagRule.CAUGHT_UP_ONCE,
+        cause=LagCause.CATCHING_UP,
+    ),
     # Of two consumers one answers nothing since -30; the other acknowledges 10 in 5 s, as much as arrives.
     case_of(
         "one member is dead",
