@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from danube.model.lag.rows import GROUPS
-from danube.model.lag.verdict import EtaReason
+from danube.model.lag.rows import GROUPS, NEVER
 from danube.model.records.analytics import AnalyticsJob, Row
 from danube.model.text import span_text
 from danube.runtime.console import escaped
@@ -26,7 +25,6 @@ _COLUMNS = {
 }
 _SPANS = frozenset({"lag_s", "eta_s"})
 _NUMBERS = frozenset({"LAG", "OLDEST", "IN/s", "OUT/s", "CLEARS IN"})
-_NEVER = frozenset({EtaReason.NOTHING_CONSUMED, EtaReason.FALLS_BEHIND})
 _UNKNOWN = "-"
 _TABLES_SHOWN, _ROWS_SHOWN, _COLUMNS_SHOWN = 3, 50, 12
 """Of a result whose tables have no columns of their own here."""
@@ -82,7 +80,7 @@ def _table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
 def _cell(name: str, row: Row) -> str:
     value = row[name]
     if value is None:
-        return "never" if name == "eta_s" and row["eta_reason"] in _NEVER else _UNKNOWN
+        return "never" if name == "eta_s" and row["eta_reason"] in NEVER else _UNKNOWN
     if name in _SPANS:
         return span_text(value)
     if name.endswith("_ms"):

@@ -135,7 +135,7 @@ def with_details(view: View) -> View:
         f"{' '.join(each for each in row[:3] if each != UNKNOWN)}: {sentence}"
         for table in view.tables
         for row, sentence in zip(table.rows, table.details, strict=False)
-        if sentence != UNKNOWN
+        if sentence != UNKNOWN and not any(sentence in note for note in view.notes)
     )
     return View(view.facts, view.tables, (*view.notes, *details))
 

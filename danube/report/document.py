@@ -26,9 +26,12 @@ div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 13p
 th, td { text-align: left; padding: .3rem .55rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.n { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; } code { font-size: 13px; background: var(--card); padding: .1rem .3rem; }
-td:last-child:not(.n) { min-width: 14rem; } th.n { text-align: right; }
+span.more { color: var(--soft); font-size: 13.5px; } th.n { text-align: right; }
+td:last-child:not(.n) { min-width: 14rem; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg text.title { font-size: 13px; font-weight: 600;
   fill: var(--ink); } svg text.end { text-anchor: end; } svg text.middle { text-anchor: middle; }
+svg.small { width: 49%; } @media (max-width: 40rem) { svg.small { width: 100%; } }
+svg .span { fill: var(--bad); opacity: .13; }
 svg .grid { stroke: var(--rule); } svg .mark { stroke: var(--bad); stroke-dasharray: 4 4; }
 """ + "".join(
     f"svg .l{n} {{ fill: none; stroke: {c}; stroke-width: 1.8; }} svg .s{n}, svg .d{n} {{ fill: {c}; }}"
@@ -62,7 +65,8 @@ def markdown(result: Reported) -> str:
     parts = [f"# {_title(result)}", _subtitle(result)]
     for section in sections_of(result):
         parts.append(f"## {section.title}")
-        parts += [f"- **{tone}**: {text}" if tone else f"- {text}" for tone, text in section.verdicts]
+        lines = ((tone, text.replace("\n", "\n  ")) for tone, text in section.verdicts)
+        parts += [f"- **{tone}**: {text}" if tone else f"- {text}" for tone, text in lines]
         parts += [_markdown_table(table) for table in section.tables if table.rows]
     return "\n\n".join(parts) + "\n"
 
@@ -81,7 +85,9 @@ def _subtitle(result: Reported) -> str:
 def _html_section(section: Section) -> Iterator[str]:
     yield f"<h2>{escape(section.title)}</h2>"
     for tone, text in section.verdicts:
-        yield f'<p class="verdict {tone}">{escape(text)}</p>'
+        first, *rest = (escape(line) for line in text.split("\n"))
+        more = "".join(f'<br><span class="more">{line}</span>' for line in rest)
+        yield f'<p class="verdict {tone}">{first}{more}</p>'
     yield from section.plots
     for table in section.tables:
         if table.rows:
@@ -102,7 +108,12 @@ def _html_table(table: Table) -> Iterator[str]:
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     if table.total > len(table.rows[:_ROWS_MAX]):
-        yield f'<p class="sub">{len(table.rows[:_ROWS_MAX])} of {table.total:,} rows are shown.</p>'
+        yield f'<p class="sub">{escape(_rest(table))}</p>'
+
+
+def _rest(table: Table) -> str:
+    shown = len(table.rows[:_ROWS_MAX])
+    return f"{shown:,} rows are shown, the worst first; {table.total - shown:,} more are not."
 
 
 def _markdown_table(table: Table) -> str:
@@ -110,4 +121,5 @@ def _markdown_table(table: Table) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
     rows = [line([text for text, _ in row]) for row in table.rows[:_ROWS_MAX]]
-    return "\n".join([line(list(table.columns)), line(["---"] * len(table.columns)), *rows])
+    rest = ["", _rest(table)] if table.total > len(rows) else []
+    return "\n".join([line(list(table.columns)), line(["---"] * len(table.columns)), *rows, *rest])

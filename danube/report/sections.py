@@ -1,13 +1,18 @@
 """The sections of a report: verdicts first, then plots, tables, and the quality of the data. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from danube.model.lag.evidence import evidence_of
+from danube.model.lag.group import GroupLag, PartitionLag, harm
+from danube.model.lag.next_steps import next_step
+from danube.model.lag.rows import NEVER, group_of, partition_of
+from danube.model.lag.verdict import LagPolicy, LagVerdict
 from danube.model.records.analytics import AnalyticsJob, Row
-from danube.model.text import span_text
-from danube.report.svg import Line, amount, bar_plot, line_plot
+from danube.model.text import count_text, span_text
+from danube.report.svg import Line, amount, bar_plot, line_plot, small_plots
 
 Verdict = tuple[str, str]
 """Tone (`good`, `warn`, `bad` or none) and a sentence."""
@@ -15,6 +20,7 @@ Cell = tuple[str, bool]
 """Text, and whether it is a number."""
 _TONES = {"OK": "good", "WARN": "warn", "STOP": "bad", "STALL": "bad", "REWIND": "bad"}
 _LINES_MAX = 6
+_VERDICTS_MAX = 20
 
 
 class Reported(Protocol):
@@ -65,45 +71,86 @@ def sections_of(result: Reported) -> list[Section]:
 
 
 def _lag(result: Reported) -> list[Section]:
-    groups = result.tables["groups"]
-    behind = [row for row in groups if row["status"] not in {"OK", "NOT_KEPT"}]
-    verdicts: list[Verdict] = [(_TONES.get(row["status"], ""), _lag_sentence(row)) for row in behind[:10]]
-    waiting = [row for row in groups if row["status"] == "OK" and row["lag_messages"]]
+    rows = _lag_rows(result)
+    behind = [row for row in rows if row["status"] not in {"OK", "NOT_KEPT"}]
+    verdicts: list[Verdict] = [(_TONES.get(row["status"], ""), _lag_sentence(row)) for row in behind]
     if not behind:
-        verdicts = [("good", f"None of {len(groups):,} groups needs help.")]
-        verdicts += [("good", _lag_sentence(row)) for row in waiting[:10]]
-    largest = sorted(groups, key=lambda row: -(row["lag_messages"] or 0))[:10]
-    bars = [
-        (f"{row['topic']} {row['subscription']}", row["lag_messages"] or 0, _number(row["lag_messages"]))
-        for row in largest
-    ]
+        verdicts = [("good", f"None of {count_text(len(rows), 'group')} needs help.")]
+    largest = sorted((row for row in rows if row["lag_messages"]), key=lambda row: -row["lag_messages"])[:10]
+    bars = [(_group_name(row), row["lag_messages"], _number(row["lag_messages"])) for row in largest]
     names = (
-        "status",
-        "topic",
-        "subscription",
-        "cause",
-        "lag_messages",
-        "lag_s",
-        "arrival_rate",
-        "consume_rate",
-        "eta_s",
+        *("status", "topic", "subscription", "cause", "lag_messages", "lag_s", "arrival_rate", "consume_rate"),
+        *("eta_s", "in_flight", "consumers", "retention", "evidence"),
     )
     return [
-        Section(title="Verdict", verdicts=verdicts),
+        Section(title="Verdict", verdicts=_first(verdicts, "groups are behind: the table has them, too")),
         Section(
             title="Lag",
-            plots=[bar_plot("Messages that wait, by group", bars)],
-            tables=[_table(result, "groups", names)],
+            plots=[bar_plot("Messages that wait, by group", bars)] if bars else [],
+            tables=[_table(rows, result.totals.get("groups", len(rows)), names)],
         ),
     ]
 
 
+def _lag_rows(result: Reported) -> list[Row]:
+    """The groups, the one with the most harm first, each with what its worst partition tells."""
+    groups = [(group_of(row), row) for row in result.tables["groups"]]
+    plain = {one.topic for one, _ in groups}
+    members: dict[tuple[str, str], list[PartitionLag]] = {}
+    for member in map(partition_of, result.tables["partitions"]):
+        members.setdefault(member.group(plain), []).append(member)
+    found = []
+    for one, row in sorted(groups, key=lambda each: harm(each[0].status, each[0].cause, each[0].lag_messages)):
+        own = members.get((one.topic, one.subscription), [])
+        worst = next((each.verdict for each in own if each.topic == one.worst_partition), None)
+        known = [each.verdict.in_flight for each in own if each.verdict.in_flight is not None]
+        more = {
+            "in_flight": sum(known) if known else None,
+            "position": worst.position if worst else None,
+            "evidence": evidence_of(worst, LagPolicy(), result.as_of_ms) if worst else "-",
+            "retention": _retention(one, worst),
+        }
+        found.append({**row, **more})
+    return found
+
+
+def _retention(group: GroupLag, worst: LagVerdict | None) -> str:
+    """Risk of the messages that wait: deleted unread, to be deleted, and the unread share of what is kept."""
+    deadline_s = worst.retention_deadline_s if worst else None
+    lost = f"{count_text(group.messages_lost, 'message')} deleted unread" if group.messages_lost else ""
+    soon = "" if deadline_s is None else f"deletes in {span_text(deadline_s)}"
+    share = f"{group.retention_ratio:.0%} unread" if group.retention_ratio else ""
+    return ", ".join(filter(None, (lost, soon, share))) or "-"
+
+
 def _lag_sentence(row: Row) -> str:
+    """A group with its lag and its first unread offset; then the evidence, and the next step."""
     cause = f", {row['cause'].replace('_', ' ')}" if row["cause"] else ""
-    lag = "unknown" if row["lag_messages"] is None else f"{row['lag_messages']:,} messages"
+    where = f" from offset {row['position']:,}" if row["position"] is not None else ""
+    lag = "unknown" if row["lag_messages"] is None else f"{count_text(row['lag_messages'], 'message')} behind{where}"
     age = f", the oldest {span_text(row['lag_s'])} old" if row["lag_s"] is not None else ""
-    eta = f"; clears in {span_text(row['eta_s'])}" if row["eta_s"] else ""
-    return f"{row['status']}: {row['topic']} by {row['subscription']}: {lag} behind{age}{cause}{eta}."
+    eta = _eta(row)
+    clears = "" if eta == "-" else f"; clears in {eta}" if eta != "never" else "; never clears at these rates"
+    topic = row["worst_partition"]
+    step = next_step(row["cause"], topic, row["subscription"], row["position"]) if row["cause"] else ""
+    lines = [f"{row['status']}: {row['topic']} by {row['subscription']}: {lag}{age}{cause}{clears}.", row["evidence"]]
+    return "\n".join([*lines, *([f"Next: {step}"] if step else [])])
+
+
+def _eta(row: Row) -> str:
+    if row["eta_s"] is None:
+        return "never" if row.get("eta_reason") in NEVER else "-"
+    return span_text(row["eta_s"])
+
+
+def _group_name(row: Row) -> str:
+    return f"{row['topic']} {row['subscription']}"
+
+
+def _first(verdicts: Sequence[Verdict], others: str) -> Sequence[Verdict]:
+    """As many as are read, and how many there are more."""
+    more = len(verdicts) - _VERDICTS_MAX
+    return [*verdicts[:_VERDICTS_MAX], ("", f"{more:,} more {others}.")] if more > 0 else verdicts
 
 
 def _balance(result: Reported) -> list[Section]:
@@ -133,27 +180,45 @@ def _balance(result: Reported) -> list[Section]:
     return [
         Section(title="Verdict", verdicts=verdicts),
         Section(title="Load over time", plots=plots),
-        Section(title="Proposed moves", tables=[_table(result, "moves", moves)]),
+        Section(title="Proposed moves", tables=[_table_of(result, "moves", moves)]),
         Section(title="Hot topics", plots=[bar_plot("Messages in and out, a second", hot)]),
     ]
 
 
 def _history(result: Reported) -> list[Section]:
     incidents = result.tables["incidents"]
-    verdicts: list[Verdict] = [(str(row.get("tone", "warn")), str(row["sentence"])) for row in incidents[:12]]
+    verdicts: list[Verdict] = [
+        (str(row.get("tone", "warn")), f"{row['sentence']}\n{row['evidence']}\nNext: {row.get('next_step', '-')}")
+        for row in incidents
+    ]
     if not incidents:
         verdicts = [("good", "No subscription was behind in this time.")]
-    names = ("topic", "subscription", "cause", "began_ms", "ended_ms", "peak_lag_messages", "peak_lag_s", "evidence")
-    plots = [
-        line_plot(
-            "Age of the oldest unread message, seconds", _by(result.tables["lag_over_time"], "name", "lag_s", "")
-        ),
-        line_plot("Messages that wait", _by(result.tables["lag_over_time"], "name", "lag_messages", "")),
-    ]
+    names = (
+        *("topic", "subscription", "chain", "began_ms", "ended_ms", "peak_lag_messages", "peak_lag_s"),
+        *("messages_lost", "offset", "consumer", "evidence"),
+    )
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for row in incidents:
+        spans.setdefault(_group_name(row), []).append((row["began_ms"], row["ended_ms"] or result.as_of_ms))
+    worst = [*spans]
+
+    def worst_first(line: Line) -> int:
+        return worst.index(line.name) if line.name in spans else len(worst)
+
+    lines = {
+        value: [
+            replace(line, spans=spans.get(line.name, ()))
+            for line in sorted(_by(result.tables["lag_over_time"], "name", value, ""), key=worst_first)
+        ]
+        for value in ("lag_s", "lag_messages")
+    }
     return [
-        Section(title="Verdict", verdicts=verdicts),
-        Section(title="Lag over time", plots=plots),
-        Section(title="Incidents", tables=[_table(result, "incidents", names)]),
+        Section(title="Verdict", verdicts=_first(verdicts, "incidents are in the table")),
+        Section(
+            title="Age of the oldest unread message, seconds; incidents are shaded", plots=small_plots(lines["lag_s"])
+        ),
+        Section(title="Messages that wait", plots=small_plots(lines["lag_messages"])),
+        Section(title="Incidents", tables=[_table(incidents, result.totals.get("incidents", len(incidents)), names)]),
     ]
 
 
@@ -171,7 +236,7 @@ def _capacity(result: Reported) -> list[Section]:
     ]
     return [
         Section(title="Verdict", verdicts=verdicts or [("", "Too little is known to say when a broker will be full.")]),
-        Section(title="Trend", plots=plots, tables=[_table(result, "brokers", names)]),
+        Section(title="Trend", plots=plots, tables=[_table_of(result, "brokers", names)]),
         Section(title="One more broker", verdicts=[("", str(row["sentence"])) for row in result.tables["one_more"]]),
     ]
 
@@ -192,7 +257,7 @@ def _forecast(result: Reported) -> list[Section]:
     names = ("name", "model", "mase", "mase_seasonal_naive", "next_hour", "next_day_peak", "points")
     return [
         Section(title="Verdict", verdicts=[("", text)]),
-        Section(title="Forecasts, with the 90 % interval", plots=plots, tables=[_table(result, "series", names)]),
+        Section(title="Forecasts, with the 90 % interval", plots=plots, tables=[_table_of(result, "series", names)]),
     ]
 
 
@@ -226,16 +291,31 @@ def _quality(result: Reported) -> Section:
     return Section(title="Quality of the data", verdicts=verdicts)
 
 
-def _table(result: Reported, name: str, columns: Sequence[str]) -> Table:
+def _table_of(result: Reported, name: str, columns: Sequence[str]) -> Table:
     rows = result.tables[name]
-    cells = [[_cell(column, row.get(column)) for column in columns] for row in rows]
+    return _table(rows, result.totals.get(name, len(rows)), columns)
+
+
+def _table(rows: Sequence[Row], total: int, columns: Sequence[str]) -> Table:
+    cells = [
+        [_eta_cell(row) if column == "eta_s" else _cell(column, row.get(column)) for column in columns] for row in rows
+    ]
     titles = [_TITLES.get(name, name.removesuffix("_ms").removesuffix("_s").replace("_", " ")) for name in columns]
-    return Table(columns=titles, rows=cells, total=result.totals.get(name, len(rows)))
+    return Table(columns=titles, rows=cells, total=total)
+
+
+def _eta_cell(row: Row) -> Cell:
+    text = _eta(row)
+    return text, True
 
 
 _TITLES = {
     "lag_messages": "lag",
-    "lag_s": "oldest unread",
+    "lag_s": "oldest",
+    "peak_lag_messages": "most unread",
+    "peak_lag_s": "oldest",
+    "messages_lost": "deleted unread",
+    "chain": "causes",
     "arrival_rate": "in/s",
     "consume_rate": "out/s",
     "eta_s": "clears in",
@@ -248,10 +328,10 @@ def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
         return "-", False
     if name.endswith("_ms"):
         return datetime.fromtimestamp(value / 1_000, UTC).strftime("%d %b %H:%M:%S"), True
-    if name in {"lag_s", "eta_s", "peak_lag_s"}:
+    if name in {"lag_s", "peak_lag_s"}:
         return span_text(value), True
-    if name == "cause":
-        return str(value).replace("_", " "), False
+    if name in {"cause", "chain"}:
+        return str(value).replace("_", " ").replace("->", "→"), False
     return (_number(value), True) if isinstance(value, int | float) else (str(value), False)
 
 

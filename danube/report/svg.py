@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 
 WIDTH, HEIGHT = 860, 240
+_SMALL_WIDTH, _SMALL_HEIGHT = 420, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 30, 28
 _BAR_HEIGHT, _BAR_GAP, _BAR_LEFT, _BAR_RIGHT = 16, 8, 250, 110
 _TICKS, _LEGEND_ROW = 4, 18
@@ -24,24 +25,49 @@ class Line:
     low: Sequence[Point] = ()
     """Lower edge of the band around it, with as many points as `high`."""
     high: Sequence[Point] = ()
+    spans: Sequence[Point] = ()
+    """Times from which and until which something was wrong."""
 
 
 def line_plot(title: str, lines: Sequence[Line], *, unit: str = "", mark: float | None = None) -> str:
     """Lines over one time axis; `mark` is a horizontal line, such as a limit."""
-    points = [point for line in lines for point in (*line.points, *line.low, *line.high) if math.isfinite(point[1])]
+    points = _points(lines)
     if not points:
-        return _picture(title, 60, [_text(_LEFT, 44, "nothing was measured", "muted")])
+        return _picture(title, WIDTH, 60, [_text(_LEFT, 44, "nothing was measured", "muted")])
     first, last = min(at for at, _ in points), max(at for at, _ in points)
     top = _round_up(max([value for _, value in points] + ([mark] if mark is not None else [])))
     scale = _Scale(first, max(last, first + 1), top)
-    parts = [*_axes(scale, unit)]
+    parts = [*_axes(scale, unit, _TICKS)]
     for number, line in enumerate(lines):
         parts += _drawn(scale, line, number % 6)
     if mark is not None:
         y = scale.y(mark)
         parts.append(f'<line class="mark" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}"/>')
     legend, rows = _legend(lines)
-    return _picture(title, HEIGHT + _LEGEND_ROW * rows, [*parts, *legend])
+    return _picture(title, WIDTH, HEIGHT + _LEGEND_ROW * rows, [*parts, *legend])
+
+
+def small_plots(lines: Sequence[Line]) -> list[str]:
+    """A small plot for each line, all over the same time, each with its own values."""
+    at = [at for at, _ in _points(lines)]
+    found = []
+    for line in lines if at else ():
+        top = _round_up(max((value for _, value in _points([line])), default=0.0))
+        scale = _Scale(min(at), max(*at, min(at) + 1), top, _SMALL_WIDTH, _SMALL_HEIGHT)
+        parts = [*_spans(scale, line.spans), *_axes(scale, "", _TICKS // 2), *_drawn(scale, line, 0)]
+        found.append(_picture(_clipped(line.name, 56), _SMALL_WIDTH, _SMALL_HEIGHT, parts, "small"))
+    return found
+
+
+def _points(lines: Sequence[Line]) -> list[Point]:
+    return [point for line in lines for point in (*line.points, *line.low, *line.high) if math.isfinite(point[1])]
+
+
+def _spans(scale: "_Scale", spans: Sequence[Point]) -> Iterator[str]:
+    for begin, end in spans:
+        left, right = (scale.x(min(max(at, scale.first), scale.last)) for at in (begin, end))
+        size = f'width="{max(1.0, right - left):.1f}" height="{scale.height - _TOP - _BOTTOM}"'
+        yield f'<rect class="span" x="{left:.1f}" y="{_TOP}" {size}/>'
 
 
 def bar_plot(title: str, bars: Sequence[tuple[str, float, str]]) -> str:
@@ -55,7 +81,7 @@ def bar_plot(title: str, bars: Sequence[tuple[str, float, str]]) -> str:
         parts.append(_text(_BAR_LEFT - 8, y + 12, _clipped(name), "label end"))
         parts.append(f'<rect class="s0" x="{_BAR_LEFT}" y="{y}" width="{length:.1f}" height="{_BAR_HEIGHT}" rx="2"/>')
         parts.append(_text(_BAR_LEFT + length + 6, y + 12, text, "label"))
-    return _picture(title, _TOP + len(bars) * (_BAR_HEIGHT + _BAR_GAP) + 6, parts)
+    return _picture(title, WIDTH, _TOP + len(bars) * (_BAR_HEIGHT + _BAR_GAP) + 6, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +89,30 @@ class _Scale:
     first: float
     last: float
     top: float
+    width: int = WIDTH
+    height: int = HEIGHT
 
     def x(self, at: float) -> float:
-        return _LEFT + (at - self.first) / (self.last - self.first) * (WIDTH - _LEFT - _RIGHT)
+        return _LEFT + (at - self.first) / (self.last - self.first) * (self.width - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
-        return HEIGHT - _BOTTOM - value / self.top * (HEIGHT - _TOP - _BOTTOM)
+        return self.height - _BOTTOM - value / self.top * (self.height - _TOP - _BOTTOM)
 
 
-def _axes(scale: _Scale, unit: str) -> Iterator[str]:
-    for number in range(_TICKS + 1):
-        value = scale.top * number / _TICKS
+def _axes(scale: _Scale, unit: str, ticks: int) -> Iterator[str]:
+    for number in range(ticks + 1):
+        value = scale.top * number / ticks
         y = scale.y(value)
-        yield f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}"/>'
-        yield _text(_LEFT - 6, y + 4, f"{amount(value)}{unit if number == _TICKS else ''}", "label end")
+        yield f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{scale.width - _RIGHT}" y2="{y:.1f}"/>'
+        yield _text(_LEFT - 6, y + 4, f"{amount(value)}{unit if number == ticks else ''}", "label end")
     span_ms = scale.last - scale.first
     form = "%H:%M:%S" if span_ms < 600_000 else "%H:%M" if span_ms < 2 * 86_400_000 else "%d %b %H:%M"
-    for number in range(_TICKS + 1):
-        at = scale.first + span_ms * number / _TICKS
-        side = "" if number == 0 else " end" if number == _TICKS else " middle"
-        yield _text(scale.x(at), HEIGHT - 8, datetime.fromtimestamp(at / 1_000, UTC).strftime(form), f"label{side}")
+    for number in range(ticks + 1):
+        at = scale.first + span_ms * number / ticks
+        side = "" if number == 0 else " end" if number == ticks else " middle"
+        yield _text(
+            scale.x(at), scale.height - 8, datetime.fromtimestamp(at / 1_000, UTC).strftime(form), f"label{side}"
+        )
 
 
 def _drawn(scale: _Scale, line: Line, color: int) -> Iterator[str]:
@@ -122,8 +152,8 @@ def _legend(lines: Sequence[Line]) -> tuple[list[str], int]:
     return parts, row + 1 if parts else 0
 
 
-def _picture(title: str, height: float, parts: Sequence[str]) -> str:
-    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+def _picture(title: str, width: int, height: float, parts: Sequence[str], kind: str = "wide") -> str:
+    head = f'<svg class="{kind}" viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(title)}">'
     return "".join((head, f"<title>{escape(title)}</title>", _text(0, 14, title, "title"), *parts, "</svg>"))
 
 

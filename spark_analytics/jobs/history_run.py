@@ -1,6 +1,6 @@
 """The job `history`: incidents of every subscription over the whole time, with cause and evidence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -35,14 +35,16 @@ def settings(request: JobRequest) -> Mapping[str, Any]:
 def compute(records: DataFrame, request: JobRequest, moment: Moment, steps: Steps) -> Computed:
     """Incidents, the worst first, and the lag over time of the subscriptions that were furthest behind."""
     step_ms = step_ms_of(request, _MOMENTS)
-    times = Times(first_ms=moment.since_ms + step_ms, last_ms=moment.as_of_ms, step_ms=step_ms, close_ms=_CLOSE_MS)
+    first_ms = moment.as_of_ms - (moment.as_of_ms - moment.since_ms - 1) // step_ms * step_ms
+    times = Times(first_ms=first_ms, last_ms=moment.as_of_ms, step_ms=step_ms, close_ms=_CLOSE_MS)
     partitions = lag_partitions(records, times, LagPolicy()).cache()
     judged = partitions.count()
     steps.done(f"judged {judged:,} verdicts")
     incidents = [_incident_row(row.asDict()) for row in lag_incidents(partitions, step_ms / 1_000).collect()]
     incidents.sort(key=_harm)
     steps.done(f"found {count_text(len(incidents), 'incident')}")
-    tables = {"incidents": incidents, "lag_over_time": _over_time(partitions), "quality": _quality(partitions, judged)}
+    over_time = _over_time(partitions, incidents)
+    tables = {"incidents": incidents, "lag_over_time": over_time, "quality": _quality(partitions, judged)}
     partitions.unpersist()
     return Computed(tables=tables, totals={name: len(rows) for name, rows in tables.items()})
 
@@ -64,9 +66,9 @@ def _incident_row(row: Row) -> Row:
     soon = f", unread messages are deleted in {span_text(deadline)} at this rate" if deadline is not None else ""
     who = f"{row['topic']} by {row['subscription']}"
     chain = row["chain"].replace("_", " ").replace("->", "→")
-    place = "" if row["offset"] is None else f" at offset {row['offset']:,}"
-    by = f" of {row['consumer']}" if row["consumer"] else ""
-    begin = f"{who}: {chain}{by}{place} from {_time(row['began_ms'])} {ended}"
+    place = [row["consumer"], None if row["offset"] is None else f"offset {row['offset']:,}"]
+    where = f" ({', '.join(filter(None, place))})" if any(place) else ""
+    begin = f"{who}: {chain}{where} from {_time(row['began_ms'])} {ended}"
     step = next_step(row["cause"], row["topic"], row["subscription"], row["offset"])
     return {**row, "sentence": f"{begin}{many}{age}{lost}{soon}.", "tone": tone_of(row["cause"]), "next_step": step}
 
@@ -75,9 +77,14 @@ def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _over_time(partitions: DataFrame) -> list[Row]:
-    peaks = partitions.groupBy("topic", "subscription").agg(F.max("lag_s").alias("peak_s")).where("peak_s > 0")
-    worst = peaks.orderBy(F.desc("peak_s"), "topic", "subscription").limit(_SHOWN).drop("peak_s")
+def _over_time(partitions: DataFrame, incidents: Sequence[Row]) -> list[Row]:
+    """The lag of the subscriptions with the worst incidents; without any, of those that were furthest behind."""
+    names = list(dict.fromkeys((row["topic"], row["subscription"]) for row in incidents))[:_SHOWN]
+    if names:
+        worst = partitions.sparkSession.createDataFrame(names, "topic STRING, subscription STRING")
+    else:
+        peaks = partitions.groupBy("topic", "subscription").agg(F.max("lag_s").alias("peak_s")).where("peak_s > 0")
+        worst = peaks.orderBy(F.desc("peak_s"), "topic", "subscription").limit(_SHOWN).drop("peak_s")
     rows = partitions.join(F.broadcast(worst), ["topic", "subscription"]).orderBy("topic", "subscription", "as_of_ms")
     found = rows.select("topic", "subscription", "as_of_ms", "lag_s", "lag_messages").collect()
     every = max(1, len(found) // (_SHOWN * _POINTS))

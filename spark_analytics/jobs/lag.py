@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
 from danube.model.lag.history import OLD_LAG_S, Times, judge_history
-from danube.model.lag.verdict import SEVERITY, LagPolicy, LagVerdict, Observation
+from danube.model.lag.verdict import SEVERITY, LagCause, LagPolicy, LagStatus, LagVerdict, Observation
 from spark_analytics.telemetry import subscription_records
 
 RecordBatch: TypeAlias = Any  # pyarrow has no types
@@ -106,9 +106,11 @@ def lag_groups(partitions: DataFrame, policy: LagPolicy, plain: Sequence[str] = 
 
 
 def worst_first(rows: DataFrame) -> DataFrame:
-    """Rows of either kind by status, then by lag, as `danube.model.lag.group.worst_first`."""
-    lag = F.coalesce("lag_messages", F.lit(-1))
-    return rows.orderBy("as_of_ms", _severity(F.col("status")).desc(), lag.desc(), "topic", "subscription")
+    """Rows of either kind by harm, then by name: `danube.model.lag.group.harm`."""
+    rank = F.greatest(F.lit(0), F.lit(SEVERITY[LagStatus.WARN]) - _severity(F.col("status")))
+    loses = (rank == 0) & (F.coalesce("cause", F.lit("")) == str(LagCause.DATA_LOSS))
+    waits = F.when(rank > 1, F.lit(0)).otherwise(1 + F.coalesce("lag_messages", F.lit(-1)))
+    return rows.orderBy("as_of_ms", rank, loses.desc(), waits.desc(), "topic", "subscription")
 
 
 def plain_topics(records: DataFrame) -> list[str]:

@@ -10,6 +10,7 @@ from danube.model.lag.rows import GROUPS, PARTITIONS, policy_fields
 from danube.model.lag.verdict import LagPolicy
 from danube.model.limits.faces import ANALYTICS_ROWS_MAX
 from danube.model.records.analytics import Row
+from danube.model.text import count_text
 from spark_analytics.jobs.lag import lag_groups, lag_partitions, plain_topics, worst_first
 from spark_analytics.jobs.run import Computed, JobRequest, Moment
 from spark_analytics.progress import Steps
@@ -30,7 +31,7 @@ def compute(records: DataFrame, request: JobRequest, moment: Moment, steps: Step
     tables = {GROUPS: _rows(groups), PARTITIONS: _rows(partitions)}
     for frame in (groups, partitions):
         frame.unpersist()
-    steps.done(f"judged {totals[PARTITIONS]:,} partitions in {totals[GROUPS]:,} groups")
+    steps.done(f"judged {count_text(totals[PARTITIONS], 'partition')} in {count_text(totals[GROUPS], 'group')}")
     return Computed(tables=tables, totals=totals)
 
 

@@ -402,7 +402,7 @@ def _evidence(at_ms: int, verdict: LagVerdict) -> str:
     """The rule and its numbers at the first moment of the cause, and how much waits."""
     parts = [evidence_of(verdict, LagPolicy(), at_ms)]
     if verdict.rule is not LagRule.SILENT and verdict.lag_s is not None:
-        parts.append(f"{verdict.lag_messages or 0:,} unread, the oldest for {span_text(verdict.lag_s)}")
+        parts.append(f"the oldest is {span_text(verdict.lag_s)} old")
     if verdict.arrival_rate is not None and verdict.consume_rate is not None:
         parts.append(f"{verdict.arrival_rate:.1f}/s arrive and {verdict.consume_rate:.1f}/s are acknowledged")
     return "; ".join(parts)

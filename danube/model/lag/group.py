@@ -101,25 +101,36 @@ def base_of(topic: str, plain: Collection[str] = ()) -> str:
 
 
 def groups_of(partitions: Iterable[PartitionLag], policy: LagPolicy, plain: Collection[str] = ()) -> list[GroupLag]:
-    """Partitions gathered into groups, the worst first; `plain` as in LagFilter."""
+    """Partitions gathered into groups, the one with the most harm first; `plain` as in LagFilter."""
     gathered: dict[tuple[str, str], list[PartitionLag]] = {}
     for one in partitions:
         gathered.setdefault(one.group(plain), []).append(one)
     groups = [_group(topic, subscription, members, policy) for (topic, subscription), members in gathered.items()]
-    return sorted(groups, key=lambda one: (*_badness(one.status, one.lag_messages), one.topic, one.subscription))
+    return sorted(groups, key=lambda one: (*harm(one.status, one.cause, one.lag_messages), one.topic, one.subscription))
 
 
 def worst_first(partitions: Iterable[PartitionLag]) -> list[PartitionLag]:
-    """Partitions by status, then by lag."""
-    return sorted(partitions, key=_rank)
+    """Partitions by harm, then by name."""
+
+    def place(one: PartitionLag) -> tuple[object, ...]:
+        return *harm(one.verdict.status, one.verdict.cause, one.verdict.lag_messages), one.topic, one.subscription
+
+    return sorted(partitions, key=place)
 
 
-def _badness(status: LagStatus, lag: int | None) -> tuple[int, int]:
-    return -SEVERITY[status], -1 if lag is None else -1 - lag
+def harm(status: LagStatus, cause: LagCause | None, lag: int | None) -> tuple[int, int, int]:
+    """Place in a list, the worst lowest: trouble, the unknown, the others; of trouble first what loses messages.
+
+    Then come those for which the most wait. All that is OK is alike, and keeps its place while its lag changes.
+    """
+    rank = max(0, SEVERITY[LagStatus.WARN] - SEVERITY[status])
+    waits = 0 if rank > 1 else -1 if lag is None else -1 - lag
+    return rank, int(rank > 0 or cause is not LagCause.DATA_LOSS), waits
 
 
 def _rank(one: PartitionLag) -> tuple[int, int, str, str]:
-    return *_badness(one.verdict.status, one.verdict.lag_messages), one.topic, one.subscription
+    lag = one.verdict.lag_messages
+    return -SEVERITY[one.verdict.status], -1 if lag is None else -1 - lag, one.topic, one.subscription
 
 
 def _group(topic: str, subscription: str, members: Sequence[PartitionLag], policy: LagPolicy) -> GroupLag:

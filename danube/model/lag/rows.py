@@ -7,11 +7,14 @@ from typing import Any, get_args, get_type_hints
 
 from danube.model.errors import InvalidRequestError
 from danube.model.lag.group import GroupLag, PartitionLag
-from danube.model.lag.verdict import LagPolicy, LagVerdict
+from danube.model.lag.verdict import EtaReason, LagPolicy, LagVerdict
 
 PARTITIONS = "partitions"
 GROUPS = "groups"
 """The tables of a result."""
+
+NEVER = frozenset({EtaReason.NOTHING_CONSUMED, EtaReason.FALLS_BEHIND})
+"""Reasons for which people read that a lag never clears; without the others it is not known."""
 
 _FIELDS: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     of: {name: get_args(hint) or (hint,) for name, hint in get_type_hints(of).items() if name != "verdict"}

@@ -141,6 +141,8 @@ LAG_GROUPS_DEFAULT = 20
 """Groups of one page of lag, when nothing is asked for: they fit an assistant's answer."""
 LAG_GROUPS_MAX = 1_000
 """The same, whatever is asked for."""
+LAG_EVIDENCE_SHOWN = 10
+"""Groups whose evidence stands below the table."""
 LAG_PARTITIONS_SHOWN_MAX = 200
 """Partitions beside a page of groups; the rest is counted, and a narrower question shows them."""
 ANALYTICS_FRESH_S = 120.0

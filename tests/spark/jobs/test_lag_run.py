@@ -87,7 +87,7 @@ def test_the_job_publishes_what_it_prints(broker: BrokerProcess) -> None:
     (found,) = runs_of(asyncio.run(published(broker)), printed["as_of_ms"])
     assert (found.state, found.tables["groups"]) == (RunState.FINISHED, printed["groups"])
     assert found.tables["partitions"] == printed["partitions"]
-    assert "judged 2 partitions in 1 groups" in done.stderr
+    assert "judged 2 partitions in 1 group" in done.stderr
 
 
 @pytest.mark.nightly

@@ -9,6 +9,7 @@ import pytest
 
 from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagReport
 from danube.admin.operations.operation import Call
+from danube.admin.present import view_of, with_details
 from danube.model.errors import NotFoundError, TopicNotServedError, UnsupportedError
 from danube.model.lag.group import LagFilter, groups_of
 from danube.model.lag.records import judge_all
@@ -120,23 +121,32 @@ def subscriptions(report: LagReport) -> Sequence[tuple[str, str, str | None]]:
 async def test_groups_come_worst_first_with_their_cause(gateway: MemoryGateway) -> None:
     report = await asked(gateway)
     assert subscriptions(report) == [
-        ("/default/unread", "STOP", "nobody_reads"),
         ("/default/slow", "WARN", "too_slow"),
+        ("/default/unread", "STOP", "nobody_reads"),
     ]
     assert (report.answered_by, report.statuses, report.total) == ("live", {"WARN": 1, "STOP": 1}, 2)
     assert (
-        report.groups[1].evidence
+        report.groups[0].evidence
         == "the lag does not fall so that it clears within 10 m 00 s; 180 arrived, 81 acknowledged in 45 s"
     )
-    assert (report.groups[1].lag_messages, report.groups[1].partitions, report.partitions) == (210, 2, [])
+    assert (report.groups[0].lag_messages, report.groups[0].partitions, report.partitions) == (210, 2, [])
 
 
 async def test_blocked_subscription_is_named_with_the_next_call(gateway: MemoryGateway) -> None:
     gateway.cluster.topics["/default/unread"].subscriptions["billing"].is_blocked = True
     report = await asked(gateway, partitions=True)
-    assert subscriptions(report)[0] == ("/default/unread", "STOP", "blocked")
-    assert (report.groups[0].blocked, report.partitions[0].blocked, report.groups[1].blocked) == (1, 1, 0)
-    assert "a retry sends them again" in report.groups[0].evidence
+    assert subscriptions(report)[1] == ("/default/unread", "STOP", "blocked")
+    assert (report.groups[1].blocked, report.partitions[0].blocked, report.groups[0].blocked) == (1, 1, 0)
+    assert "a retry sends them again" in report.groups[1].evidence
+
+
+async def test_each_group_that_is_behind_has_a_line_of_evidence_below_the_table(gateway: MemoryGateway) -> None:
+    report = await asked(gateway)
+    view = view_of(ANALYZE_CONSUMER_LAG, report)
+    assert view.notes == tuple(f"{row.status} {row.topic} billing: {row.evidence}" for row in report.groups)
+    assert with_details(view).notes == view.notes
+    many = report.model_copy(update={"groups": [report.groups[0]] * 17})
+    assert many.remarks()[10:] == ("7 more have no line here.",)
 
 
 async def test_without_a_result_auto_answers_live_and_says_so(gateway: MemoryGateway) -> None:
@@ -180,7 +190,7 @@ async def test_filters_and_pages(gateway: MemoryGateway) -> None:
     assert (await asked(gateway, namespace="staging")).groups == []
     first = await asked(gateway, limit=1)
     second = await asked(gateway, limit=1, cursor=first.next_cursor)
-    assert [row.topic for row in (*first.groups, *second.groups)] == ["/default/unread", "/default/slow"]
+    assert [row.topic for row in (*first.groups, *second.groups)] == ["/default/slow", "/default/unread"]
     assert second.next_cursor is None
 
 
@@ -239,7 +249,7 @@ async def test_a_broker_clock_ahead_of_ours_hides_nothing(gateway: MemoryGateway
         for stamp, row in history(gateway)
     ]
     gateway.publish_system(TELEMETRY_TOPIC, *(encode_telemetry(*record) for record in ahead))
-    assert [row.status for row in (await asked(gateway)).groups] == ["STOP", "WARN"]
+    assert [row.status for row in (await asked(gateway)).groups] == ["WARN", "STOP"]
 
 
 async def test_live_answers_while_the_results_of_spark_are_on_their_way_to_another_broker(

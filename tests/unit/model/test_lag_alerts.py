@@ -30,7 +30,7 @@ def test_an_incident_begins_with_its_first_evidence_and_ends_when_the_lag_is_you
     assert (one.cause, one.peak_lag_s, one.peak_lag_messages) == (IncidentCause.CONSUMER_GONE, 300.0, 1_500)
     assert one.began_ms == T0_MS + STEP_MS * 19  # the oldest unread message is as old as that
     assert one.ended_ms == T0_MS + STEP_MS * 30
-    assert "450 unread, the oldest for 1 m 30 s; 5.0/s arrive" in one.evidence
+    assert "the oldest is 1 m 30 s old; 5.0/s arrive" in one.evidence
 
 
 def test_the_peaks_of_an_incident_are_those_of_its_whole_time() -> None:

@@ -1,8 +1,10 @@
 """Groups: as bad as the worst partition, and caught up when the slowest is."""
 
+from dataclasses import replace
+
 from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
 from danube.model.lag.rules import judge
-from danube.model.lag.verdict import EtaReason, LagStatus, Observation
+from danube.model.lag.verdict import EtaReason, LagCause, LagStatus, Observation
 from tests.unit.model.lag_cases import AT_S, POLICY, each_5_s, ms, rising, seen
 
 FAST = each_5_s(rising(110, 10), rising(10, 20), oldest_s=30)
@@ -51,14 +53,18 @@ def test_a_partition_that_is_not_known_makes_the_sum_of_rates_unknown_and_the_gr
     assert (found.arrival_rate, found.lag_messages, found.complete) == (None, 5, 0.5)
 
 
-def test_groups_and_partitions_come_worst_first() -> None:
+def test_groups_and_partitions_come_worst_first_and_those_that_are_ok_by_name() -> None:
     members = [
         partition("/default/a", READ),
-        partition("/default/b", FALLS_BEHIND),
-        partition("/default/c", SLOW),
+        partition("/default/d", SLOW),
+        partition("/default/c", FAST),
         partition("/default/b", each_5_s([50] * 10, [40] * 10), "audit"),
+        partition("/default/b", FALLS_BEHIND),
     ]
-    order = [("/default/b", "audit"), ("/default/b", "billing"), ("/default/c", "billing"), ("/default/a", "billing")]
+    few = replace(members[3].verdict, cause=LagCause.DATA_LOSS, lag_messages=2)
+    members.append(PartitionLag(topic="/default/e", subscription="billing", verdict=few))
+    order = [("/default/e", "billing"), ("/default/b", "billing"), ("/default/b", "audit")]
+    order += [("/default/a", "billing"), ("/default/c", "billing"), ("/default/d", "billing")]
     assert [(one.topic, one.subscription) for one in groups_of(members, POLICY)] == order
     assert [(one.topic, one.subscription) for one in worst_first(members)] == order
 

@@ -25,10 +25,12 @@ from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.paging import cursor_after, key_of
 from danube.model.errors import NotFoundError, UnavailableError
 from danube.model.lag.evidence import evidence_of
-from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
-from danube.model.lag.verdict import SEVERITY, EtaReason, LagPolicy, LagStatus, LagVerdict
+from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, harm, worst_first
+from danube.model.lag.rows import NEVER
+from danube.model.lag.verdict import LagPolicy, LagStatus, LagVerdict
 from danube.model.limits.faces import (
     ANALYTICS_FRESH_S,
+    LAG_EVIDENCE_SHOWN,
     LAG_GROUPS_DEFAULT,
     LAG_GROUPS_MAX,
     LAG_HISTORY_S,
@@ -120,13 +122,15 @@ class LagRow(Result):
         description="Of what is kept, the share that is unread; 0.8 and more is a risk, above 1 messages were lost."
     )
 
+    @property
+    def is_told(self) -> bool:
+        """True if its evidence is worth a line: neither well nor without messages that are kept."""
+        return self.status not in {LagStatus.OK, LagStatus.NOT_KEPT}
+
     def words(self) -> Mapping[str, str]:
         """The cause without underscores, and `never` for a time to catch up that does not come."""
         found = {"cause": self.cause.replace("_", " ")} if self.cause else {}
-        return {**found, "eta_s": "never"} if self.eta_reason in _NEVER else found
-
-
-_NEVER = frozenset({EtaReason.NOTHING_CONSUMED, EtaReason.FALLS_BEHIND})
+        return {**found, "eta_s": "never"} if self.eta_reason in NEVER else found
 
 
 class LagGroupRow(LagRow):
@@ -178,11 +182,16 @@ class LagReport(Result):
         }
 
     def remarks(self) -> tuple[str, ...]:
-        """The way to the rest of the groups."""
-        shown = len(self.groups)
-        if not self.next_cursor:
-            return ()
-        return (f"{shown:,} of {self.total:,} groups are shown: go on with cursor {self.next_cursor}.",)
+        """The evidence of the worst groups, and the way to the rest."""
+        told = [row for row in self.groups if row.is_told]
+        lines = [f"{row.status} {row.topic} {row.subscription}: {row.evidence}" for row in told[:LAG_EVIDENCE_SHOWN]]
+        if more := len(told) - len(lines):
+            lines.append(f"{more:,} more have no line here.")
+        if self.next_cursor:
+            lines.append(
+                f"{len(self.groups):,} of {self.total:,} groups are shown: go on with cursor {self.next_cursor}."
+            )
+        return tuple(lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,9 +306,8 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
 
 def _place(group: GroupLag) -> str:
     """The place of a group in the order, as a text that sorts the same way."""
-    badness = 9 - SEVERITY[group.status]
-    lag = 10**18 - 1 - min(10**18 - 2, -1 if group.lag_messages is None else group.lag_messages)
-    return f"{badness}{lag:019d}{group.topic} {group.subscription}"
+    rank, loss, waits = harm(group.status, group.cause, group.lag_messages)
+    return f"{rank}{loss}{10**18 + max(waits, 1 - 10**18):019d}{group.topic} {group.subscription}"
 
 
 def _evidence(verdict: LagVerdict | None, answer: _Answer) -> str:
@@ -323,10 +331,11 @@ ANALYZE_CONSUMER_LAG = Operation(
     words=("analytics", "lag"),
     summary="Show consumer lag by group: status, cause and time to catch up.",
     description=(
-        "Groups come worst first; a group is one subscription over all partitions of its topic. It says whether it was"
-        " answered live or from a Spark run. Cause blocked: call retry_blocked. STOP: start a"
-        " consumer. STALL with cause poison or stuck: look at the consumer's errors. WARN with too_slow: add consumers"
-        " or partitions. For one topic in full call describe_topic; for a long history call run_analytics."
+        "Groups come worst first: by harm, those that are OK by name. A group is one subscription over all partitions"
+        " of its topic. It says whether it was answered live or from a Spark run. Cause blocked: call retry_blocked."
+        " STOP: start a consumer. STALL with cause poison or stuck: look at the consumer's errors. WARN with too_slow:"
+        " add consumers or partitions. For one topic in full call describe_topic; for a long history call"
+        " run_analytics."
     ),
     effect=Effect.READ,
     params=AnalyzeLagParams,

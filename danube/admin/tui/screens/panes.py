@@ -179,8 +179,11 @@ def _arguments(arguments: Mapping[str, object]) -> str:
     return " ".join(f"{name}={word}" for name, word in zip(given, words, strict=True))
 
 
-def lag_cells(row: LagGroupRow) -> Cells:
-    """A group with its status and cause in words."""
+def lag_cells(line: tuple[LagGroupRow, bool]) -> Cells:
+    """A group with its status and cause in words, or the evidence for it."""
+    row, is_why = line
+    if is_why:
+        return Cells((row.evidence,), "dim", is_sentence=True)
     words = row.words()
     texts = (
         row.status,

@@ -335,15 +335,16 @@ class Workspace(BaseScreen):
         report, wanted = watch.lag, self._words.lower().split()
         groups = report.groups if report else []
         found = [row for row in groups if all(word in _group_key(row).lower() for word in wanted)]
+        lines = [(row, is_why) for row in found for is_why in ((False, True) if row.is_told else (False,))]
         empty = "no group fits the filter" if wanted else "no subscriptions"
         rows = self._rows(Pane.LAG)
-        rows.show(found, key=_group_key, cells=lag_cells, empty=self._empty(Part.LAG, empty))
+        rows.show(lines, key=lambda line: _group_key(line[0]), cells=lag_cells, empty=self._empty(Part.LAG, empty))
         if report is None:
             return ""
         words = report.words()
         source = f"{words['statuses']} · {words['answered_by'].removesuffix(' (as asked)')}"
         more = f" · {report.total - len(groups):,} more groups are not shown" if report.total > len(groups) else ""
-        return f"{source}{more} · Enter shows why"
+        return f"{source}{more} · Enter shows all"
 
     def _draw_members(self, watch: Watch) -> str:
         status = watch.members

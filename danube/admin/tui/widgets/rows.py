@@ -37,6 +37,8 @@ class Cells:
     texts: tuple[str, ...]
     tone: str = ""
     """`warning`, `error` or `dim`: always beside a word that says the same."""
+    is_sentence: bool = False
+    """One text over all columns, about the row above."""
 
 
 class Rows(ScrollView, can_focus=True):
@@ -142,7 +144,10 @@ class Rows(ScrollView, can_focus=True):
         style = self._style(f"rows--{cells.tone}") if cells.tone else self.rich_style
         if is_here and self.has_focus:
             style += self._style("rows--cursor")
-        return self._strip("▸" if is_here else " ", cells.texts, width, style)
+        mark = "▸" if is_here else " "
+        if cells.is_sentence:
+            return Strip([Segment(fitted(f"{mark}   {printable(cells.texts[0])}", width), style)])
+        return self._strip(mark, cells.texts, width, style)
 
     def _strip(self, mark: str, texts: Sequence[str], width: int, style: Style) -> Strip:
         parts = [mark]
