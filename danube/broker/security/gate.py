@@ -18,7 +18,7 @@ from danube.model.security.principal import Principal
 from danube.rpc.carrier import Caller, ServerStream, StreamFactory, StreamHandler
 from danube.runtime.clock import Clock
 from danube.security.authentication import Authenticator, Proof
-from danube.security.decision import CLUSTER, Target, beyond_scope
+from danube.security.decision import CLUSTER, Target
 from danube.security.revocations import Revocations
 
 AUTHORIZATION = "authorization"
@@ -110,12 +110,6 @@ class Gate:
         if not self._directory.rules.is_bound(principal):
             self._denied += 1
             raise NotPermittedError(f"no binding grants anything to {principal}: an administrator creates one")
-
-    def check_scope(self, principal: Principal, permission: Permission, effect: Effect) -> None:
-        """Raise NotPermittedError for what a token of this scope does not do, whatever its principal may."""
-        if beyond := beyond_scope(principal, permission, effect):
-            self._denied += 1
-            raise NotPermittedError(beyond)
 
     def guard(
         self, principal: Principal, stream: ServerStream, factory: StreamFactory, check: Callable[[bytes], Check]

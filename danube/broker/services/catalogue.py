@@ -206,7 +206,7 @@ ADMIN_CALLS: Calls = {
             _NOWHERE_TO_MOVE,
         ),
         "ActivateBroker": in_cluster(
-            _BROKER.later(WRITE, admin.ACTIVATE_BROKER, lambda c: c.moves.activate_broker, admin.DONE), _NEVER_DRAINED
+            _BROKER.later(MOVE, admin.ACTIVATE_BROKER, lambda c: c.moves.activate_broker, admin.DONE), _NEVER_DRAINED
         ),
         "GetClusterBalance": in_cluster(
             _CLUSTER.now(
@@ -248,11 +248,11 @@ ADMIN_CALLS: Calls = {
         "UnloadTopic": in_cluster(
             _TOPIC.later(MOVE, admin.TOPIC, lambda c: c.moves.unload_topic, admin.DONE), _STANDS_ALONE
         ),
-        "SetSubscriptionFailurePolicy": replace(
-            carrying_messages(
-                _TOPIC.later(WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE)
-            ),
-            effect_in=targets.of_failure_policy,
+        "SetSubscriptionFailurePolicy": carrying_messages(
+            replace(
+                _TOPIC.later(WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE),
+                effect_in=targets.of_failure_policy,
+            )
         ),
         "GetSubscriptionFailurePolicy": _TOPIC.now(
             READ, admin.SUBSCRIPTION, lambda c: c.policies.failure_policy, admin.FAILURE_POLICY

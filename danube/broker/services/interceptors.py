@@ -11,7 +11,6 @@ from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import CallRecorder
 from danube.model.errors import DanubeError, NotPermittedError
-from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal, PrincipalKind
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
@@ -120,27 +119,14 @@ def _accounts_of(find: FindTargets, context: ServiceContext) -> Find:
 
 def _checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], None]:
     """A check that raises NotPermittedError unless the principal may do the call to all that its request names."""
-    check = _permission_checker(call, context)
-    if call.effect_in is None:
-        return check
-
-    def check_effect(gate: Gate, principal: Principal, request: bytes) -> None:
-        check(gate, principal, request)
-        if call.effect_of(request) is Effect.DESTROY:
-            gate.check_scope(principal, Permission(call.action), Effect.DESTROY)
-
-    return check_effect
-
-
-def _permission_checker(call: Call, context: ServiceContext) -> Callable[[Gate, Principal, bytes], None]:
     if call.authorize is not None:
         return call.authorize
     if call.action is Action.ANY_CALLER:
         return lambda _gate, _principal, _request: None
-    permission, effect, find = Permission(call.action), call.effect, call.targets
+    permission, effect_of, find = Permission(call.action), call.effect_of, call.targets
 
     def check(gate: Gate, principal: Principal, request: bytes) -> None:
-        gate.check(principal, permission, effect, (CLUSTER,) if find is None else find(context, request))
+        gate.check(principal, permission, effect_of(request), (CLUSTER,) if find is None else find(context, request))
 
     return check
 

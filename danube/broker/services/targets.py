@@ -106,10 +106,11 @@ def carrying_messages(call: Call) -> Call:
         wanted = parse(DanubeAdmin_pb2.SetSubscriptionFailurePolicyRequest, data)
         source = topic_target(wanted.topic) if wanted.topic else CLUSTER
         target = [topic_target(name) for name in (wanted.failure_policy.dead_letter_topic,) if name]
-        gate.check(principal, Permission(call.action), call.effect, (source, *target))
+        effect = call.effect_of(data)
+        gate.check(principal, Permission(call.action), effect, (source, *target))
         if target:
-            gate.check(principal, Permission.CONSUME, call.effect, (source,))
-            gate.check(principal, Permission.PRODUCE, call.effect, target)
+            gate.check(principal, Permission.CONSUME, effect, (source,))
+            gate.check(principal, Permission.PRODUCE, effect, target)
 
     return replace(call, authorize=authorize)
 

@@ -5,7 +5,6 @@ setting of approval. The audit log is compared with the table by hand of `test_m
 """
 
 from dataclasses import replace
-from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -17,70 +16,23 @@ from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
 from danube.broker.services.interceptors import services_of
 from danube.model.calls.security import CreateApiKey
 from danube.model.errors import (
-    DanubeError,
     NotPermittedError,
     OverloadedError,
     PlanRefusedError,
     PlanWaitsError,
     TopicNotFoundError,
 )
-from danube.model.plans.plan import Caller, Decision, Effect, Face, Plan, PlanApplication, PlanRequest
-from danube.model.records.audit import AuditEntry, AuditRecord, Origin, Outcome, ReadAudit
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import AuditEntry, Origin, Outcome
 from danube.model.security.grants import Permission
 from danube.model.security.principal import PrincipalKind, TokenScope
 from danube.model.topic import TopicName
 from danube.wire import admin_messages, plan_messages
 from danube.wire.security import messages
-from tests.unit.broker.security.conftest import OWN, ROOT, Proven, SecureCell, binding, role, secure_broker
-from tests.unit.broker.security.test_matrix import TABLE, expected, grant, requests
+from tests.unit.broker.security.conftest import OWN, ROOT, SecureCell, binding, role, secure_broker
+from tests.unit.broker.security.scene import apply, audited, begun, decide, operation_of, plan_of
 
-SECURITY, OURS, PLANS = "/danube_admin.SecurityAdmin", "/danube.control.Security", "/danube.control.Plans"
-ROUTINE = {
-    "RegisterSchema",
-    "RegisterVersion",
-    "ClaimRunner",
-    "BeginRun",
-    "CreateTopic",
-    "CreatePartitionedTopic",
-    "CreateSubscription",
-    "Record",
-}
-"""Changes that applications, runners and faces make all day: the broker does not record them."""
-OWN_CONSENT = {"CreatePlan", "ApplyPlan"}
-"""Calls whose consent is that of the plan."""
-ASKED_WITH_ZEROS = {"PromoteNode", "RemoveNode", "SetAutomatic", "TransferLeadership", "TriggerRebalance"}
-"""Their requests have numbers alone, here 0: a message of protobuf without content."""
-CALLERS = [
-    ("stranger", TokenScope.ADMIN),
-    ("owner", TokenScope.ADMIN),
-    ("operator", TokenScope.ADMIN),
-    ("admin", TokenScope.OBSERVER),
-    ("admin", TokenScope.OPERATOR),
-    ("admin", TokenScope.ADMIN),
-]
-WAITING = {"caller": set[str](), "destroy": {"destroy"}, "move": {"destroy", "move"}}
-
-
-OPERATIONS = {
-    **dict.fromkeys(("CreatePlan", "ApplyPlan"), "delete_topic"),
-    **dict.fromkeys(("SetCompatibilityMode", "SetMode"), "set_schema_compatibility_mode"),
-    "AddNode": "add_cluster_node",
-    "ClearRule": "clear_balance_rule",
-    "DecidePlan": "reject_plan",
-    "PromoteNode": "promote_cluster_node",
-    "PutSchedule": "add_schedule",
-    "RemoveNode": "remove_cluster_node",
-    "RequestRun": "run_schedule",
-    "Seek": "seek_subscription",
-    "SetAutomatic": "set_automatic_balance",
-    "SetRule": "set_balance_rule",
-    "UpdateTopicValidationPolicy": "set_validation_policy",
-}
-"""Operations of administrators that make a call of another name; what is decided here says no."""
-
-
-def operation_of(method: str) -> str:
-    return OPERATIONS.get(method) or "".join(f"_{each.lower()}" if each.isupper() else each for each in method)[1:]
+SECURITY, OURS = "/danube_admin.SecurityAdmin", "/danube.control.Security"
 
 
 def test_every_recorded_call_is_recorded_as_an_operation_of_administrators() -> None:
@@ -92,91 +44,6 @@ def test_every_recorded_call_is_recorded_as_an_operation_of_administrators() -> 
         if call.rule is Audit.RECORDED and call.action is not Action.REPLICATE
     }
     assert recorded - set(BY_NAME) == set()
-
-
-def effect_of(service: str, method: str) -> str:
-    """By the table: `read`, `write`, `move`, `destroy`, or nothing for what clients do all day."""
-    word = TABLE[service][method]
-    if word.startswith("Replicate"):
-        return {"Prepare": "move", "Seek": "destroy"}.get(method, "read")
-    return "write" if word.startswith("Approve") else word.rpartition(" ")[2]
-
-
-def passes(caller: str, scope: TokenScope, service: str, method: str) -> bool:
-    """True if the gate lets the call reach its record."""
-    effect = "write" if method == "ApplyPlan" else effect_of(service, method)
-    in_scope = {
-        TokenScope.OBSERVER: effect == "read",
-        TokenScope.OPERATOR: effect != "destroy" and method != "DecidePlan",
-        TokenScope.ADMIN: True,
-    }
-    return in_scope[scope] and expected(caller, TABLE[service][method], OWN)
-
-
-@pytest.mark.parametrize("approval", WAITING)
-async def test_every_call_is_recorded_and_waits_by_its_effect_on_every_port(
-    approval: str, tmp_path: Path, authority: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claims, "AUDIT_CLAIMS_BURST", 10_000.0)
-    async with secure_broker(tmp_path, authority, approval=approval) as secure:
-        await grant(secure)
-        start, wanted, surprises = len(await audited(secure)), [], []
-        for caller, scope in CALLERS:
-            token = secure.token(caller, scope, token_id=f"{caller}-{scope}")
-            for path, request, is_admin, streams in requests(OWN):
-                service, method = path.strip("/").rpartition(".")[2].split("/")
-                effect = effect_of(service, method)
-                if streams or method == "Authenticate":
-                    continue
-                waits = await is_waiting(secure.channel(token, admin=is_admin), path, request)
-                is_recorded = effect in {"write", "move", "destroy"} and method not in ROUTINE
-                is_passed = passes(caller, scope, service, method)
-                must_wait = is_recorded and is_passed and effect in WAITING[approval] and method not in OWN_CONSENT
-                if waits is not must_wait:
-                    surprises.append(f"{caller} {scope}: {path} waits: {waits}")
-                if is_recorded:
-                    is_refused = must_wait or not is_passed
-                    outcome = Outcome.REFUSED if is_refused else Outcome.STARTED
-                    wanted.append((f"user:{caller}", operation_of(method), outcome))
-        found = begun([each for each in (await audited(secure))[start:] if each.origin is Origin.SEEN])
-    assert surprises == []
-    told = [(each.entry.caller.who, each.entry.operation, each.entry.outcome) for each in found]
-    assert list(unified_diff([*map(str, wanted)], [*map(str, told)], n=0)) == []
-    assert {each.entry.operation for each in found if not each.entry.arguments} <= set(
-        map(operation_of, ASKED_WITH_ZEROS)
-    )
-
-
-def begun(records: list[AuditRecord]) -> list[AuditRecord]:
-    """The beginnings of calls and those that wait, each beginning followed by its end."""
-    rest, found = iter(records), list[AuditRecord]()
-    for record in rest:
-        found.append(record)
-        if record.entry.outcome is Outcome.STARTED:
-            end = next(rest).entry
-            assert (end.caller, end.operation) == (record.entry.caller, record.entry.operation)
-            assert end.outcome is not Outcome.STARTED
-    return found
-
-
-async def is_waiting(channel: Proven, path: str, request: bytes) -> bool:
-    try:
-        await channel.call(path, request)
-    except PlanWaitsError:
-        return True
-    except DanubeError:
-        return False
-    return False
-
-
-async def audited(secure: SecureCell) -> list[AuditRecord]:
-    root, found = secure.channel(secure.token(ROOT)), list[AuditRecord]()
-    while True:
-        wanted = plan_messages.READ_AUDIT.encode(ReadAudit(start=len(found), limit=1_000))
-        page = plan_messages.decode_audit_page(await root.call("/danube.control.Audit/Read", wanted))
-        found += page.records
-        if len(found) == page.end:
-            return found
 
 
 def whole() -> Call:
@@ -204,33 +71,6 @@ def test_every_call_of_both_ports_is_whole() -> None:
     assert {
         method: call.problem() for methods in calls.values() for method, call in methods.items() if call.problem()
     } == {}
-
-
-ADA = Caller(who="ada", face=Face.CLI)
-
-
-def deletion(topic: str) -> PlanRequest:
-    return PlanRequest(
-        operation="delete_topic", arguments={"topic": topic}, effect=Effect.DESTROY, caller=ADA, needs_approval=False
-    )
-
-
-async def plan_of(channel: Proven, topic: str = OWN) -> Plan:
-    return plan_messages.PLAN.decode(
-        await channel.call(f"{PLANS}/CreatePlan", plan_messages.CREATE_PLAN.encode(deletion(topic)))
-    )
-
-
-async def decide(channel: Proven, plan_id: str) -> Plan:
-    decision = Decision(plan_id=plan_id, approve=True, caller=ADA)
-    return plan_messages.PLAN.decode(
-        await channel.call(f"{PLANS}/DecidePlan", plan_messages.DECIDE_PLAN.encode(decision))
-    )
-
-
-async def apply(channel: Proven, plan: Plan) -> None:
-    wanted = PlanApplication(plan_id=plan.plan_id, operation="delete_topic", arguments={"topic": OWN}, caller=ADA)
-    await channel.call(f"{PLANS}/ApplyPlan", plan_messages.APPLY_PLAN.encode(wanted))
 
 
 async def describe(secure: SecureCell) -> None:

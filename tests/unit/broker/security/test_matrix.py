@@ -59,7 +59,7 @@ TABLE = {
         "GetLeaderBroker": "ManageBroker cluster read",
         "ListNamespaces": PROVEN,  # and shown what a binding reaches
         "UnloadBroker": "ManageBroker cluster move",
-        "ActivateBroker": "ManageBroker cluster write",
+        "ActivateBroker": "ManageBroker cluster move",
         "GetClusterBalance": "ManageCluster cluster read",
         "TriggerRebalance": "ManageCluster cluster move",
     },
