@@ -280,7 +280,7 @@ async def test_every_call_is_answered_and_recorded_by_its_effect(rules: Rules, t
                     wanted += row.records(f"user:{role}", error, has_begun=row.begins(verdict, scope))
         records = [each for each in (await audited(secure))[start:] if each.origin is Origin.SEEN]
     assert "\n".join(surprises) == ""
-    assert list(unified_diff(wanted, [told(each.entry) for each in records], n=0, lineterm="")) == []
+    assert "\n".join(unified_diff(wanted, [told(each.entry) for each in records], n=0, lineterm="")) == ""
 
 
 def told(entry: AuditEntry) -> str:
@@ -389,7 +389,7 @@ async def test_every_operation_of_a_face_is_allowed_and_recorded_by_its_effect(
                         surprises.append(f"{role} {scope} {operation.name} {face}: the plan is {result.status}")
         records = (await audited(secure))[start:]
     assert "\n".join(surprises) == ""
-    assert list(unified_diff(wanted, list(map(told_of_a_face, records)), n=0, lineterm="")) == []
+    assert "\n".join(unified_diff(wanted, list(map(told_of_a_face, records)), n=0, lineterm="")) == ""
 
 
 def changing() -> list[AnyOperation]:
@@ -447,7 +447,7 @@ async def test_a_plan_is_applied_with_the_consent_that_its_effect_takes(
         ends = [each.entry for each in (await audited(secure))[start:] if each.entry.outcome is not Outcome.STARTED]
     assert "\n".join(surprises) == ""
     told_ends = [f"{each.caller.who} {each.operation} {each.outcome} {each.plan_id}" for each in ends]
-    assert list(unified_diff(wanted, told_ends, n=0, lineterm="")) == []
+    assert "\n".join(unified_diff(wanted, told_ends, n=0, lineterm="")) == ""
 
 
 async def succeeds(call: Awaitable[object]) -> bool:
