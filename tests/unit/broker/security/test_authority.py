@@ -1,7 +1,6 @@
 """Authority by effect, on every way in: what is recorded, what waits for somebody else, what a scope never does.
 
-The walk makes every unary call of the catalogue on both ports, as callers of different roles and scopes, under each
-setting of approval. The audit log is compared with the table by hand of `test_matrix`, and with the exceptions here.
+The walk over the whole catalogue is `test_walk.py`; here are single stories.
 """
 
 from dataclasses import replace
