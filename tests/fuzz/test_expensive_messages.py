@@ -3,8 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from danube.client import DanubeClient, DanubeClientBuilder
 from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import SchemaInvalidError, SchemaRefusedError
+from danube.model.limits.broker import MIB
 from danube.model.schema import SchemaType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.in_process_broker import Cell, running_broker
@@ -24,7 +26,7 @@ from tests.fuzz.test_expensive_payloads import HELD_S_MAX
 
 BYTES = 900_000
 BEAT_S = 0.001
-REPEATS = 2
+REPEATS = 3
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE_S)
 
@@ -51,7 +53,7 @@ class Arrivals:
         self._client = client
         self._topics = 0
 
-    async def held_s(self, case: Binary) -> float | None:
+    async def held_s(self, case: Binary, in_a_batch: int = 1) -> float | None:
         """Processor time that the event loop was held for, at the longest; None for a schema that is refused."""
         self._topics += 1
         name = f"t{self._topics}"
@@ -61,27 +63,32 @@ class Arrivals:
             schema_id = await registering.with_schema_data(case.definition.encode()).execute()
         except SchemaInvalidError:
             return None
-        producer = self._client.new_producer().with_topic(str(topic)).with_name("first").with_schema_subject(name)
-        await producer.with_dispatch_strategy(DispatchStrategy.RELIABLE).build().create()
+        building = self._client.new_producer().with_topic(str(topic)).with_name("first").with_schema_subject(name)
+        producer = building.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
+        await producer.create()
         await self._client.schema().configure_topic_schema(str(topic), name, "enforce", True)
-        producer_id = await self._cell.client.create_producer(topic)
+        producer_id, payload = await self._cell.client.create_producer(topic), case.payload(BYTES)
         message = OutgoingMessage(
-            7, producer_id, str(topic), "http://peer", case.payload(BYTES), 1, "producer", attributes={},
-            schema_id=schema_id, schema_version=1,
+            7, producer_id, str(topic), "http://peer", payload, 1, "producer", attributes={}, schema_id=schema_id,
+            schema_version=1,
         )  # fmt: skip
+        if in_a_batch > 1:
+            return await held_s(lambda: producer.send_many([payload] * in_a_batch))
         request = encode.send_message(message)
-        held_s = await self._held_s(request)
-        for _ in range(REPEATS):  # once collecting garbage may come in between
-            if held_s < HELD_S_MAX:
-                break
-            held_s = min(held_s, await self._held_s(request))
-        return held_s
+        return await held_s(lambda: self._cell.client.call("/danube.ProducerService/SendMessage", request))
 
-    async def _held_s(self, request: bytes) -> float:
+
+async def held_s(send: Callable[[], Awaitable[object]]) -> float:
+    """The least of some repeats, for garbage may be collected during one of them."""
+    least_s = inf
+    for _ in range(REPEATS):
         async with asyncio.timeout(PATIENCE_S):
             with heartbeat() as turns, suppress(SchemaRefusedError):
-                await self._cell.client.call("/danube.ProducerService/SendMessage", request)
-        return max(turns)
+                await send()
+        least_s = min(least_s, max(turns))
+        if least_s < HELD_S_MAX:
+            break
+    return least_s
 
 
 @contextmanager
@@ -127,8 +134,21 @@ async def test_a_message_that_is_made_to_be_expensive_holds_the_loop_for_less_th
     assert held_s < HELD_S_MAX
 
 
+async def test_a_large_batch_of_ordinary_messages_holds_the_loop_for_less_than_50_ms(
+    arriving: Arrivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("batches", "batch_stream"):  # our client sends smaller ones, and others need not
+        monkeypatch.setattr(f"danube.client.publish.{module}.CLIENT_BATCH_BYTES", 4 * MIB)
+    text = {"anyOf": [*PATTERNS[:5], {"maxLength": 200}]}
+    fields = dict.fromkeys([f"field{number}" for number in range(20)], text)
+    case = json_case({"type": "object", "properties": fields}, dict.fromkeys(fields, "a" * 35))
+    held_s = await arriving.held_s(case, in_a_batch=4_000)
+    assert held_s is not None
+    assert held_s < HELD_S_MAX
+
+
 async def test_random_messages_hold_the_loop_for_less_than_50_ms(arriving: Arrivals, seeds: list[int]) -> None:
-    await check_seeds(arriving, seeds[:3])
+    await check_seeds(arriving, seeds[:2])
 
 
 @pytest.mark.nightly

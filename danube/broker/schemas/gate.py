@@ -2,14 +2,14 @@
 
 The pair of id and version is looked up once and remembered; from then on a message costs one look into a dictionary.
 A pair that this broker does not know yet, or whose validator is not compiled, makes the publish wait, and so does a
-check that could hold the event loop up: it is made in another process. What waits is a queue of the topic, so that no
-topic waits for all checks of another; producers with nothing in it pass by.
+check that could hold the event loop up: of a batch it is made in parts, of a message in another process.
+What waits is a queue of the topic: none waits for all checks of another, and producers with nothing in it pass by.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from danube.metadata.schemas.record_format import VersionRecord
 from danube.model.errors import DanubeError, OverloadedError, SchemaRefusedError, UnavailableError
@@ -22,6 +22,7 @@ from danube.model.limits.schema import (
     SCHEMA_CHECK_CPU_S,
     SCHEMA_CHECKS_WAITING_BYTES,
     SCHEMA_INLINE_STEPS_MAX,
+    SCHEMA_PARTS_STEPS_MAX,
     SCHEMA_REASON_STEPS_MAX,
 )
 from danube.model.schema import TopicSchema, ValidationPolicy
@@ -74,6 +75,9 @@ class Versions(Protocol):
     def used(self, topic: TopicName, pair: Pair) -> None:
         """A topic has used a version."""
 
+    async def rest(self) -> None:
+        """Let other topics have the process that checks payloads: a check has taken too long."""
+
 
 @dataclass(slots=True)
 class ValidationCounts:
@@ -113,6 +117,8 @@ class SchemaGate:
         self._enforces = schema.policy is ValidationPolicy.ENFORCE
         self._turn = asyncio.Lock()
         """Of what waits, in its order."""
+        self._rest: asyncio.Task[None] | None = None
+        """After a check that took too long, before the next one in the other process."""
         self._changes = versions.changes
 
     @property
@@ -157,7 +163,7 @@ class SchemaGate:
             async with self._turn:
                 verdict = self._known(pair) or await self._look_up(pair)
                 if not self._passes(verdict, count, payloads) and verdict.check is not None:
-                    self._conclude(await verdict.check.judge_apart([*payloads()], with_reason=self._enforces))
+                    self._conclude(await self._judge_later(verdict.check, payloads()))
                 outcome = None
         except DanubeError as error:
             outcome = error
@@ -233,22 +239,42 @@ class SchemaGate:
         return _Verdict(check=await self._versions.check_of(found))
 
     def _passes(self, verdict: _Verdict, count: int, payloads: Payloads) -> bool:
-        """True once they have passed, or a warning lets them; false for payloads to check apart."""
+        """True once they have passed, or a warning lets them; false for payloads to check later."""
         if verdict.reason:
             self._fail(verdict.reason, verdict.text, count)
         check = verdict.check
         if check is None:
             return True
-        checked = [*payloads()]
-        steps = [*map(check.steps, checked)]
-        if sum(steps) > SCHEMA_INLINE_STEPS_MAX:
+        parts = _parts(check, payloads())
+        part = next(parts)
+        if part.steps > SCHEMA_INLINE_STEPS_MAX or next(parts, None) is not None:
             return False
-        with_reason = self._enforces and max(steps, default=0) <= SCHEMA_REASON_STEPS_MAX
-        found = check.judge(checked, with_reason=with_reason)
+        with_reason = self._enforces and part.most <= SCHEMA_REASON_STEPS_MAX
+        found = check.judge(part.payloads, with_reason=with_reason)
         if found.invalid and self._enforces and not with_reason:
             return False
         self._conclude(found)
         return True
+
+    async def _judge_later(self, check: Check, payloads: Sequence[bytes]) -> Judgement | None:
+        """In parts between other work of the event loop if each takes little, else in the other process, as that."""
+        invalid = steps = 0
+        for part in _parts(check, payloads):
+            steps += part.steps
+            if part.steps > SCHEMA_INLINE_STEPS_MAX or steps > SCHEMA_PARTS_STEPS_MAX:
+                break
+            invalid += check.judge(part.payloads, with_reason=False).invalid
+            if invalid and self._enforces:
+                break
+            await asyncio.sleep(0)
+        else:
+            return Judgement(invalid)
+        if self._rest is not None:
+            await asyncio.wait((self._rest,))
+        found = await check.judge_apart(payloads, with_reason=self._enforces)
+        if found is None:
+            self._rest = self._tasks.spawn(self._versions.rest(), "let other topics have the process")
+        return found
 
     def _conclude(self, found: Judgement | None) -> None:
         if found is None:
@@ -261,6 +287,28 @@ class SchemaGate:
         self.counts.failed[reason] = self.counts.failed.get(reason, 0) + count
         if self._enforces:
             raise SchemaRefusedError(f"{self.topic} refuses the message: {text[:SCHEMA_REFUSALS_SHOWN_CHARS]}")
+
+
+class _Part(NamedTuple):
+    """Payloads that follow each other."""
+
+    payloads: list[bytes]
+    steps: int
+    most: int
+    """Steps of one of them."""
+
+
+def _parts(check: Check, payloads: Sequence[bytes]) -> Iterator[_Part]:
+    """One part at least; each is checked on the event loop at once, but a payload that is too expensive by itself."""
+    part = _Part([], 0, 0)
+    for payload in payloads:
+        steps = check.steps(payload)
+        if part.payloads and part.steps + steps > SCHEMA_INLINE_STEPS_MAX:
+            yield part
+            part = _Part([], 0, 0)
+        part = _Part(part.payloads, part.steps + steps, max(part.most, steps))
+        part.payloads.append(payload)
+    yield part
 
 
 def has_gate(schema: TopicSchema) -> bool:

@@ -9,8 +9,9 @@ from danube.metadata.schemas.record_format import SubjectRecord, VersionRecord
 from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.model.calls.client import SchemaReference
 from danube.model.errors import NotFoundError, PreconditionFailedError
+from danube.model.limits.schema import SCHEMA_OVERRUN_REST_S
 from danube.model.topic import TopicName
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.tasks import TaskScope
 
 
@@ -75,6 +76,10 @@ class SchemaVersions:
     async def check_of(self, version: VersionRecord) -> Check:
         """As `Versions.check_of`."""
         return await self._definitions.check_of(version)
+
+    async def rest(self) -> None:
+        """As `Versions.rest`."""
+        await sleep_for(self._clock, SCHEMA_OVERRUN_REST_S)
 
     def used(self, topic: TopicName, pair: Pair) -> None:
         """As `Versions.used`."""

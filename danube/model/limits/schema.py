@@ -26,10 +26,14 @@ SCHEMA_INLINE_STEPS_MAX = 1_000_000
 """Steps of ten nanoseconds, at the worst, of a check on the event loop; what may take more has a process apart."""
 SCHEMA_REASON_STEPS_MAX = SCHEMA_INLINE_STEPS_MAX // 200
 """The same where the reason of a fault is looked for, too: an error costs hundreds of comparisons."""
+SCHEMA_PARTS_STEPS_MAX = 50 * SCHEMA_INLINE_STEPS_MAX
+"""Steps of a batch that is checked part by part, with other work between the parts: half a second."""
 SCHEMA_CHECK_CPU_S = 0.5
 """Processor time of one check in that process, of a message or of a batch; it is refused past it."""
 SCHEMA_CHECK_WALL_S = 10.0
 """Wall time of the same, on a machine that is busy with other things."""
+SCHEMA_OVERRUN_REST_S = 2.0
+"""Pause of a topic whose check has taken too long, before its next one: a new process takes a second to start."""
 SCHEMA_CHECK_MEMORY_BYTES = 1024 * MIB
 """Address space of that process."""
 SCHEMA_CHECKS_WAITING_BYTES = 64 * MIB

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from danube.broker.schemas.versions import SchemaVersions
 from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.publish.producer import Producer
 from danube.model.calls.client import OutgoingMessage
@@ -15,6 +16,7 @@ from danube.model.errors import OverloadedError, SchemaRefusedError
 from danube.model.schema import SchemaType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.payload_checks.process import CheckProcess
+from danube.schema.validation import Judgement
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.wire import encode
@@ -93,7 +95,10 @@ async def test_what_is_found_apart_is_refused_with_its_record_and_its_field(star
             await sent_alone(cell, producer_id, schema_id, WRONG)
 
 
-async def test_a_bomb_is_refused_with_a_next_step_while_others_go_on(start_broker: StartBroker) -> None:
+async def test_a_bomb_is_refused_with_a_next_step_while_others_go_on(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.broker.schemas.versions.SCHEMA_OVERRUN_REST_S", 0.0)
     cell = await start_broker()
     async with enforced(cell, LISTED) as (client, schema_id):
         producer, other = producer_of(client, "p"), producer_of(client, "other")
@@ -129,6 +134,7 @@ async def test_messages_that_wait_for_checks_have_bounded_room(
         await go_on.wait()
 
     monkeypatch.setattr(CheckProcess, "judge", judge)
+    monkeypatch.setattr("danube.broker.schemas.versions.SCHEMA_OVERRUN_REST_S", 0.0)
     monkeypatch.setattr("danube.broker.schemas.gate.SCHEMA_CHECKS_WAITING_BYTES", 2 * len(BOMB))
     async with enforced(cell, LISTED, "warn") as (_, schema_id):
         producer_id = await cell.client.create_producer(TOPIC)
@@ -138,3 +144,40 @@ async def test_messages_that_wait_for_checks_have_bounded_room(
         go_on.set()
         await waiting
         await sent_alone(cell, producer_id, schema_id, BOMB)
+
+
+async def test_a_batch_of_ordinary_messages_is_checked_in_parts_without_the_process(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def judge(*_arguments: object, **_named: object) -> None:
+        """No answer, so that it is refused."""
+
+    monkeypatch.setattr(CheckProcess, "judge", judge)
+    plain = b'"' + b"a" * 10_000 + b'"'
+    async with enforced(await start_broker(), {"type": "string"}) as (client, _):
+        producer = producer_of(client, "p")
+        await producer.create()
+        batch = [plain] * 100
+        assert await received(client, producer.send_many(batch), len(batch)) == batch
+
+
+async def test_a_topic_whose_check_took_too_long_leaves_the_process_to_others_for_a_while(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, checks, rest = await start_broker(), list[int](), asyncio.Event()
+
+    async def judge(*_arguments: object, **_named: object) -> Judgement | None:
+        checks.append(1)
+        return Judgement() if rest.is_set() else None
+
+    monkeypatch.setattr(CheckProcess, "judge", judge)
+    monkeypatch.setattr(SchemaVersions, "rest", lambda _versions: rest.wait())
+    async with enforced(cell, LISTED) as (_, schema_id), asyncio.timeout(PATIENCE_S):
+        heavy, light = [await cell.client.create_producer(TOPIC, name) for name in ("heavy", "light")]
+        with pytest.raises(SchemaRefusedError, match="too expensive to check"):
+            await sent_alone(cell, heavy, schema_id, BOMB)
+        waiting = asyncio.ensure_future(sent_alone(cell, heavy, schema_id, HEAVY))
+        await sent_alone(cell, light, schema_id, LIGHT)
+        assert (len(checks), waiting.done()) == (1, False)
+        rest.set()
+        await waiting
