@@ -153,8 +153,8 @@ async def test_random_messages_hold_the_loop_for_less_than_50_ms(arriving: Arriv
 
 @pytest.mark.nightly
 @pytest.mark.timeout(60 * PATIENCE_S)
-async def test_hundreds_of_random_messages_hold_the_loop_for_less_than_50_ms(arriving: Arrivals) -> None:
-    await check_seeds(arriving, [*range(10_000, 10_200)])
+async def test_many_random_messages_hold_the_loop_for_less_than_50_ms(arriving: Arrivals) -> None:
+    await check_seeds(arriving, [*range(10_000, 10_050)])
 
 
 async def check_seeds(arriving: Arrivals, seeds: list[int]) -> None:

@@ -13,6 +13,7 @@ from danube.model.schema import SchemaType
 from danube.runtime.protoc.compiler import compile_protos
 from danube.schema.formats import parse
 from danube.schema.validation import Validator, judge, validator
+from danube.testing.patience import PATIENCE_S
 from tests.fuzz.hostile_payloads import JSON_VALUES, binaries, json_schema
 
 HELD_S_MAX = 0.05
@@ -64,6 +65,7 @@ def test_a_check_of_json_never_holds_the_event_loop_up(seeds: list[int]) -> None
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(30 * PATIENCE_S)
 def test_a_check_of_json_never_holds_the_event_loop_up_in_thousands_of_schemas() -> None:
     check_seeds([*range(10_000, 12_000)])
 
