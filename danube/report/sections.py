@@ -118,7 +118,7 @@ def _retention(group: GroupLag, worst: LagVerdict | None) -> str:
     """Risk of the messages that wait: deleted unread, to be deleted, and the unread share of what is kept."""
     deadline_s = worst.retention_deadline_s if worst else None
     lost = f"{count_text(group.messages_lost, 'message')} deleted unread" if group.messages_lost else ""
-    soon = "" if deadline_s is None else f"deletes in {span_text(deadline_s)}"
+    soon = "" if deadline_s is None else f"deletes in {span_text(deadline_s)}" if deadline_s else "deletion is due"
     share = f"{group.retention_ratio:.0%} unread" if group.retention_ratio else ""
     return ", ".join(filter(None, (lost, soon, share))) or "-"
 

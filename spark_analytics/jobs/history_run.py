@@ -63,7 +63,7 @@ def _incident_row(row: Row) -> Row:
     age = "" if row["peak_lag_s"] is None else f", {span_text(row['peak_lag_s'])} behind"
     lost = f", {count_text(row['messages_lost'], 'message')} deleted unread" if row["messages_lost"] else ""
     deadline = row["retention_deadline_s"]
-    soon = f", unread messages are deleted in {span_text(deadline)} at this rate" if deadline is not None else ""
+    soon = f", unread messages are deleted in {span_text(deadline)} at this rate" if deadline else ""
     who = f"{row['topic']} by {row['subscription']}"
     chain = row["chain"].replace("_", " ").replace("->", "→")
     place = [row["consumer"], None if row["offset"] is None else f"offset {row['offset']:,}"]

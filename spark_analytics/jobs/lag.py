@@ -109,8 +109,8 @@ def worst_first(rows: DataFrame) -> DataFrame:
     """Rows of either kind by harm, then by name: `danube.model.lag.group.harm`."""
     rank = F.greatest(F.lit(0), F.lit(SEVERITY[LagStatus.WARN]) - _severity(F.col("status")))
     loses = (rank == 0) & (F.coalesce("cause", F.lit("")) == str(LagCause.DATA_LOSS))
-    waits = F.when(rank > 1, F.lit(0)).otherwise(1 + F.coalesce("lag_messages", F.lit(-1)))
-    return rows.orderBy("as_of_ms", rank, loses.desc(), waits.desc(), "topic", "subscription")
+    doublings = F.when(rank > 1, F.lit(0)).otherwise(F.length(F.bin(1 + F.coalesce("lag_messages", F.lit(-1)))))
+    return rows.orderBy("as_of_ms", rank, loses.desc(), doublings.desc(), "topic", "subscription")
 
 
 def plain_topics(records: DataFrame) -> list[str]:

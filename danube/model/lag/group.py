@@ -121,11 +121,11 @@ def worst_first(partitions: Iterable[PartitionLag]) -> list[PartitionLag]:
 def harm(status: LagStatus, cause: LagCause | None, lag: int | None) -> tuple[int, int, int]:
     """Place in a list, the worst lowest: trouble, the unknown, the others; of trouble first what loses messages.
 
-    Then come those for which the most wait. All that is OK is alike, and keeps its place while its lag changes.
+    Then come those for which twice as many wait. What is alike, as all that is OK, keeps its place while lags change.
     """
     rank = max(0, SEVERITY[LagStatus.WARN] - SEVERITY[status])
-    waits = 0 if rank > 1 else -1 if lag is None else -1 - lag
-    return rank, int(rank > 0 or cause is not LagCause.DATA_LOSS), waits
+    doublings = 0 if rank > 1 else len(f"{1 + (-1 if lag is None else lag):b}")
+    return rank, int(rank > 0 or cause is not LagCause.DATA_LOSS), -doublings
 
 
 def _rank(one: PartitionLag) -> tuple[int, int, str, str]:

@@ -196,7 +196,7 @@ async def test_filters_and_pages(gateway: MemoryGateway) -> None:
 
 async def test_partitions_are_shown_on_request_worst_first(gateway: MemoryGateway) -> None:
     report = await asked(gateway, topic="/default/slow", partitions=True)
-    assert [row.topic for row in report.partitions] == ["/default/slow-part-1", "/default/slow-part-0"]
+    assert [row.topic for row in report.partitions] == ["/default/slow-part-0", "/default/slow-part-1"]
     assert report.partition_total == 2
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
+from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, harm, worst_first
 from danube.model.lag.rules import judge
 from danube.model.lag.verdict import EtaReason, LagCause, LagStatus, Observation
 from tests.unit.model.lag_cases import AT_S, POLICY, each_5_s, ms, rising, seen
@@ -67,6 +67,11 @@ def test_groups_and_partitions_come_worst_first_and_those_that_are_ok_by_name() 
     order += [("/default/a", "billing"), ("/default/c", "billing"), ("/default/d", "billing")]
     assert [(one.topic, one.subscription) for one in groups_of(members, POLICY)] == order
     assert [(one.topic, one.subscription) for one in worst_first(members)] == order
+
+
+def test_groups_keep_their_places_while_their_lags_change_a_little() -> None:
+    assert harm(LagStatus.STALL, None, 1_835) == harm(LagStatus.STOP, None, 1_832)
+    assert harm(LagStatus.WARN, None, 3_700) < harm(LagStatus.STALL, None, 1_835) < harm(LagStatus.STALL, None, None)
 
 
 def test_a_plain_topic_with_the_name_of_a_partition_is_a_group_of_its_own() -> None:

@@ -306,8 +306,8 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
 
 def _place(group: GroupLag) -> str:
     """The place of a group in the order, as a text that sorts the same way."""
-    rank, loss, waits = harm(group.status, group.cause, group.lag_messages)
-    return f"{rank}{loss}{10**18 + max(waits, 1 - 10**18):019d}{group.topic} {group.subscription}"
+    rank, loss, doublings = harm(group.status, group.cause, group.lag_messages)
+    return f"{rank}{loss}{99 + doublings:02d}{group.topic} {group.subscription}"
 
 
 def _evidence(verdict: LagVerdict | None, answer: _Answer) -> str:
