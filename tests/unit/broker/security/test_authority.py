@@ -15,12 +15,14 @@ from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
 from danube.broker.services.interceptors import services_of
 from danube.model.calls.security import CreateApiKey
 from danube.model.errors import (
+    LimitReachedError,
     NotPermittedError,
     OverloadedError,
     PlanRefusedError,
     PlanWaitsError,
     TopicNotFoundError,
 )
+from danube.model.plans import plan as plan_model
 from danube.model.plans.plan import Caller, Effect, Face
 from danube.model.records.audit import AuditEntry, Origin, Outcome
 from danube.model.security.grants import Permission
@@ -197,3 +199,28 @@ async def test_what_a_client_claims_is_marked_needs_a_binding_and_has_a_rate(
     assert written >= 20
     newest = (await audited(secure))[-1]
     assert (newest.origin, newest.entry.caller.who) == (Origin.CLAIMED, "user:root")
+
+
+async def test_a_call_that_cannot_wait_since_too_many_plans_do_is_on_record(
+    tmp_path: Path, authority: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_model, "PLANS_OPEN_PER_CALLER_MAX", 0)
+    async with secure_broker(tmp_path, authority, two_person=True, super_admins=[ROOT, "ada"]) as secure:
+        with pytest.raises(LimitReachedError):
+            key = messages.CREATE_API_KEY.encode(KEY)
+            await secure.channel(secure.token("ada")).call(f"{OURS}/CreateApiKey", key)
+        entry = (await audited(secure))[-1].entry
+    assert (entry.operation, entry.outcome, entry.error) == ("create_api_key", Outcome.FAILED, LimitReachedError.code)
+
+
+async def test_refused_calls_fill_the_log_no_faster_than_claims(
+    secure: SecureCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "AUDIT_CLAIMS_BURST", 5.0)
+    monkeypatch.setattr(claims, "AUDIT_CLAIMS_PER_S", 0.001)
+    stranger, named = secure.channel(secure.token("stranger")), admin_messages.TOPIC.encode(TopicName.parse(OWN))
+    for _ in range(50):
+        with pytest.raises(NotPermittedError):
+            await stranger.call("/danube_admin.TopicAdmin/DeleteTopic", named)
+    refused = [(each.entry.operation, each.entry.outcome, each.origin) for each in await audited(secure)]
+    assert refused == [("delete_topic", Outcome.REFUSED, Origin.SEEN)] * 5
