@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from danube.broker import assembly
+from danube.broker.config.values import storage_settings
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
@@ -49,9 +51,17 @@ async def holding(cell: Cell, name: TopicName) -> int | None:
     return (await cell.admin.topic_policies(name)).holding.durability
 
 
+@pytest.fixture
+def keepers(keepers: list[Keeper], monkeypatch: pytest.MonkeyPatch) -> list[Keeper]:
+    """With files of the usual size, so that the journal begins none, with syncs of its own, between two counts."""
+    monkeypatch.setattr(assembly, "storage_settings", storage_settings)
+    return keepers
+
+
 async def syncs_of(cell: Cell, keeper: Keeper, topic: TopicName, messages: int = 3) -> int:
     """How often the journal syncs for so many messages, each of which waits for the one before."""
     producer = await cell.client.create_producer(topic)
+    await cell.admin.audit()  # which waits for records of ends
     before = keeper.storage.stats.journal.syncs
     for _ in range(messages):
         await cell.client.send(topic, producer, b"x")
