@@ -371,7 +371,7 @@ def _control(
         states=states,
         topics=topic_control,
         subscriptions=subscriptions,
-        descriptions=Descriptions(topics, brokers, states),
+        descriptions=Descriptions(topics, brokers, states, clock),
         inspection=InspectionControl(given.log, topics.is_plain),
         policies=PolicyControl(topics, records),
         positions=positions,

@@ -1,6 +1,6 @@
 """A course: situations played side by side in one world, and every verdict on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,9 +33,26 @@ class Played:
     telemetry: list[tuple[Stamp, Reading]] = field(default_factory=list)
     """Records of its topic."""
 
+    def looks(self, face: str) -> list[Look]:
+        """Those of `live` or `job`."""
+        return self.live if face == "live" else self.job
 
-async def play(folder: Path, situations: Sequence[Situation], end_s: float) -> dict[str, Played]:
-    """Play these situations for so long; by name."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """Situations that go on side by side, for so long."""
+
+    situations: Sequence[Situation]
+    end_s: float
+    disturbed: tuple[float, Callable[[World], Awaitable[None]]] | None = None
+    """A second, and what happens to the whole world then."""
+    skew_s: float = 0.0
+    """So far the clock of who asks is ahead of the broker's."""
+
+
+async def play(folder: Path, course: Course) -> dict[str, Played]:
+    """Play the situations of a course; by name."""
+    situations, disturbed = course.situations, course.disturbed
     async with World(folder) as world:
         began_s = world.clock.monotonic_s() + ASIDE_S
         began_ms = world.clock.now_ms() + round(ASIDE_S * 1_000)
@@ -45,15 +62,21 @@ async def play(folder: Path, situations: Sequence[Situation], end_s: float) -> d
         }
         for each in situations:
             stages[each.name].spawn(_begun(stages[each.name], each))
-        times = [LOOK_S * number for number in range(1, int(end_s / LOOK_S) + 1)]
-        for at_s in times:
+        looked: list[float] = []
+        for at_s in (LOOK_S * number for number in range(1, int(course.end_s / LOOK_S) + 1)):
+            if disturbed is not None and at_s - LOOK_S <= disturbed[0] < at_s:
+                await world.run_until(began_s + disturbed[0])
+                await disturbed[1](world)
+            if began_s + at_s < world.clock.monotonic_s():
+                continue  # nobody could look meanwhile
             await world.run_until(began_s + at_s)
-            for name, verdict in _by_name(stages, await world.verdicts()).items():
+            looked.append(at_s)
+            for name, verdict in _by_name(stages, await world.verdicts(course.skew_s)).items():
                 played[name].live.append(Look(at_s, verdict, at_s))
         records = await world.telemetry()
     for name, stage in stages.items():
-        played[name].telemetry = [each for each in records if getattr(each[1], "topic", None) == str(stage.topic)]
-    for at_s in times:
+        played[name].telemetry = [each for each in records if getattr(each[1], "topic", None) == str(stage.watched)]
+    for at_s in looked:
         at_ms = began_ms + round(at_s * 1_000)
         known = [record for record in records if record[0].at_ms <= at_ms]
         for name, verdict in _by_name(stages, judge_all(known, at_ms, LagPolicy())).items():
@@ -70,4 +93,4 @@ async def _begun(stage: Stage, situation: Situation) -> None:
 
 def _by_name(stages: Mapping[str, Stage], found: Sequence[PartitionLag]) -> dict[str, LagVerdict | None]:
     told = {one.topic: one.verdict for one in found}
-    return {name: told.get(str(stage.topic)) for name, stage in stages.items()}
+    return {name: told.get(str(stage.watched)) for name, stage in stages.items()}

@@ -9,6 +9,8 @@ from lab.lag.truth import GRACE_S, MESSAGES_OFF, Ledger, Phase
 
 AGE_OFF_S = 0.5
 AGE_OFF = 0.01
+AT_ONCE_S = 0.05
+"""What happens so near to the look may be seen or not."""
 LAST_S = 5.0
 """Rates may reach so far beyond their window."""
 
@@ -91,18 +93,12 @@ def score_of(looks: Sequence[Look], phases: Sequence[Phase]) -> Score:
 def numbers_off(looks: Sequence[Look], ledger: Ledger) -> Iterator[str]:
     """Each look whose lag is not that of the clients, as text."""
     for look in looks:
-        verdict, true = look.verdict, ledger.at(look.observed_s)
+        verdict = look.verdict
         if verdict is None or verdict.lag_messages is None:
             continue
-        now_s = look.at_s if verdict.lag_method is LagMethod.EXTRAPOLATED else look.observed_s
-        if abs(verdict.lag_messages - true.lag_messages) > MESSAGES_OFF:
-            yield f"{look.at_s:g} s: {verdict.lag_messages} messages, in truth {true.lag_messages}"
-            continue
-        since_s, true = look.at_s - now_s if true.lag_messages else 0.0, ledger.at(now_s)
-        least_s, most_s = true.lag_s_least + since_s, true.lag_s_most + since_s
-        off_s = max(AGE_OFF_S, AGE_OFF * most_s)
-        if verdict.lag_s is None or not least_s - off_s <= verdict.lag_s <= most_s + off_s:
-            yield f"{look.at_s:g} s: {verdict.lag_s} s old, in truth {true.lag_s + since_s:g}"
+        off = [_off(look, verdict, ledger, look.observed_s + late_s) for late_s in (-AT_ONCE_S, AT_ONCE_S)]
+        if all(off):
+            yield f"{look.at_s:g} s: {off[0]}"
 
 
 def rates_off(looks: Sequence[Look], ledger: Ledger, within: float) -> Iterator[str]:
@@ -118,6 +114,21 @@ def rates_off(looks: Sequence[Look], ledger: Ledger, within: float) -> Iterator[
             is_steady = abs(getattr(late, name) - right) <= within / 4 * right
             if is_steady and told is not None and abs(told - right) > within * right:
                 yield f"{look.at_s:g} s: {name} {told:.2f}, in truth {right:.2f}"
+
+
+def _off(look: Look, verdict: LagVerdict, ledger: Ledger, seen_s: float) -> str:
+    """The number that is not as it was at this second, as text."""
+    true = ledger.at(seen_s)
+    if abs((verdict.lag_messages or 0) - true.lag_messages) > MESSAGES_OFF:
+        return f"{verdict.lag_messages} messages, in truth {true.lag_messages}"
+    since_s = look.at_s - seen_s if true.lag_messages else 0.0
+    least_s, most_s = true.lag_s_least + since_s, true.lag_s_most + since_s
+    if verdict.lag_method is LagMethod.EXTRAPOLATED:  # what was read since is guessed: no more than really was
+        least_s = min(least_s, ledger.at(look.at_s).lag_s_least)
+    off_s = max(AGE_OFF_S, AGE_OFF * most_s)
+    if verdict.lag_s is None or not least_s - off_s <= verdict.lag_s <= most_s + off_s:
+        return f"{verdict.lag_s} s old, in truth {true.lag_s + since_s:g}"
+    return ""
 
 
 def _phase_at(phases: Sequence[Phase], at_s: float) -> tuple[Phase, bool]:

@@ -15,15 +15,24 @@ WINDOW_S = 45.0
 """A silence is known to be one after so long."""
 GIVES_NEVER_UP = FailurePolicy(max_redelivery_count=1_000, max_redelivery_delay_ms=5_000)
 GIVES_UP_AT_ONCE = FailurePolicy(max_redelivery_count=0, poison=PoisonPolicy.BLOCK)
-_WELL = Phase(begins_s=0.0)
+WELL = Phase(begins_s=0.0)
 _CATCHES_UP = frozenset({None, LagCause.CATCHING_UP})
 
 
-def _turned(cause: LagCause, statuses: frozenset[LagStatus], evidence_s: float = 0.0) -> tuple[Phase, ...]:
+def turned(cause: LagCause, statuses: frozenset[LagStatus], evidence_s: float = 0.0) -> tuple[Phase, ...]:
     """All is well, and then it is not."""
     return (
-        _WELL,
+        WELL,
         Phase(begins_s=TURN_S, statuses=statuses, causes=frozenset({cause}), evidence_s=evidence_s),
+    )
+
+
+def too_slow_at_once() -> tuple[Phase, ...]:
+    """A consumer is too slow from the begin on, of which little is known at first."""
+    causes = frozenset({LagCause.TOO_SLOW})
+    return (
+        Phase(begins_s=0.0, statuses=FINE | {LagStatus.UNKNOWN}, causes=causes | {None}),
+        Phase(begins_s=20.0, statuses=BEHIND, causes=causes, evidence_s=WINDOW_S),
     )
 
 
@@ -102,21 +111,21 @@ async def bursty(stage: Stage) -> None:
 async def hangs(stage: Stage) -> None:
     """The only consumer stops answering, and stays."""
     producer = await stage.subscription()
-    stage.spawn(stage.read(await stage.consumer(), _stops()))
+    stage.spawn(stage.read(await stage.consumer(), stops()))
     stage.spawn(stage.produce(producer, 8))
 
 
 async def storm(stage: Stage) -> None:
     """Each message is refused once."""
     producer = await stage.subscription()
-    stage.spawn(stage.read(await stage.consumer(), _refuses_each_once()))
+    stage.spawn(stage.read(await stage.consumer(), refuses_each_once()))
     stage.spawn(stage.produce(producer, 8))
 
 
 async def one_dead(stage: Stage) -> None:
     """One of two consumers hangs."""
     producer = await stage.subscription(SubscriptionType.SHARED)
-    stage.spawn(stage.read(await stage.consumer(SubType.SHARED, "one"), _stops()))
+    stage.spawn(stage.read(await stage.consumer(SubType.SHARED, "one"), stops()))
     stage.spawn(stage.read(await stage.consumer(SubType.SHARED, "two")))
     stage.spawn(stage.produce(producer, 8))
 
@@ -145,7 +154,9 @@ def _refuses_one() -> Handle:
     return handle
 
 
-def _refuses_each_once() -> Handle:
+def refuses_each_once() -> Handle:
+    """Each message of after the turn is refused the first time."""
+
     async def handle(stage: Stage, consumer: Consumer, message: Message) -> None:
         if stage.is_new(message) and stage.now_s >= TURN_S:
             await consumer.nack(message)
@@ -155,7 +166,7 @@ def _refuses_each_once() -> Handle:
     return handle
 
 
-def _stops() -> Handle:
+def stops() -> Handle:
     """The application hangs from the turn on."""
 
     async def handle(stage: Stage, consumer: Consumer, message: Message) -> None:
@@ -167,11 +178,11 @@ def _stops() -> Handle:
 
 
 SITUATIONS = (
-    Situation(name="healthy", play=healthy, truth=(_WELL,)),
-    Situation(name="gone", play=gone, truth=_turned(LagCause.NOBODY_READS, STOOD, WINDOW_S)),
-    Situation(name="poison", play=poison, truth=_turned(LagCause.POISON, STOOD, WINDOW_S)),
-    Situation(name="blocked", play=blocked, truth=_turned(LagCause.BLOCKED, STOOD, WINDOW_S)),
-    Situation(name="idle", play=idle, truth=(_WELL,)),
+    Situation(name="healthy", play=healthy, truth=(WELL,)),
+    Situation(name="gone", play=gone, truth=turned(LagCause.NOBODY_READS, STOOD, WINDOW_S)),
+    Situation(name="poison", play=poison, truth=turned(LagCause.POISON, STOOD, WINDOW_S)),
+    Situation(name="blocked", play=blocked, truth=turned(LagCause.BLOCKED, STOOD, WINDOW_S)),
+    Situation(name="idle", play=idle, truth=(WELL,)),
     Situation(
         name="unread",
         play=unread,
@@ -185,8 +196,8 @@ SITUATIONS = (
         is_steady=False,
     ),
     Situation(name="bursty producer", play=bursty, truth=(Phase(begins_s=0.0, causes=_CATCHES_UP),)),
-    Situation(name="hung consumer", play=hangs, truth=_turned(LagCause.STUCK, STOOD, WINDOW_S)),
-    Situation(name="redelivery storm", play=storm, truth=_turned(LagCause.STORM, BEHIND)),
-    Situation(name="one dead of a group", play=one_dead, truth=_turned(LagCause.MEMBER_STUCK, BEHIND, WINDOW_S)),
-    Situation(name="too slow", play=slow, truth=_turned(LagCause.TOO_SLOW, BEHIND, WINDOW_S)),
+    Situation(name="hung consumer", play=hangs, truth=turned(LagCause.STUCK, STOOD, WINDOW_S)),
+    Situation(name="redelivery storm", play=storm, truth=turned(LagCause.STORM, BEHIND)),
+    Situation(name="one dead of a group", play=one_dead, truth=turned(LagCause.MEMBER_STUCK, BEHIND, WINDOW_S)),
+    Situation(name="too slow", play=slow, truth=turned(LagCause.TOO_SLOW, BEHIND, WINDOW_S)),
 )

@@ -1,12 +1,13 @@
 """Stage of one situation: its topic, its clients, and the ledger of what they did."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from danube.client import Consumer, DispatchStrategy, Message, Producer, SubType
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.model.calls.positions import CreateSubscription
 from danube.model.calls.stream import FetchFrom
+from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.policies import FailurePolicy, SetFailurePolicy, SubscriptionName
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
@@ -15,6 +16,7 @@ from lab.lag.truth import Ledger, Phase
 from lab.lag.world import World
 
 SUBSCRIPTION = "readers"
+PERSON = Caller(who="ada@laboratory", face=Face.CLI)
 
 Handle = Callable[["Stage", Consumer, Message], Awaitable[None]]
 """Work of an application on one message."""
@@ -37,7 +39,8 @@ class Stage:
     def __init__(self, world: World, name: str, begins_s: float) -> None:
         self.world = world
         self.ledger = Ledger()
-        self.topic = TopicName("default", name)
+        self.topic = self.watched = TopicName("default", name)
+        """`watched` is the partition that is judged, of a partitioned topic."""
         self._begins_s = begins_s
         self._seen: set[int] = set()
 
@@ -88,15 +91,41 @@ class Stage:
         await producer.send_many(b"12345678" for _ in range(count))
         self.ledger.sent(self.now_s, count)
 
-    async def produce(self, producer: Producer, count: int, every_s: float = 2.0) -> None:
-        """Send so many every few seconds, for ever."""
+    async def produce(
+        self, producer: Producer, count: int, every_s: float = 2.0, keys: Sequence[str] | None = None
+    ) -> None:
+        """Send so many every few seconds, for ever; with a key each, if they are given."""
         while True:
-            await self.publish(producer, count)
+            if keys is None:
+                await self.publish(producer, count)
+            else:
+                await producer.send_many_with_keys((key, b"12345678") for key in keys)
+                self.ledger.sent(self.now_s, len(keys))
             await sleep_for(self.world.clock, every_s)
 
-    async def consumer(self, kind: SubType = SubType.EXCLUSIVE, name: str = "reader") -> Consumer:
+    async def consumer(
+        self, kind: SubType = SubType.EXCLUSIVE, name: str = "reader", prefetch: int | None = None
+    ) -> Consumer:
         """A consumer in a process of its own."""
-        return await subscribed((await self.world.client()).new_consumer(), self, kind, name)
+        building = (await self.world.client()).new_consumer()
+        if prefetch is not None:
+            building = building.with_prefetch_messages(prefetch)
+        return await subscribed(building, self, kind, name)
+
+    async def plan(self, operation: str, effect: Effect = Effect.MOVE, **arguments: object) -> None:
+        """An administrator does what takes a plan."""
+        request = PlanRequest(
+            operation=operation, arguments=arguments, effect=effect, caller=PERSON, needs_approval=False
+        )
+        plan = await self.world.admin.create_plan(request)
+        await self.world.admin.apply_plan(
+            PlanApplication(plan_id=plan.plan_id, operation=operation, arguments=plan.arguments, caller=PERSON)
+        )
+
+    def forget(self) -> None:
+        """The topic was deleted: another one begins."""
+        self.ledger.begin_anew()
+        self._seen.clear()
 
     async def read(self, consumer: Consumer, handle: Handle | None = None) -> None:
         """Handle one message after the other, for ever; without `handle` each is acknowledged at once."""
@@ -124,11 +153,11 @@ async def acknowledge(stage: Stage, consumer: Consumer, message: Message) -> Non
     stage.ledger.acknowledged(stage.now_s, message.offset)
 
 
-def after(work_s: float) -> Handle:
-    """Acknowledge after some work."""
+def after(work_s: float | list[float]) -> Handle:
+    """Acknowledge after some work, as it is at that moment."""
 
     async def handle(stage: Stage, consumer: Consumer, message: Message) -> None:
-        await sleep_for(stage.world.clock, work_s)
+        await sleep_for(stage.world.clock, work_s if isinstance(work_s, float) else work_s[0])
         await acknowledge(stage, consumer, message)
 
     return handle

@@ -58,6 +58,12 @@ class Ledger:
             self.answered_s[offset] = at_s
             self.acknowledged_s.append(at_s)
 
+    def begin_anew(self) -> None:
+        """The topic was made anew."""
+        self.sent_s.clear()
+        self.answered_s.clear()
+        self.acknowledged_s.clear()
+
     def passed_over(self, at_s: float, below: int) -> None:
         """All below were given up."""
         for offset in range(min(below, len(self.sent_s))):

@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 _ANSWER_S = 60.0
 """Simulated time within which a call has its answer."""
+_RESTART_S, _PAUSE_S = 5.0, 40.0
 _START = BlockingThread.start
 
 
@@ -127,6 +128,7 @@ class World:
                 "broker_addr": self._addresses[0],
                 "admin_addr": self._addresses[1],
                 "durability": "os",
+                "journal_file_age_s": 5,  # so that retention has segments to delete
             }
         )
         environment = Environment(clock=self.clock, carrier=self._carrier)
@@ -138,6 +140,16 @@ class World:
         if self._broker is not None:
             await self.complete(self._broker.stop())
             self._broker = None
+
+    async def restart(self) -> None:
+        """Stop the broker and start it again, a few seconds later."""
+        await self.stop_broker()
+        await self.run_until(self.clock.monotonic_s() + _RESTART_S)
+        await self.start_broker()
+
+    async def pause(self) -> None:
+        """All stands still for a while, as a machine that is paused, and then goes on."""
+        self.clock.advance(_PAUSE_S)
 
     async def client(self) -> DanubeClient:
         """A new client, as a process of its own would have."""
@@ -167,9 +179,10 @@ class World:
             await self.run_until(due_s)
         return task.result()
 
-    async def verdicts(self) -> Sequence[PartitionLag]:
-        """Verdicts of the live analysis at this moment."""
-        return (await self.complete(live_lag(self.admin, self.clock, LagFilter(), LagPolicy()))).partitions
+    async def verdicts(self, skew_s: float = 0.0) -> Sequence[PartitionLag]:
+        """Verdicts of the live analysis at this moment, by a clock that is so far ahead."""
+        clock = SimClock(start_ms=self.clock.now_ms() + round(skew_s * 1_000)) if skew_s else self.clock
+        return (await self.complete(live_lag(self.admin, clock, LagFilter(), LagPolicy()))).partitions
 
     async def telemetry(self) -> Sequence[tuple[Stamp, Reading]]:
         """All that the broker published of itself, for the rules of the job."""

@@ -55,13 +55,17 @@ class LiveLag:
 
 
 async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, policy: LagPolicy) -> LiveLag:
-    """The lag of this moment. Raises UnsupportedError for the original's brokers, NotFoundError, DanubeError."""
+    """The lag of this moment, by the clocks of the brokers.
+
+    Raises UnsupportedError for the original's brokers, NotFoundError, DanubeError.
+    """
     since_ms = clock.now_ms() - round(policy.history_s * 1_000)
     stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=LAG_LIVE_RECORDS_MAX)
     topics, all_read, missing = await _topics(gateway, wanted)
+    nows_ms = {str(topic.topic): topic.described_ms for topic in topics if topic.described_ms is not None}
     records, skipped = await _decoded(stored, wanted)
     wanted = replace(wanted, plain=plain_topics(records) | {str(each.topic) for each in topics if each.base is None})
-    now_ms = max([clock.now_ms(), *(stamp.at_ms for stamp, _ in records)])
+    now_ms = max([*(nows_ms.values() or [clock.now_ms()]), *(stamp.at_ms for stamp, _ in records)])
     told, heard = await _observations(records, now_ms)
     _add_present(told, topics, wanted, now_ms)
     described = {topic.broker_id for topic in topics} if all_read else set()
@@ -70,7 +74,7 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
     for number, (topic, subscription) in enumerate(sorted(key for key in told if wanted.takes(*key))):
         if number % LAG_LIVE_SLICE_JUDGED == 0:
             await asyncio.sleep(0)
-        verdict = judge(told[topic, subscription], now_ms, policy)
+        verdict = judge(told[topic, subscription], nows_ms.get(topic, now_ms), policy)
         if verdict is None or (verdict.broker_id in described and (topic, subscription) not in present):
             continue
         if not deserted(verdict, heard, policy):
@@ -187,7 +191,7 @@ def _add_present(
             key = str(topic.topic), each.name
             if wanted.takes(*key):
                 before = told.setdefault(key, [])
-                before.append(_present(topic, each, before, now_ms))
+                before.append(_present(topic, each, before, topic.described_ms or now_ms))
 
 
 def _present(
@@ -236,8 +240,12 @@ def _told(last: Observation, state: ReliableState, topic: TopicDescription) -> d
     trimmed = max(0, min(topic.start_offset, state.position) - last.position)
     if last.acknowledged is not None:
         told["acknowledged"] = last.acknowledged + max(0, moved - trimmed)
+    if last.trimmed is not None and state.position == topic.start_offset:  # a consumer would have gone beyond
+        told["trimmed"] = last.trimmed + trimmed
     if moved:
         told["last_acknowledged_ms"] = None
-    if topic.end_offset != last.head:
+    if topic.storage is not None:
+        told["head_append_ms"] = topic.storage.newest_ms
+    elif topic.end_offset != last.head:
         told["head_append_ms"] = None
     return told

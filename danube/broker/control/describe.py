@@ -29,6 +29,7 @@ from danube.model.policies import Limits
 from danube.model.topic import TopicName
 from danube.objects.bill import RequestKind, projected_month
 from danube.objects.use import TopicObjects
+from danube.runtime.clock import Clock
 from danube.storage.log.protocol import TopicStorageStats
 
 _ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
@@ -41,7 +42,8 @@ Shown = AnyTopic | TopicRecord
 class Descriptions:
     """Descriptions of this broker's topics at this moment, and of topics that nobody serves."""
 
-    def __init__(self, topics: Topics, brokers: BrokerControl, states: TopicStates) -> None:
+    def __init__(self, topics: Topics, brokers: BrokerControl, states: TopicStates, clock: Clock) -> None:
+        self._clock = clock
         self._topics = topics
         self._brokers = brokers
         self._states = states
@@ -53,7 +55,9 @@ class Descriptions:
         broker serves.
         """
         await _look_for_oldest(self._next_topics(wanted)[: wanted.page_size])
-        return _Page(self._brokers.own_id, self._states).fill(self._next_topics(wanted), wanted)
+        page = _Page(self._brokers.own_id, self._states).fill(self._next_topics(wanted), wanted)
+        now_ms = self._clock.now_ms()
+        return replace(page, topics=tuple(replace(each, described_ms=now_ms) for each in page.topics))
 
     def _next_topics(self, wanted: DescribeTopics) -> list[Shown]:
         """The topics that fit a page, and one more, which shows that another page follows."""

@@ -394,6 +394,8 @@ class TopicDescription:
     """None from a broker of an older version. All counters are 0 of a topic that nobody serves."""
     is_plain: bool = False
     """As in TopicInfo."""
+    described_ms: int | None = None
+    """When this was so, by its broker's clock; None from a broker of an older version."""
 
     @property
     def base(self) -> TopicName | None:

@@ -12,17 +12,15 @@ def cause_of(
     """The named cause (`docs/lag.md`); None if nothing waits for long."""
     if verdict.lost:
         return LagCause.DATA_LOSS
+    if (verdict.lag_messages or 0) > policy.allowed_lag and _member_is_stuck(verdict, policy):
+        return LagCause.BLOCKED if verdict.blocked else LagCause.MEMBER_STUCK
     if _storms(verdict, last, window, policy):
         return LagCause.STORM  # also while nothing waits: what was sent again has just been acknowledged
     if (verdict.lag_messages or 0) <= policy.allowed_lag:
         return None
-    if _member_is_stuck(verdict, policy):
-        found: LagCause | None = LagCause.BLOCKED if verdict.blocked else LagCause.MEMBER_STUCK
-    else:
-        found = _of_consumers(verdict, status, last, window, policy)
+    found = _of_consumers(verdict, status, last, window, policy)
     is_young = status is LagStatus.OK and verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
-    told = {LagCause.BLOCKED, LagCause.MEMBER_STUCK, LagCause.STORM}
-    return None if is_young and not verdict.blocked and found not in told else found
+    return None if is_young and not verdict.blocked else found
 
 
 def _of_consumers(
@@ -38,8 +36,11 @@ def _of_consumers(
         return LagCause.NOBODY_READS
     if verdict.acknowledged is None or verdict.arrived is None:
         return None
-    is_less = status is LagStatus.OK and last.lag_messages < window[-policy.steady_looks :][0].seen.lag_messages
-    return _of_failures(verdict, last, window) or _of_rates(verdict, policy, is_less=is_less)
+    found = _of_failures(verdict, last, window) or _of_rates(verdict, policy)
+    if found is not LagCause.TOO_SLOW or status is not LagStatus.OK:
+        return found
+    before = window[-policy.steady_looks :][0].seen.lag_messages
+    return LagCause.CATCHING_UP if last.lag_messages < before else None  # a burst came, or commits come in bursts
 
 
 def _member_is_stuck(verdict: LagVerdict, policy: LagPolicy) -> bool:
@@ -75,15 +76,16 @@ def _storms(verdict: LagVerdict, last: Observation, window: Sequence[Look], poli
         return False
     then = window[-1 - policy.steady_looks :][0].seen
     goes_on = then.start_id != last.start_id or (last.nacked, last.timed_out) != (then.nacked, then.timed_out)
-    return goes_on and bool(verdict.acknowledged) and window[0].seen.position != last.position
+    are_many = window[0].seen.position != last.position or (last.failures or 0) <= 1
+    return goes_on and are_many and bool(verdict.acknowledged)
 
 
-def _of_rates(verdict: LagVerdict, policy: LagPolicy, *, is_less: bool) -> LagCause:
+def _of_rates(verdict: LagVerdict, policy: LagPolicy) -> LagCause:
     acknowledged, limit = verdict.acknowledged or 0, verdict.dispatch_limit
     sent = acknowledged + (verdict.redelivered or 0)
     if limit and sent >= policy.limited_share * limit * (verdict.rate_window_s or 0.0):
         return LagCause.THROTTLED
     if acknowledged == 0:
         return LagCause.STUCK if verdict.in_flight else LagCause.NOT_SENT
-    is_behind = not is_less and (verdict.arrival_rate or 0.0) >= (verdict.consume_rate or 0.0)
+    is_behind = (verdict.arrival_rate or 0.0) >= (verdict.consume_rate or 0.0)
     return LagCause.TOO_SLOW if is_behind else LagCause.CATCHING_UP

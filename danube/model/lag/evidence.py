@@ -10,7 +10,8 @@ def evidence_of(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
     """The rule that fired and its numbers, then those of the cause."""
     sentence = _of_rule(verdict, policy, as_of_ms)
     near_s = verdict.retention_deadline_s
-    warning = "" if near_s is None else f"unread messages will be deleted in {span_text(near_s)} at this rate"
+    when = f"will be deleted in {span_text(near_s)} at this rate" if near_s else "can be deleted from now on"
+    warning = "" if near_s is None else f"unread messages {when}"
     return "; ".join(filter(None, (sentence, _of_cause(verdict), warning)))
 
 
@@ -54,7 +55,9 @@ def _of_commits(verdict: LagVerdict, window_s: float, policy: LagPolicy) -> str:
             stood = f"the position stood at {verdict.position or 0:,}"
             return f"a consumer is there, and {stood} at {verdict.commits} looks"
         case LagRule.YOUNG_LAG:
-            return f"the oldest unread message is {verdict.lag_s or 0.0:.1f} s old"
+            oldest_s = verdict.lag_s or 0.0
+            young = f"it had read all but the newest messages within the last {window_s:.0f} s"
+            return f"the oldest unread message is {oldest_s:.1f} s old" if oldest_s < policy.young_lag_s else young
         case LagRule.LAG_NEVER_FELL:
             return f"the lag does not fall so that it clears within {span_text(policy.clears_s)}"
         case LagRule.DELETED_UNREAD | LagRule.MEMBER_SILENT | LagRule.REDELIVERED:

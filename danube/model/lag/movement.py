@@ -71,6 +71,7 @@ def falls(looks: Sequence[Look], policy: LagPolicy) -> bool:
     The trend at each of the newest looks is that of the window before it. It turns when it is another one for
     `steady_looks` looks in a row, so that noise does not turn it.
     """
+    looks = _since_caught_up(looks, policy)
     ends = range(max(2, len(looks) - policy.intervals), len(looks) + 1)
     trends = [_trend(looks[max(0, end - policy.intervals) : end], policy) for end in ends]
     known = [each for each in trends if each is not None]
@@ -84,17 +85,30 @@ def falls(looks: Sequence[Look], policy: LagPolicy) -> bool:
     return state
 
 
+def is_caught_up(look: Look, policy: LagPolicy) -> bool:
+    """True if nothing waits, or only messages that came a moment ago: a consumer may commit now and then."""
+    oldest_ms = look.seen.oldest_unread_append_ms
+    is_young = oldest_ms is not None and 0 <= look.at_ms - oldest_ms < policy.young_lag_s * 1_000
+    return is_young or look.seen.lag_messages <= policy.allowed_lag
+
+
+def _since_caught_up(looks: Sequence[Look], policy: LagPolicy) -> Sequence[Look]:
+    """The looks after the last one that had read all: a burst is judged by how it is read, not by how it came."""
+    last = max(
+        (number for number, look in enumerate(looks) if look.seen.lag_messages <= policy.allowed_lag), default=-1
+    )
+    return looks[last + 1 :] if last + 2 < len(looks) else looks
+
+
 def _trend(looks: Sequence[Look], policy: LagPolicy) -> bool | None:
     """True if the lag falls fast enough, False if it does not; None between the two, which changes nothing.
 
     The slope is the median of those between any two looks (Theil and Sen): a burst does not tilt it.
     """
     last = looks[-1]
-    oldest_ms, lag = last.seen.oldest_unread_append_ms, last.seen.lag_messages
-    if lag <= policy.allowed_lag:
+    if is_caught_up(last, policy):
         return True
-    if oldest_ms is not None and last.at_ms - oldest_ms < policy.young_lag_s * 1_000:
-        return True
+    lag = last.seen.lag_messages
     points = [(time_of(look, policy) / 1_000, look.seen.lag_messages) for look in looks]
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] > a[0]]
     slope = median(slopes) if slopes else 0.0
@@ -165,6 +179,7 @@ def _deadline_s(window: Sequence[Look], at_ms: int, arrival_rate: float, eta_s: 
     if last.retention_deadline_ms is not None:
         passed_ms = max(1, window[-1].at_ms - window[0].at_ms)
         moved_ms = max(0, last.retention_deadline_ms - (first.retention_deadline_ms or last.retention_deadline_ms))
+        moved_ms = moved_ms if first.position < last.position else 0  # else messages came into a segment
         if moved_ms < passed_ms:  # a consumer that keeps its distance never meets it
             found.append(max(0, last.retention_deadline_ms - at_ms) / 1_000 / (1 - moved_ms / passed_ms))
     if last.retention_messages_left is not None and arrival_rate > 0:

@@ -14,7 +14,7 @@ from typing import Any
 
 from danube.model.lag.causes import cause_of
 from danube.model.lag.movement import Look as _Look
-from danube.model.lag.movement import counted, falls, movement
+from danube.model.lag.movement import counted, falls, is_caught_up, movement
 from danube.model.lag.verdict import (
     SEVERITY,
     EtaReason,
@@ -218,10 +218,12 @@ def _status_of_commits(
         return LagStatus.OK, LagRule.CAUGHT_UP_ONCE
     if min(positions) == max(positions) or _none_acknowledged(commits):
         return LagStatus.STALL, LagRule.POSITION_STILL
-    if not falls(_since_seek(looks), policy):
-        return LagStatus.WARN, LagRule.LAG_NEVER_FELL
-    is_young = verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s
-    return LagStatus.OK, LagRule.YOUNG_LAG if is_young else LagRule.LAG_FELL
+    was_young = any(is_caught_up(look, policy) for look in commits)
+    if was_young or (verdict.lag_s is not None and verdict.lag_s < policy.young_lag_s):
+        return LagStatus.OK, LagRule.YOUNG_LAG
+    if falls(_since_seek(looks), policy):
+        return LagStatus.OK, LagRule.LAG_FELL
+    return LagStatus.WARN, LagRule.LAG_NEVER_FELL
 
 
 def _none_acknowledged(commits: Sequence[_Look]) -> bool:
@@ -253,12 +255,12 @@ def _worse(verdict: LagVerdict) -> LagVerdict:
 
 
 def _has_stopped(window: Sequence[_Look], commits: Sequence[_Look]) -> bool:
-    """Burrow's STOP: now - t_last > t_last - t_first, unless a head in the window was at the position or below it.
+    """Burrow's STOP: now - t_last > t_last - t_first, unless all was read at a look of the window.
 
     The exception is Burrow's PR 338: the first message on an idle topic is no stop.
     """
     last = window[-1]
-    if any(look.seen.head <= last.seen.position for look in window):
+    if any(look.seen.head <= look.seen.position for look in window):
         return False
     if not commits:
         return True
@@ -314,7 +316,7 @@ def _age_by_now(
     is_even = len(paces) == _EVEN_RECORDS - 1 and 0 < max(paces) <= _EVEN * min(paces)
     if not is_even or not 0 < since_ms < policy.interval_ms:
         return _age_s(at_ms, oldest_ms), LagMethod.MEASURED
-    by_now_ms = oldest_ms + paces[-1] * since_ms
+    by_now_ms = oldest_ms + min(paces) * since_ms
     return _age_s(at_ms, min(by_now_ms, last.head_append_ms or at_ms)), LagMethod.EXTRAPOLATED
 
 

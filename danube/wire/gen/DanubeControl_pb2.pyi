@@ -147,7 +147,7 @@ class DescribeTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping[str, object]]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage", "pending_policies", "state", "plain")
+    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage", "pending_policies", "state", "plain", "described_ms")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_STRATEGY_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +165,7 @@ class Topic(_message.Message):
     PENDING_POLICIES_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     PLAIN_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBED_MS_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     dispatch_strategy: int
@@ -182,7 +183,8 @@ class Topic(_message.Message):
     pending_policies: _containers.RepeatedScalarFieldContainer[str]
     state: TopicState
     plain: bool
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ..., pending_policies: _Optional[_Iterable[str]] = ..., state: _Optional[_Union[TopicState, _Mapping[str, object]]] = ..., plain: _Optional[bool] = ...) -> None: ...
+    described_ms: int
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ..., pending_policies: _Optional[_Iterable[str]] = ..., state: _Optional[_Union[TopicState, _Mapping[str, object]]] = ..., plain: _Optional[bool] = ..., described_ms: _Optional[int] = ...) -> None: ...
 
 class TopicState(_message.Message):
     __slots__ = ("state", "reason", "target_broker_id", "copied_bytes", "log_bytes")

@@ -1,9 +1,9 @@
 """Lag verdicts beside the truth: real clients of one broker, and what the live analysis and the job say of them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 
 import pytest
 
@@ -12,39 +12,62 @@ from danube.model.lag.history import Times, judge_history
 from danube.model.lag.records import observations_of
 from danube.model.lag.verdict import LagPolicy
 from lab.lag.course import Played, play
+from lab.lag.courses import COURSES
 from lab.lag.judge import numbers_off, rates_off, score_of
-from lab.lag.situations import END_S, SITUATIONS, TURN_S
+from lab.lag.situations import END_S, TURN_S
 from lab.lag.truth import GRACE_S
 
 FACES = ("live", "job")
-KNOWN_WRONG: dict[tuple[str, str], str] = {}
+KNOWN_WRONG: dict[tuple[str, str, str], str] = {}
 """Verdicts that are wrong today, and how; a rule that is mended takes its line away."""
+AT_REST = "at rest"
+AT_NIGHT = {"all stands still", "the clock is behind"}
+CASES = [
+    (course, one.name, face)
+    for course, each in COURSES.items()
+    for one in each.situations
+    for face in (FACES if not each.skew_s else FACES[:1])  # a job goes by the broker's clock alone
+]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lag")]
 RATES_WITHIN = 0.02
 BEGINS_WITHIN_MS = 6_000
 """A round of telemetry, and a message or two."""
+Courses = Callable[[str], Mapping[str, Played]]
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Played]:
-    folder: Path = tmp_path_factory.mktemp("lag")
-    return asyncio.run(play(folder, SITUATIONS, END_S))
+def course_of(tmp_path_factory: pytest.TempPathFactory) -> Courses:
+    """What was played of a course; each is played once."""
+
+    @cache
+    def played(name: str) -> Mapping[str, Played]:
+        return asyncio.run(play(tmp_path_factory.mktemp("lag"), COURSES[name]))
+
+    return played
+
+
+@pytest.fixture
+def played(course_of: Courses) -> Mapping[str, Played]:
+    return course_of(AT_REST)
 
 
 @pytest.mark.parametrize(
-    ("name", "face"),
+    ("course", "name", "face"),
     [
         pytest.param(
-            name, face, marks=[pytest.mark.xfail(reason=why, strict=True)] if why else [], id=f"{name}, {face}"
+            *case,
+            marks=[
+                *([pytest.mark.xfail(reason=KNOWN_WRONG[case], strict=True)] if case in KNOWN_WRONG else []),
+                *([pytest.mark.nightly] if case[0] in AT_NIGHT else []),
+            ],
+            id=", ".join(case),
         )
-        for name, face, why in (
-            (one.name, face, KNOWN_WRONG.get((one.name, face))) for one in SITUATIONS for face in FACES
-        )
+        for case in CASES
     ],
 )
-def test_verdict_is_as_the_truth_that_clients_staged(played: Mapping[str, Played], name: str, face: str) -> None:
-    found = played[name]
-    looks = found.live if face == "live" else found.job
+def test_verdict_is_as_the_truth_that_clients_staged(course_of: Courses, course: str, name: str, face: str) -> None:
+    found = course_of(course)[name]
+    looks = found.looks(face)
     score = score_of(looks, found.situation.truth)
     assert (score.wrong, score.precision, score.recall, score.flaps) == ((), 1.0, 1.0, 0)
     assert score.delay_s is not None
@@ -52,12 +75,16 @@ def test_verdict_is_as_the_truth_that_clients_staged(played: Mapping[str, Played
     assert [*numbers_off(looks, found.ledger)] == []
 
 
-@pytest.mark.parametrize("name", [one.name for one in SITUATIONS if one.is_steady])
+@pytest.mark.parametrize("name", [one.name for one in COURSES[AT_REST].situations if one.is_steady])
 @pytest.mark.parametrize("face", FACES)
 def test_rates_are_those_of_the_clients(played: Mapping[str, Played], name: str, face: str) -> None:
     found = played[name]
-    looks = found.live if face == "live" else found.job
-    assert [*rates_off(looks, found.ledger, RATES_WITHIN)] == []
+    assert [*rates_off(found.looks(face), found.ledger, RATES_WITHIN)] == []
+
+
+def test_rates_go_by_the_clock_of_the_broker(course_of: Courses) -> None:
+    for found in course_of("the clock is ahead").values():
+        assert [*rates_off(found.live, found.ledger, RATES_WITHIN)] == []
 
 
 @pytest.mark.parametrize(

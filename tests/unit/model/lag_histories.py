@@ -49,11 +49,18 @@ def seen(second: float, head: int, position: int, **more: Any) -> Observation:
 
 
 def each_5_s(heads: Sequence[int], positions: Sequence[int], *, first_s: int = 5, **more: Any) -> list[Observation]:
-    """One record for each look, the first at `first_s`."""
+    """One record for each look, the first at `first_s`. The oldest message is that of the last one: all are as old."""
+    last_s = first_s + 5 * (len(heads) - 1)
     return [
-        seen(first_s + 5 * number, head, position, **more)
+        seen(first_s + 5 * number, head, position, **aged(more, first_s + 5 * number - last_s))
         for number, (head, position) in enumerate(zip(heads, positions, strict=True))
     ]
+
+
+def aged(values: dict[str, Any], by_s: float) -> dict[str, Any]:
+    """The same with an oldest message that came so much later."""
+    oldest_s = values.get("oldest_s")
+    return values if oldest_s is None else {**values, "oldest_s": oldest_s + by_s}
 
 
 def rising(first: int, step: int, count: int = 10) -> list[int]:

@@ -9,6 +9,7 @@ from tests.unit.model.lag_histories import (
     STALL,
     STOP,
     WARN,
+    aged,
     case_of,
     ms,
     rising,
@@ -25,7 +26,7 @@ def told(count: int = 10, **each: Any) -> list[Observation]:
     for number in range(count):
         values = {**TELLS, **{name: one[number] if isinstance(one, list) else one for name, one in each.items()}}
         head, position = values.pop("head"), values.pop("position")
-        rows.append(seen(5 + 5 * number, head, position, **values))
+        rows.append(seen(5 + 5 * number, head, position, **aged(values, 5 * (number - count + 1))))
     return rows
 
 

@@ -1,0 +1,22 @@
+"""All courses: the situations at rest, and some of them where a broker restarts, all stands still or clocks differ."""
+
+from collections.abc import Mapping
+
+from lab.lag.administered import ADMINISTERED
+from lab.lag.course import Course
+from lab.lag.groups import GROUPS
+from lab.lag.situations import END_S, SITUATIONS
+from lab.lag.world import World
+
+AT_REST = (*SITUATIONS, *GROUPS, *ADMINISTERED)
+_DISTURBED = tuple(each for each in SITUATIONS if each.name in {"healthy", "gone", "too slow"})
+_DISTURBED_S = 170.0
+_APART_S = 30.0
+
+COURSES: Mapping[str, Course] = {
+    "at rest": Course(situations=AT_REST, end_s=END_S),
+    "a broker restarts": Course(situations=_DISTURBED, end_s=255.0, disturbed=(_DISTURBED_S, World.restart)),
+    "all stands still": Course(situations=_DISTURBED, end_s=285.0, disturbed=(_DISTURBED_S, World.pause)),
+    "the clock is ahead": Course(situations=_DISTURBED, end_s=195.0, skew_s=_APART_S),
+    "the clock is behind": Course(situations=_DISTURBED, end_s=195.0, skew_s=-_APART_S),
+}
