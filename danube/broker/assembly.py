@@ -75,6 +75,7 @@ from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.moves import Moves
 from danube.broker.topics.producer_access import ProducerAccesses
 from danube.broker.topics.topic_states import TopicStates
+from danube.broker.topics.unread_times import UnreadTimes
 from danube.data_folder.data_folder import open_data_folder
 from danube.metadata.records.storage import owner_of
 from danube.metadata.schedules.records import ScheduleRecords
@@ -304,6 +305,7 @@ async def _open_topics(
         validations=schemas.versions.counts,
         clock=clock,
         tasks=given.tasks,
+        silence=storage.silence,
     )
     return context, balance
 
@@ -371,7 +373,7 @@ def _control(
         states=states,
         topics=topic_control,
         subscriptions=subscriptions,
-        descriptions=Descriptions(topics, brokers, states, clock),
+        descriptions=Descriptions(topics, brokers, states, UnreadTimes(given.tasks, storage.silence), clock),
         inspection=InspectionControl(given.log, topics.is_plain),
         policies=PolicyControl(topics, records),
         positions=positions,

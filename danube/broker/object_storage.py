@@ -14,7 +14,7 @@ from danube.model.limits.objects import OBJECT_READS_AHEAD, OBJECT_ROUND_PATIENC
 from danube.objects.bill import Bill, Cause
 from danube.objects.opening import open_objects, probe, unusable
 from danube.objects.retrying import Patience, RetryingStore
-from danube.runtime.blocking import BlockingThread
+from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.disk import Disk, LocalDisk
 from danube.storage.journal.folder import FOLDER
 from danube.storage.object_store.local_parts import NOT_UPLOADED
@@ -84,6 +84,7 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
             remove_journal=disk.remove_journal,
             settings=settings,
             upload_runner=uploads,
+            store_runner=_store_thread(given),
             upload_interval_s=how.batch_timeout_ms / 1_000,
             lag_bytes_max=how.upload_lag_bytes_max,
             **own,
@@ -93,6 +94,12 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
     start_metadata_copies(given, metadata, store)
     await mark_opened(given, metadata)
     return storage
+
+
+def _store_thread(given: Dependencies) -> BlockingRunner:
+    thread = BlockingThread("objects-read")
+    given.running.push_async_callback(thread.aclose)
+    return thread
 
 
 def _empty_scratch(path: Path, kept: Container[str]) -> LocalDisk:
@@ -119,7 +126,8 @@ async def open_tiering(given: Dependencies, metadata: Metadata, disk: Disk, belo
             )
         return {}
     place, store = settings.place(), open_counted(given)
-    given.running.push_async_callback(lambda: given.reader.run(store.close))
+    asking = _store_thread(given)
+    given.running.push_async_callback(lambda: asking.run(store.close))
     try:
         await given.writer.run(lambda: check_cluster(store, metadata.cluster_id, place.url, is_new=not was_tiered))
     except OSError as error:
@@ -138,6 +146,7 @@ async def open_tiering(given: Dependencies, metadata: Metadata, disk: Disk, belo
     return {
         "make_tier": lambda: TieredTier(disk, remote()),
         "mover": mover,
+        "store_runner": asking,
         "object_use": lambda: use_of(store, cache, place.url, given.clock),
     }
 

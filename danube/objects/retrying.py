@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from danube.model.limits.objects import (
+    OBJECT_REQUEST_TIMEOUT_S,
     OBJECT_RETRIES_MAX,
     OBJECT_RETRY_BASE_S,
     OBJECT_RETRY_BUDGET_S,
     OBJECT_RETRY_LONGEST_S,
+    OBJECT_SILENT_S,
+    OBJECT_SMALL_BYTES,
 )
 from danube.objects.bill import Bill, Cause, RequestKind
 from danube.objects.store import ObjectInfo, ObjectStore, StoreBusyError, StoreRefusedError, Tagged, joined
@@ -43,6 +46,20 @@ class Outage:
     def __init__(self) -> None:
         self.since_s: float | None = None
         self.error = ""
+        self._under_way: dict[object, float] = {}
+        self._lock = threading.Lock()
+
+    def asked(self, asked_s: float) -> object:
+        """Learn of a request that is sent; the answer is for `answered`."""
+        request = object()
+        with self._lock:
+            self._under_way[request] = asked_s
+        return request
+
+    def answered(self, request: object) -> None:
+        """Learn that a request has ended, whatever came of it."""
+        with self._lock:
+            del self._under_way[request]
 
     def began(self, asked_s: float, error: str) -> None:
         """Learn that a request of this time was not answered."""
@@ -58,6 +75,12 @@ class Outage:
         """Seconds that it lasts; 0 while the store answers."""
         since_s = self.since_s
         return 0.0 if since_s is None else now_s - since_s
+
+    def silent_s(self, now_s: float) -> float:
+        """Seconds without an answer, also before the first request has failed; 0 while the store answers."""
+        with self._lock:
+            waited_s = now_s - min(self._under_way.values(), default=now_s)
+        return max(self.lasted_s(now_s), waited_s if waited_s >= OBJECT_SILENT_S else 0.0)
 
 
 class Pause:
@@ -180,6 +203,9 @@ class RetryingStore:
         while True:
             attempts += 1
             asked_s = self._clock.monotonic_s()
+            asked = self.outage.asked(
+                asked_s if sent_bytes <= OBJECT_SMALL_BYTES else asked_s + OBJECT_REQUEST_TIMEOUT_S
+            )
             try:
                 found = request()
             except (StoreBusyError, StoreRefusedError) as error:
@@ -202,6 +228,8 @@ class RetryingStore:
                 self.bill.add(kind, self.cause, name=name, sent_bytes=sent_bytes, received_bytes=received)
                 self.outage.ended()
                 return found
+            finally:
+                self.outage.answered(asked)
 
     def _is_over(self, spent_s: float, attempts: int) -> bool:
         retries_max = self._patience.retries_max

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from danube.model.limits.objects import OBJECT_SILENT_S
 from danube.objects.bill import Bill
 
 
@@ -14,12 +15,22 @@ class ObjectUse:
     elapsed_s: float
     unanswered_s: float
     """Seconds for which the store has not answered; 0 while it does."""
+    error: str
+    """The last error of a request that was not answered; "" while the store answers."""
     cache_hits: int
     cache_misses: int
     waiting_bytes: int = 0
     """Sealed, or acknowledged by the disk, and not yet uploaded."""
     waiting_s: float = 0.0
     """Age of the oldest message among them that was acknowledged by the disk, at most."""
+
+    @property
+    def silence(self) -> str | None:
+        """The reason to tell of what waits for the store; None while it answers."""
+        if self.unanswered_s < OBJECT_SILENT_S:
+            return None
+        error = f" ({self.error})" if self.error else ""
+        return f"the object store {self.url} does not answer, for {self.unanswered_s:.0f} s now{error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

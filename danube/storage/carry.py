@@ -53,6 +53,7 @@ class LogCarry:
         self._reading_tier = environment.reading_tier
         self._writing_tier = environment.writing_tier
         self._read_runner = environment.read_runner
+        self._tier_runner = environment.tier_runner
         self._flush_runner = environment.flush_runner
         self._drop = drop
         self._disk = environment.disk
@@ -77,7 +78,7 @@ class LogCarry:
             raise InvalidRequestError(f"{name[:60]!r} is no segment: ask for those of the manifest")
         path = f"{folder_of(topic_id)}/{name}"
         try:
-            return await self._read_runner.run(lambda: self._reading_tier.read(path, position, length))
+            return await self._tier_runner.run(lambda: self._reading_tier.read(path, position, length))
         except FileNotFoundError as error:
             raise NotFoundError(f"{path} is not there any more: ask for the manifest again") from error
         except OSError as error:
@@ -96,7 +97,7 @@ class LogCarry:
     async def missing(self, manifest: Manifest) -> Sequence[Segment]:
         """The segments of a manifest that are not here. Raises StorageUnavailableError."""
         folder = folder_of(manifest.topic_id)
-        there = await _run(self._read_runner, lambda: frozenset(self._reading_tier.list(folder)), folder)
+        there = await _run(self._tier_runner, lambda: frozenset(self._reading_tier.list(folder)), folder)
         return [one for one in manifest.segments if _file_name(manifest.topic_id, one) not in there]
 
     async def put(self, topic_id: int, segment: Segment, content: Sequence[bytes]) -> None:
@@ -124,7 +125,7 @@ class LogCarry:
         if self._topics.histories.get(record.topic_id) is not None or record.topic_id in self._topics.refused:
             return
         try:
-            history = await self._read_runner.run(lambda: load_history(self._reading_tier, record))
+            history = await self._tier_runner.run(lambda: load_history(self._reading_tier, record))
         except DanubeError as error:
             self._topics.refused[record.topic_id] = error
         else:
@@ -134,12 +135,12 @@ class LogCarry:
         """Remove a topic that metadata says is another broker's, and its files. Raises StorageUnavailableError."""
         self._drop(topic_id)
         folder = folder_of(topic_id)
-        await _run(self._read_runner, lambda: self._remove(topic_id), folder)
+        await _run(self._tier_runner, lambda: self._remove(topic_id), folder)
         await _run(self._flush_runner, lambda: self._writing_tier.close_folder(folder), folder)
 
     async def strange(self) -> Collection[int]:
         """Topics with files here that this storage does not have. Raises StorageUnavailableError."""
-        names = await _run(self._read_runner, lambda: self._reading_tier.list(SEGMENTS), SEGMENTS)
+        names = await _run(self._tier_runner, lambda: self._reading_tier.list(SEGMENTS), SEGMENTS)
         ids = {int(name) for name in names if name.isdecimal()}
         return {each for each in ids - self._topics.refused.keys() if self._topics.histories.get(each) is None}
 

@@ -26,7 +26,9 @@ class StorageEnvironment:
     runner: BlockingRunner
     """The journal's."""
     read_runner: BlockingRunner
-    """For cold reads."""
+    """For cold reads: of the journal, and of segments where no other runner is given."""
+    store_runner: BlockingRunner | None = None
+    """For whatever asks an object store, so that reads of the disk do not wait behind a store that does not answer."""
     flush_runner: BlockingRunner
     """For making segments."""
     broker_id: int
@@ -41,6 +43,11 @@ class StorageEnvironment:
     """Used in the reading thread only."""
     writing_tier: SegmentTier = field(init=False)
     """Used in the flushing thread only."""
+
+    @property
+    def tier_runner(self) -> BlockingRunner:
+        """The thread of `reading_tier`."""
+        return self.store_runner or self.read_runner
 
     def __post_init__(self) -> None:
         make = self.make_tier or (lambda: DirectoryTier(self.disk))

@@ -71,7 +71,7 @@ class Storage:
         reader = SegmentReader(environment.reading_tier)
         self._cold = ColdStore(
             reader,
-            environment.read_runner,
+            environment.tier_runner,
             environment.clock,
             topics.histories,
             self._gate,
@@ -137,7 +137,7 @@ class Storage:
             for one in (await environment.records.all()).values()
             if known_topics is None or one.topic_id in known_topics
         ]
-        found, newer = await environment.read_runner.run(lambda: _find(environment.reading_tier, pointed, known_topics))
+        found, newer = await environment.tier_runner.run(lambda: _find(environment.reading_tier, pointed, known_topics))
         named = dict(names or {})
         journal = await Journal.open(
             environment.disk,
@@ -177,6 +177,11 @@ class Storage:
         """The use of an object store, if there is one."""
         use = self._environment.object_use
         return None if use is None else replace(use(), waiting_bytes=self._waiting_bytes)
+
+    def silence(self) -> str | None:
+        """The reason while an object store does not answer; None while it does, or where there is none."""
+        use = self.object_use
+        return None if use is None else use.silence
 
     @property
     def free_bytes(self) -> int | None:
@@ -317,7 +322,7 @@ class Storage:
         """End the background work, write what is pending, close the files. Never raises for the disk's faults."""
         await self._tasks.close()
         await self.journal.close()
-        await self._environment.read_runner.run(self._environment.reading_tier.close)
+        await self._environment.tier_runner.run(self._environment.reading_tier.close)
         await self._environment.flush_runner.run(self._writer.close)
 
     # Inside
@@ -361,7 +366,7 @@ class Storage:
             )
         self._waiting_bytes = report.waiting_bytes
         for folder in report.folders:  # open files take up room
-            await self._environment.read_runner.run(
+            await self._environment.tier_runner.run(
                 lambda: self._environment.reading_tier.close_folder(folder)  # noqa: B023 - in turn
             )
 

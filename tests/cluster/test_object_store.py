@@ -1,8 +1,10 @@
 """Real brokers over a server of the S3 protocol: disks are deleted, owners die and stand still, nothing is lost."""
 
 import asyncio
+import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,14 @@ import pytest
 import danube
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
+from danube.model.calls.admin import DescribeTopics
+from danube.model.calls.positions import CreateSubscription, PeekMessages
+from danube.model.calls.stream import FetchFrom
+from danube.model.errors import UnavailableError
 from danube.model.limits.broker import MIB
 from danube.model.ownership import StorageMode
+from danube.model.policies import SubscriptionName
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
@@ -22,6 +30,7 @@ from danube.testing.processes.object_server import ACCESS_KEY, BUCKET, REGION, S
 from lab.failover.administration import Administration
 from tests.cluster.seeing import until, wait_until
 from tests.cluster.test_metadata_tools import TOPIC, publish, stored
+from tests.plugins import fork_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -188,3 +197,66 @@ async def _until_moved(broker: BrokerProcess) -> None:
             return sum(one.requests for one in puts) >= 4
 
         await until(is_moved)
+
+
+@pytest.mark.parametrize("end", [MotoServer.pause, pytest.param(MotoServer.kill, marks=pytest.mark.nightly)])
+def test_administration_is_answered_within_seconds_while_the_store_is_not(
+    moto: MotoServer, tmp_path: Path, end: Callable[[MotoServer], None]
+) -> None:
+    small = {"journal_file_bytes_max": str(MIB), "segment_bytes_max": str(MIB)}
+    with BrokerCluster(tmp_path, size=1, mode=StorageMode.OBJECT_STORE, objects=moto, settings=small) as cluster:
+        (broker,) = cluster.brokers
+        asyncio.run(publish(broker, 100, message_bytes=20_000))
+        asyncio.run(_until_flushed(broker))
+        broker.terminate()
+        broker.start()  # nothing of the segments is in memory now
+        end(moto)
+        asyncio.run(_administer_without_a_store(broker))
+        if end is MotoServer.pause:
+            moto.resume()
+            asyncio.run(_until_made(broker, "waits"))
+
+
+async def _until_flushed(broker: BrokerProcess) -> None:
+    async with opened(Target(endpoint=broker.endpoints.admin_url, timeout_s=PATIENCE_S)) as gateway:
+        name = SubscriptionName(topic=TopicName.parse(TOPIC), subscription="behind")
+        kind = SubscriptionType.SHARED
+        await gateway.create_subscription(CreateSubscription(name=name, type=kind, start=FetchFrom.EARLIEST))
+
+        async def is_flushed() -> bool:
+            storage = (await gateway.describe_broker()).storage
+            return storage is not None and storage.segments > 0
+
+        await until(is_flushed)
+
+
+async def _until_made(broker: BrokerProcess, namespace: str) -> None:
+    async with opened(Target(endpoint=broker.endpoints.admin_url, timeout_s=PATIENCE_S)) as gateway:
+
+        async def is_made() -> bool:
+            return namespace in await gateway.namespaces()
+
+        await until(is_made)
+
+
+async def _administer_without_a_store(broker: BrokerProcess) -> None:
+    """All within the time that administrators have by default."""
+    topic = TopicName.parse(TOPIC)
+    async with opened(Target(endpoint=broker.endpoints.admin_url)) as gateway:
+        with pytest.raises(UnavailableError, match=r"the object store s3://.* does not answer"):
+            await gateway.peek(PeekMessages(topic=topic, start=FetchFrom.EARLIEST, count=1, payload_bytes_max=10))
+        page = await gateway.describe_topics(DescribeTopics(topics=(topic,), page_size=10))
+        (described,) = page.topics
+        assert described.end_offset == 100
+        assert described.state is not None
+        assert "does not answer" in described.state.reason
+        storage = (await gateway.describe_broker()).storage
+        assert storage is not None
+        assert storage.object_store is not None
+        assert storage.object_store.unanswered_s > 0
+        with pytest.raises(UnavailableError, match=r"does not answer.*may still be done"):
+            await gateway.create_namespace("waits")
+        assert topic.namespace in await gateway.namespaces()
+    command = [sys.executable, "-m", "danube.admin", "--endpoint", broker.endpoints.admin_url, "cluster", "health"]
+    health = await asyncio.to_thread(fork_server.run_text, command, variables=dict(os.environ), timeout_s=PATIENCE_S)
+    assert "the object store does not answer, for" in health.stdout

@@ -89,6 +89,8 @@ from danube.wire import admin_messages as messages
 from danube.wire import control_messages as control
 from danube.wire.codec import Codec
 
+_BEYOND_ALL = 2**62
+"""A record of no audit log."""
 _INSPECTION = "/danube.control.Inspection"
 _CLUSTER = "/danube.control.Cluster"
 _POLICIES = "/danube.control.Policies"
@@ -401,9 +403,9 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls, S
     # Beneath
 
     async def _is_ours_by_its_answer(self) -> bool:
-        """The original has no such call; which one is asked does not matter, so it is one that costs little."""
+        """The original has no such call; which one is asked does not matter, so it is one that reads nothing."""
         try:
-            await self._of_broker.audit(0, 1)
+            await self._of_broker.audit(_BEYOND_ALL, 1)
         except UnsupportedError:
             return False
         except (NotPermittedError, InvalidRequestError):

@@ -131,14 +131,14 @@ class AuditLog:
         return result
 
     async def read(self, wanted: ReadAudit) -> StoredAuditPage:
-        """A page of stored records, also of those being appended.
+        """A page of stored records, also of those being appended. A page beyond all of them reads nothing.
 
         It skips placeholders at its start, and ends before the next one.
 
         Raises StorageUnavailableError where they cannot be read, InvalidRequestError for a topic that is no audit log,
         TopicNotFoundError, TopicNotServedError.
         """
-        if self._pending is not None:
+        if self._pending is not None and wanted.start <= self._last.sequence:
             await asyncio.wait([self._pending])
         log = (await self._readable(wanted.topic)).log
         end = log.durable_end

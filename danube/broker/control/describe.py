@@ -10,6 +10,7 @@ from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.broker.topics.topic_states import TopicStates
+from danube.broker.topics.unread_times import UnreadTimes
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.admin import (
     ConsumerDescription,
@@ -42,11 +43,14 @@ Shown = AnyTopic | TopicRecord
 class Descriptions:
     """Descriptions of this broker's topics at this moment, and of topics that nobody serves."""
 
-    def __init__(self, topics: Topics, brokers: BrokerControl, states: TopicStates, clock: Clock) -> None:
+    def __init__(
+        self, topics: Topics, brokers: BrokerControl, states: TopicStates, times: UnreadTimes, clock: Clock
+    ) -> None:
         self._clock = clock
         self._topics = topics
         self._brokers = brokers
         self._states = states
+        self._times = times
 
     async def topics(self, wanted: DescribeTopics) -> TopicsPage:
         """One page of topics; each is listed once. One created or deleted between two pages may be missed.
@@ -54,10 +58,22 @@ class Descriptions:
         Raises TopicNotFoundError for a named topic that does not exist, TopicNotServedError for one that another
         broker serves.
         """
-        await _look_for_oldest(self._next_topics(wanted)[: wanted.page_size])
-        page = _Page(self._brokers.own_id, self._states).fill(self._next_topics(wanted), wanted)
+        await self._look_for_oldest(self._next_topics(wanted)[: wanted.page_size])
+        page = _Page(self._brokers.own_id, self._states, self._times.silence() or "").fill(
+            self._next_topics(wanted), wanted
+        )
         now_ms = self._clock.now_ms()
         return replace(page, topics=tuple(replace(each, described_ms=now_ms) for each in page.topics))
+
+    async def _look_for_oldest(self, topics: Iterable[Shown]) -> None:
+        """Read the times of the oldest unread messages of subscriptions that do not have them in memory."""
+        left = DESCRIBE_LOOKS_MAX
+        for topic in topics:
+            for subscription in () if isinstance(topic, TopicRecord) else list(topic.subscriptions.values()):
+                if isinstance(subscription, ReliableSubscription) and subscription.must_read_unread_time and left:
+                    left -= 1
+                    if not await self._times.read(subscription):
+                        return
 
     def _next_topics(self, wanted: DescribeTopics) -> list[Shown]:
         """The topics that fit a page, and one more, which shows that another page follows."""
@@ -97,18 +113,6 @@ def _name(topic: Shown) -> TopicName:
     return _record(topic).name
 
 
-async def _look_for_oldest(topics: Iterable[Shown]) -> None:
-    """Read the times of the oldest unread messages of subscriptions that do not have them in memory."""
-    left = DESCRIBE_LOOKS_MAX
-    for topic in topics:
-        if isinstance(topic, TopicRecord):
-            continue
-        for subscription in list(topic.subscriptions.values()):
-            if isinstance(subscription, ReliableSubscription) and subscription.must_read_unread_time and left:
-                left -= 1
-                await subscription.read_unread_time()
-
-
 def _is_wanted(topic: Shown, wanted: DescribeTopics) -> bool:
     after, name = wanted.after, _name(topic)
     if wanted.namespace is not None and name.namespace != wanted.namespace:
@@ -121,9 +125,11 @@ def _is_wanted(topic: Shown, wanted: DescribeTopics) -> bool:
 class _Page:
     """A page being filled, up to its bounds. The first subscription of a page always fits."""
 
-    def __init__(self, broker_id: str, states: TopicStates) -> None:
+    def __init__(self, broker_id: str, states: TopicStates, silence: str) -> None:
+        """`silence` is the reason why what is in an object store is not told."""
         self._broker_id = broker_id
         self._states = states
+        self._silence = silence
         self._topics: list[TopicDescription] = []
         self._bytes = 0
 
@@ -164,6 +170,8 @@ class _Page:
         state = self._states.of(topic.record)
         if isinstance(topic, ReliableTopic) and topic.is_lost:
             state = replace(state, reason=topic.lost_reason)
+        elif self._silence and not state.reason and isinstance(topic, ReliableTopic) and topic.log.objects is not None:
+            state = replace(state, reason=self._silence)
         self._topics.append(_describe_topic(topic, self._broker_id, state, tuple(subscriptions)))
         return len(subscriptions) == len(names)
 

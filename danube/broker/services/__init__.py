@@ -8,9 +8,9 @@ from danube.rpc.carrier import Service
 
 def client_services(context: ServiceContext) -> list[Service]:
     """Services of the client port."""
-    return services_of(CLIENT_CALLS, context)
+    return services_of(CLIENT_CALLS, context, is_admin=False)
 
 
 def admin_services(context: ServiceContext) -> list[Service]:
     """Services of the admin port."""
-    return services_of(ADMIN_CALLS, context)
+    return services_of(ADMIN_CALLS, context, is_admin=True)

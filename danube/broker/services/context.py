@@ -28,6 +28,11 @@ from danube.security.decision import topic_target
 from danube.wire import decode
 
 
+def _answers() -> str | None:
+    """No object store, which could be silent."""
+    return None
+
+
 async def _no_need() -> None:
     """Nothing to free."""
 
@@ -73,6 +78,8 @@ class ServiceContext:
     """Checks of messages against schemas."""
     clock: Clock
     tasks: TaskScope
+    silence: Callable[[], str | None] = _answers
+    """Answers the reason while the object store does not answer."""
     make_room: Callable[[], Coroutine[Any, Any, None]] = _no_need
     """Called before a deletion, which needs disk space itself."""
     gate: Gate | None = None

@@ -10,10 +10,13 @@ from danube.broker.security.gate import Check, Gate
 from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import CallRecorder
-from danube.model.errors import DanubeError, NotPermittedError
+from danube.model.errors import DanubeError, NotPermittedError, StorageUnavailableError
+from danube.model.limits.broker import ADMIN_STORE_LOOK_S, ADMIN_STORE_WAIT_S
+from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal, PrincipalKind
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
+from danube.runtime.clock import TimerHandle
 from danube.security.decision import CLUSTER
 
 _OK = "ok"
@@ -21,8 +24,10 @@ _METERED = {Action.PRODUCE, Action.CONSUME}
 """Actions whose streams count for quotas."""
 
 
-def services_of(calls: Mapping[str, Mapping[str, Call]], context: ServiceContext) -> list[Service]:
+def services_of(calls: Mapping[str, Mapping[str, Call]], context: ServiceContext, *, is_admin: bool) -> list[Service]:
     """Services of catalogue entries, with every handler behind the interceptors.
+
+    Calls of administration are answered though the object store is not: applications decide how long they wait.
 
     Raises TypeError for an entry that is not whole: no broker starts with it.
     """
@@ -30,17 +35,20 @@ def services_of(calls: Mapping[str, Mapping[str, Call]], context: ServiceContext
         for method, call in methods.items():
             if problem := call.problem():
                 raise TypeError(f"{name}/{method}: {problem}")
-    return [_service(name, methods, context) for name, methods in calls.items()]
+    return [_service(name, methods, context, is_admin=is_admin) for name, methods in calls.items()]
 
 
-def _service(name: str, methods: Mapping[str, Call], context: ServiceContext) -> Service:
+def _service(name: str, methods: Mapping[str, Call], context: ServiceContext, *, is_admin: bool) -> Service:
     unary: dict[str, UnaryHandler] = {}
     server_streams: dict[str, StreamFactory] = {}
     streams: dict[str, StreamFactory] = {}
     for method, call in methods.items():
         path = f"{name}/{method}"
         if call.unary is not None:
-            unary[method] = _unary(path, _authorized(path, call, context), context)
+            handler = _authorized(path, call, context)
+            if is_admin and call.action is not Action.REPLICATE:
+                handler = _watched(call, handler, context)
+            unary[method] = _unary(path, handler, context)
         if call.server_stream is not None:
             server_streams[method] = _stream(path, call, call.server_stream(context), context)
         if call.stream is not None:
@@ -72,6 +80,75 @@ class _CountedCall:
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         self._call.on_cancel(callback)
+
+
+class _AdminCall:
+    """A call of administration, ended with the reason when it waits for an object store that does not answer.
+
+    What it began goes on, and its late answer is dropped.
+    """
+
+    __slots__ = ("_call", "_context", "_effect", "_is_over", "_timer")
+
+    def __init__(self, call: UnaryCall, context: ServiceContext, effect: Effect) -> None:
+        self._call = call
+        self._context = context
+        self._effect = effect
+        self._is_over = False
+        self._timer: TimerHandle | None = None
+
+    @property
+    def caller(self) -> Caller:
+        return self._call.caller
+
+    def reply(self, response: bytes) -> None:
+        if self._ends():
+            self._call.reply(response)
+
+    def fail(self, error: DanubeError) -> None:
+        if self._ends():
+            self._call.fail(error)
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        self._call.on_cancel(callback)
+
+    def watch(self, after_s: float = ADMIN_STORE_WAIT_S) -> None:
+        """Look at the store then, and now and then until there is an answer."""
+        clock = self._context.clock
+        if not self._is_over and not self._context.tasks.closed:
+            self._timer = clock.call_at(clock.monotonic_s() + after_s, self._look)
+
+    def _look(self) -> None:
+        reason = self._context.silence()
+        if reason is None:
+            self.watch(ADMIN_STORE_LOOK_S)
+            return
+        outcome = "" if self._effect is Effect.READ else " What was asked for may still be done: look then."
+        self.fail(
+            StorageUnavailableError(
+                f"{reason}: try again once it does. Check object_store.endpoint and the network.{outcome}"
+            )
+        )
+
+    def _ends(self) -> bool:
+        """True for the first answer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        is_first, self._is_over = not self._is_over, True
+        return is_first
+
+
+def _watched(call: Call, handler: UnaryHandler, context: ServiceContext) -> UnaryHandler:
+    """The handler of a call of administration, which waits for an object store a moment only."""
+
+    def handle(request: bytes, unary: UnaryCall) -> bytes | None:
+        watched = _AdminCall(unary, context, call.effect_of(request))
+        answer = handler(request, watched)
+        if answer is None:
+            watched.watch()
+        return answer
+
+    return handle
 
 
 def _authorized(method: str, call: Call, context: ServiceContext) -> UnaryHandler:

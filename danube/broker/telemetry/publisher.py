@@ -169,7 +169,7 @@ class Telemetry:
         turns = _Turns(self._clock)
         for topic in list(self._topics):
             for subscription in list(topic.subscriptions.values()):
-                if not left:
+                if not left or self._storage.silence() is not None:
                     return
                 if isinstance(subscription, ReliableSubscription) and subscription.must_read_unread_time:
                     left -= 1

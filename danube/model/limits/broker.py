@@ -350,6 +350,8 @@ DESCRIBE_NAMES_MAX = 1_000
 """Topics that one DescribeTopics may name."""
 DESCRIBE_LOOKS_MAX = 1_000
 """Subscriptions of one page whose oldest unread message is looked up in a segment; of the others it is not said."""
+UNREAD_TIME_WAIT_S = 2.0
+"""For one of these looks; then the page goes without the others."""
 DESCRIBE_CONSUMERS_MAX = 100
 """Consumers that are shown of one subscription; the rest is counted."""
 DESCRIBE_BYTES_MAX = 1 * MIB
@@ -373,6 +375,10 @@ ADMIN_CALL_TIMEOUT_S = 5.0
 """Default time of one administrator's call; as in the original."""
 ADMIN_CALL_TIMEOUT_MAX_S = 600.0
 """The same, whatever is set."""
+ADMIN_STORE_WAIT_S = 2.0
+"""A call of an administrator waits so long for an object store that does not answer, and then says so."""
+ADMIN_STORE_LOOK_S = 0.5
+"""Between two looks, after that, of a call that is not answered yet at whether the store answers."""
 ADMIN_SYSTEM_READ_BYTES_MAX = 64 * MIB
 """Bytes of stored batches that are read for one look at a system topic; newer ones take the place of older ones."""
 CONTEXT_FILE_BYTES_MAX = 1 * MIB

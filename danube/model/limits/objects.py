@@ -22,6 +22,10 @@ OBJECT_CLOSING_S = 10.0
 """The same, once the broker shuts down."""
 OBJECT_OUTAGE_REFUSED_S = 15.0
 """After so long without an answer new messages are refused, with the reason, before the backlog is full."""
+OBJECT_SILENT_S = 3.0
+"""A request that waits for longer is told as a store that does not answer."""
+OBJECT_SMALL_BYTES = 1 * MIB
+"""Larger requests may take their time to be sent."""
 OBJECT_DELETE_PAGE = 1_000
 OBJECT_CACHE_BYTES = 64 * MIB
 """Of segments in memory, read from the object store."""

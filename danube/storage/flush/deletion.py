@@ -28,7 +28,7 @@ class TopicDeleter:
         self._forget = forget
         self._reader = reader
         self._tier = environment.reading_tier
-        self._runner = environment.read_runner
+        self._runner = environment.tier_runner
         self.left: set[int] = set()
         """Deleted topics with files that the last sweep could not remove."""
 

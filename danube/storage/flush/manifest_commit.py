@@ -28,7 +28,7 @@ class ManifestCommitter:
         self._records = environment.records
         self._histories = histories
         self._tier = environment.reading_tier
-        self._runner = environment.read_runner
+        self._runner = environment.tier_runner
         self._drop = drop_flushed
 
     async def commit(self, made: Sequence[ManifestVersion]) -> frozenset[int]:

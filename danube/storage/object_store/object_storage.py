@@ -78,7 +78,7 @@ class ObjectStorage(SharedStorage):
         store = environment.objects.store
         try:
             cluster_id, url = environment.cluster_id, environment.url
-            await environment.read_runner.run(lambda: check_cluster(store, cluster_id, url, is_new=not entered))
+            await environment.tier_runner.run(lambda: check_cluster(store, cluster_id, url, is_new=not entered))
             for journal_id in mine:
                 await environment.runner.run(lambda: _claim(environment.objects, journal_id))  # noqa: B023 - in turn
         except OSError as error:
@@ -170,7 +170,7 @@ class ObjectStorage(SharedStorage):
         finally:
             timer.cancel()
             self._objects.close()
-            await self._environment.read_runner.run(store.close)
+            await self._environment.tier_runner.run(store.close)
 
 
 def check_cluster(store: ObjectStore, cluster_id: str, url: str, *, is_new: bool) -> None:
@@ -198,7 +198,8 @@ def use_of(store: RetryingStore, cache: BlockCache, url: str, clock: Clock) -> O
         url=url,
         bill=store.bill,
         elapsed_s=now_s - store.bill.started_s,
-        unanswered_s=store.outage.lasted_s(now_s),
+        unanswered_s=store.outage.silent_s(now_s),
+        error=store.outage.error if store.outage.since_s is not None else "",
         cache_hits=cache.stats.hits,
         cache_misses=cache.stats.misses,
     )

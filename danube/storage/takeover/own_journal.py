@@ -80,7 +80,7 @@ async def load_newest(
     left = list(wanted)
     for _ in range(TAKEOVER_ATTEMPTS_MAX):
         asked = list(left)
-        found = await environment.read_runner.run(lambda: find_histories(environment.reading_tier, asked))  # noqa: B023 - awaited in its turn
+        found = await environment.tier_runner.run(lambda: find_histories(environment.reading_tier, asked))  # noqa: B023 - awaited in its turn
         histories.update((history.record.topic_id, history) for history in found.histories)
         refused = {**{each: error for each, error in refused.items() if each not in histories}, **found.refused}
         newest = [await environment.records.get(topic_id, linearizable=True) for topic_id in found.refused]
@@ -173,7 +173,7 @@ async def _read_older(
 
     async def read(topic_ids: Sequence[int]) -> Restarted:
         mine = [records[topic_id] for topic_id in topic_ids]
-        return await read_for_restart(environment.disk, mine, journal_id, bases, environment.read_runner)
+        return await read_for_restart(environment.disk, mine, journal_id, bases, environment.tier_runner)
 
     try:
         return await read([*bases])

@@ -41,7 +41,7 @@ class Ownership:
             environment.disk,
             environment.records,
             own.journal,
-            environment.read_runner,
+            environment.tier_runner,
             broker_id=environment.broker_id,
             fence=own.fence,
             entry=own.entry,
@@ -61,7 +61,7 @@ class Ownership:
     async def is_fenced(self) -> bool:
         """True once this broker's journal is fenced. Raises StorageUnavailableError."""
         try:
-            return await self._environment.read_runner.run(self._fence.is_up)
+            return await self._environment.tier_runner.run(self._fence.is_up)
         except OSError as error:
             raise StorageUnavailableError(f"the shared folder cannot be used: {error}. Check it") from error
 

@@ -65,7 +65,7 @@ class SharedStorage(Storage):
         Raises as `Storage.open`, and DataFolderError for a folder that cannot be shared.
         """
         is_new = not await environment.journals.all()
-        await environment.read_runner.run(
+        await environment.tier_runner.run(
             lambda: _check_folder(environment.disk, environment.place, environment.cluster_id, is_new=is_new)
         )
         storage = cls(environment, await open_own_journal(environment))
@@ -123,7 +123,7 @@ class SharedStorage(Storage):
             if not self.topics.is_owned(topic_id):
                 self._logs.pop(topic_id, None)
                 # Files that the next owner removes take up room as long as they are open here.
-                await self._environment.read_runner.run(lambda: self._cold.reader.forget(topic_id))
+                await self._environment.tier_runner.run(lambda: self._cold.reader.forget(topic_id))
 
     def epoch(self, topic_id: int) -> int:
         if topic_id in self.topics.refused:

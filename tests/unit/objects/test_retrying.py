@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from danube.model.limits.broker import MIB
 from danube.model.limits.objects import OBJECT_RETRY_BASE_S, OBJECT_RETRY_LONGEST_S
 from danube.objects.bill import Bill, Cause, Line, Prices, RequestKind, cost_of, projected_month
 from danube.objects.memory import MemoryObjects
@@ -83,6 +84,22 @@ def test_a_store_that_is_gone_is_given_up_within_the_budget() -> None:
     with pytest.raises(FileNotFoundError):
         world.store.get("a")
     assert world.store.outage.lasted_s(world.clock.monotonic_s()) == 0
+
+
+@pytest.mark.parametrize(("size", "told_s"), [(10, 4.0), (8 * MIB, 0.0)])
+def test_a_request_that_hangs_is_silence_before_it_fails_unless_it_sends_much(size: int, told_s: float) -> None:
+    world, seen = World(), list[float]()
+
+    def hang(name: str, chunks: object) -> None:
+        del name, chunks
+        for _ in range(2):
+            world.clock.advance(2)
+            seen.append(world.store.outage.silent_s(world.clock.monotonic_s()))
+
+    world.bucket.put = hang  # type: ignore[method-assign]
+    world.store.put("a", [bytes(size)])
+    assert seen == [0.0, told_s]
+    assert world.store.outage.silent_s(world.clock.monotonic_s()) == 0
 
 
 def test_a_put_whose_answer_was_lost_is_known_as_ones_own() -> None:

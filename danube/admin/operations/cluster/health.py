@@ -200,6 +200,10 @@ def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:
     if storage.refused_topics:
         lost = f"topics whose history cannot be read, and that are not served: {storage.refused_topics}"
         return CheckStatus.CRITICAL, f"{lost}. The broker's log names them: see `danube-broker storage verify`"
+    use = storage.object_store
+    if use is not None and use.unanswered_s:
+        silent = f"the object store does not answer, for {use.unanswered_s:.0f} s now"
+        return CheckStatus.WARNING, f"{silent}: what is in {use.url} cannot be read. Check its endpoint and the network"
     if storage.disk_is_low:
         return CheckStatus.WARNING, f"there is little room left{free}: free some, or let topics keep less"
     if storage.quarantined_topics:

@@ -64,7 +64,7 @@ def test_a_catalogue_with_a_call_that_lacks_something_does_not_start(lacking: di
     assert whole().problem() == ""
     call = replace(whole(), **lacking)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=f"Service/Call: .*{named}"):
-        services_of({"Service": {"Call": call}}, None)  # type: ignore[arg-type]
+        services_of({"Service": {"Call": call}}, None, is_admin=True)  # type: ignore[arg-type]
 
 
 def test_every_call_of_both_ports_is_whole() -> None:
