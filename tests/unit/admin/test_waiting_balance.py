@@ -67,3 +67,11 @@ def test_people_are_told_commands_and_no_tools(waiting: MemoryGateway) -> None:
     shown = CliRunner().invoke(app(connect_to(waiting)), ["brokers", "balance"], env={"COLUMNS": "200"})
     assert "call `danube-admin brokers rebalance` for a plan" in shown.stdout
     assert "trigger_rebalance" not in shown.stdout
+
+
+def test_brokers_are_drawn_while_the_load_of_none_is_known(waiting: MemoryGateway) -> None:
+    known = skewed_balance()
+    waiting.cluster.balance = replace(known, brokers=tuple(one for one in known.brokers if not one.is_known))
+    shown = CliRunner().invoke(app(connect_to(waiting)), ["brokers", "balance"], env={"COLUMNS": "200"})
+    assert (shown.exit_code, shown.exception) == (0, None)
+    assert "Peak to average" in shown.stdout

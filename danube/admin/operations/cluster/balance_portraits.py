@@ -83,7 +83,7 @@ def _balance(result: BalanceResult, *, wide: bool) -> Portrait:
 
 
 def _brokers(brokers: Sequence[BrokerBalanceRow], *, wide: bool) -> PortraitTable:
-    top = max(100.0, *(broker.load for broker in brokers if broker.is_known)) if brokers else 100.0
+    top = max([100.0, *(broker.load for broker in brokers if broker.is_known)])
     columns = ("Broker", "Score", "CPU", "Memory", "Disk", "Network", "Msg/s", "Topics")
     more = ("Clients", "Backlog", "In", "Out", "Report") if wide else ()
     return PortraitTable("Brokers", columns + more, tuple(_broker(broker, top, wide=wide) for broker in brokers))
@@ -160,7 +160,7 @@ def _analysis(result: AnalysisResult, *, wide: bool) -> Portrait:
 def _plan_tables(plan: RebalancePlanView, *, wide: bool) -> tuple[PortraitTable, ...]:
     if not plan.moves:
         return ()
-    top = max(100.0, *(score for each in plan.brokers for score in (each.score_before, each.score_after)))
+    top = max([100.0, *(score for each in plan.brokers for score in (each.score_before, each.score_after))])
     title = f"Imbalance {imbalance_text(plan.before)}; after the plan {imbalance_text(plan.after)}"
     rows = tuple(_change(each, top) for each in plan.brokers)
     changes = PortraitTable(title, ("Broker", "Before", "After", "Topics"), rows)
