@@ -69,8 +69,10 @@ def _incident_row(row: Row) -> Row:
     place = [row["consumer"], None if row["offset"] is None else f"offset {row['offset']:,}"]
     where = f" ({', '.join(filter(None, place))})" if any(place) else ""
     begin = f"{who}: {chain}{where} from {_time(row['began_ms'])} {ended}"
-    step = next_step(row["cause"], row["topic"], row["subscription"], row["offset"])
-    return {**row, "sentence": f"{begin}{many}{age}{lost}{soon}.", "tone": tone_of(row["cause"]), "next_step": step}
+    causes = row["chain"].split(" -> ")
+    steps = [next_step(cause, row["topic"], row["subscription"], row["offset"]) for cause in causes]
+    told = {"sentence": f"{begin}{many}{age}{lost}{soon}.", "tone": tone_of(row["cause"])}
+    return {**row, **told, "next_step": "; then ".join(dict.fromkeys(steps))}
 
 
 def _time(at_ms: int) -> str:

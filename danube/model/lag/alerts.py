@@ -247,11 +247,20 @@ class IncidentFinder:
             return True
         if not self._seen or at_ms - self._seen[0].at_ms < policy.known_s * 1_000:
             return False
-        return verdict.lag_s >= policy.usual_factor * self._usual_lag_s(at_ms)
+        return verdict.lag_s >= policy.usual_factor * self._usual_lag_s(at_ms, verdict)
 
-    def _usual_lag_s(self, at_ms: int) -> float:
+    def _usual_lag_s(self, at_ms: int, verdict: LagVerdict) -> float:
+        """The largest outside incidents; while nothing is read, the message that waits now tells nothing usual."""
         until_ms = at_ms - self._policy.recent_s * 1_000
-        return max((one.verdict.lag_s or 0.0 for one in self._seen if one.quiet and one.at_ms <= until_ms), default=0.0)
+        waits_ms = at_ms - (verdict.lag_s or 0.0) * 1_000
+        is_still = verdict.status in {LagStatus.STOP, LagStatus.STALL}
+        usual = (
+            lag_s
+            for one in self._seen
+            if one.quiet and one.at_ms <= until_ms and (lag_s := one.verdict.lag_s or 0.0)
+            if not is_still or abs(one.at_ms - lag_s * 1_000 - waits_ms) > _FALL_S * 1_000
+        )
+        return max(usual, default=0.0)
 
     def _is_stuck(self, at_ms: int, verdict: LagVerdict) -> bool:
         """True unless the lag shrinks."""

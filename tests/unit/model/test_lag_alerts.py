@@ -68,6 +68,13 @@ def test_the_root_is_the_first_cause_and_the_chain_tells_what_followed() -> None
     assert (one.offset, one.consumer, one.messages_lost) == (7, "c", 40)
 
 
+def test_a_consumer_that_had_gone_before_the_first_moment_is_told_of() -> None:
+    (one,) = found(*[behind(500.0 + 30.0 * number) for number in range(20)])
+    assert (one.cause, one.began_ms, one.ended_ms) == (IncidentCause.CONSUMER_GONE, T0_MS - 500_000, None)
+    steady = [behind(500.0, status=LagStatus.WARN) for _ in range(40)]
+    assert found(*steady) == []
+
+
 def test_moments_that_are_far_apart_name_the_cause_too() -> None:
     (one,) = found(*[QUIET] * 20, behind(600.0), behind(1_200.0), step_ms=600_000)
     assert (one.chain, one.began_ms) == ("consumer_gone", T0_MS + 19 * 600_000)
