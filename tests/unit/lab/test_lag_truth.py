@@ -11,10 +11,12 @@ from danube.model.lag.alerts import AlertPolicy, incidents_of
 from danube.model.lag.history import Times, judge_history
 from danube.model.lag.records import observations_of
 from danube.model.lag.verdict import LagPolicy
+from lab.lag.__main__ import DOCUMENT
 from lab.lag.course import Played, play
 from lab.lag.courses import COURSES
 from lab.lag.judge import numbers_off, rates_off, score_of
 from lab.lag.situations import END_S, TURN_S
+from lab.lag.table import table_of
 from lab.lag.truth import GRACE_S
 
 FACES = ("live", "job")
@@ -80,6 +82,10 @@ def test_verdict_is_as_the_truth_that_clients_staged(course_of: Courses, course:
 def test_rates_are_those_of_the_clients(played: Mapping[str, Played], name: str, face: str) -> None:
     found = played[name]
     assert [*rates_off(found.looks(face), found.ledger, RATES_WITHIN)] == []
+
+
+def test_table_of_the_document_is_what_the_command_writes(played: Mapping[str, Played]) -> None:
+    assert table_of(played) in DOCUMENT.read_text(), "python -m lab.lag --write"
 
 
 def test_rates_go_by_the_clock_of_the_broker(course_of: Courses) -> None:
