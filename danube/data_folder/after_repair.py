@@ -13,10 +13,11 @@ from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage, decode_topic
 from danube.metadata.records.storage import StorageRecords, owner_of
 from danube.metadata.store import MetadataStore
-from danube.model.errors import DataFolderError, NewerDataFolderError
+from danube.model.errors import DataFolderError
 from danube.model.text import count_text
 from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
+from danube.runtime.checksum import other_version
 from danube.runtime.disk import Disk, content_of
 from danube.runtime.rng import Rng
 from danube.storage.segment.manifest import manifest_name
@@ -42,10 +43,8 @@ def recorded_repair(disk: Disk) -> dict[int, int]:
         return {}
     try:
         fields = decode_json(content_of(disk, REPAIRED))
-        if (version := int(fields["format"])) > _FORMAT:
-            raise NewerDataFolderError(
-                f"{REPAIRED} was written by a newer version (format {version}): use that version"
-            )
+        if (version := int(fields["format"])) != _FORMAT:
+            raise other_version(REPAIRED, version, _FORMAT)
         return {int(topic_id): int(manifest_version) for topic_id, manifest_version in fields["topics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataFolderError(f"{REPAIRED} is damaged: restore the data folder from a backup") from None

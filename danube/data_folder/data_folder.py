@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from danube.data_folder.disk_reserve import DiskReserve
-from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError, NewerDataFolderError
+from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError
 from danube.model.untrusted_json import decode_json
-from danube.runtime.checksum import crc_of
+from danube.runtime.checksum import crc_of, other_version
 from danube.runtime.disk import Disk, DiskLock, LocalDisk, next_step_of
 from danube.runtime.rng import Rng
 
@@ -184,8 +184,8 @@ def read_identity(folder: Path) -> Identity:
     try:
         fields = decode_json(path.read_bytes())
         version, accepted = int(fields["format"]), fields.get("accepted_restore_id")
-        if version > FORMAT:  # first: what else is in it nobody here knows
-            raise NewerDataFolderError(f"{folder} was written by a newer version (format {version}): use that version")
+        if version != FORMAT:  # first: what else is in it nobody here knows
+            raise other_version(str(folder), version, FORMAT)
         _check_sum(fields)
         return Identity(
             broker_id=int(fields["broker_id"]),

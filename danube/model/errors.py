@@ -53,7 +53,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |-- MetadataError
     |   |-- VersionConflictError      a compare-and-set or transaction lost
     |   |   `-- StorageChangedError   others changed where these topics are stored
-    |   |-- NewerRecordError          a later version wrote a record
+    |   |-- NewerRecordError          another version wrote a record
     |   `-- UnknownOutcomeError       the command may or may not have been applied
     `-- StorageError                  of this machine's files; never crosses the wire
         |-- DataFolderError           unreadable, not a data folder
@@ -459,7 +459,7 @@ class DataFolderAccessError(DataFolderError):
 
 
 class NewerDataFolderError(DataFolderError):
-    """A later version wrote the data folder."""
+    """Another version wrote the data folder, or a file in it."""
 
     code = "DATA_FOLDER_NEWER"
 

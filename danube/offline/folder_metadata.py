@@ -96,6 +96,8 @@ def _of_cluster(wanted: Wanted, identity: Identity, disk: LocalDisk) -> Metadata
     try:
         with opened(wanted) as place:
             return _of_entries(place.read().snapshot.entries, identity, place.name)
+    except (NewerDataFolderError, NewerRecordError):
+        raise
     except DanubeError as error:
         return MetadataView(place=_ELSEWHERE, unread=f"{_NOT_LOOKED_AT}: {error}")
 

@@ -42,11 +42,14 @@ def is_intact(content_and_crc: bytes) -> bool:
     return bool(google_crc32c.value(content_and_crc) == _RESIDUE)
 
 
+def told_version(name: str, found: int, known: int) -> str:
+    """The refusal of what has another version of its format than this Danube reads, with the next step."""
+    return f"{name} was written by another version (format {found}; this one reads {known}): use that version"
+
+
 def other_version(name: str, found: int, known: int) -> NewerDataFolderError:
     """The error for the file `name`, which has another version of its format than this Danube reads."""
-    return NewerDataFolderError(
-        f"{name} has format version {found}, and this Danube reads version {known}: use the newer release"
-    )
+    return NewerDataFolderError(told_version(name, found, known))
 
 
 def refuse_other_version(name: str, content: bytes, magic: bytes, known: int) -> None:

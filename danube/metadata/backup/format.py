@@ -11,10 +11,10 @@ from typing import Any
 
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import State, StateSnapshot
-from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError
+from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError, NewerRecordError
 from danube.model.limits.metadata import METADATA_BACKUP_BYTES_MAX, METADATA_BACKUP_ORIGIN_BYTES_MAX
 from danube.model.untrusted_json import decode_json
-from danube.runtime.checksum import CRC_BYTES, crc_of, extended, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, crc_of, extended, is_intact, other_version, with_crc
 
 BACKUP_VERSION = 1
 
@@ -86,8 +86,8 @@ def decode_backup(content: bytes, name: str) -> Backup:
         _, version, _, origin_bytes, snapshot_bytes, snapshot_crc = _FIXED.unpack_from(head)
     except struct.error:
         raise _damaged(name, len(content), "it is cut off") from None
-    if version > BACKUP_VERSION:
-        raise DataFolderError(f"{name} has format {version} and this Danube reads up to {BACKUP_VERSION}: upgrade it")
+    if version != BACKUP_VERSION:
+        raise other_version(name, version, BACKUP_VERSION)
     start = _FIXED.size + origin_bytes + CRC_BYTES
     if origin_bytes > METADATA_BACKUP_ORIGIN_BYTES_MAX or len(content) < start:
         raise _damaged(name, len(content), "it is cut off")
@@ -115,6 +115,8 @@ def _snapshot(packed: memoryview, name: str) -> StateSnapshot:
     try:
         snapshot = decode_state(packed)
         State.of(snapshot).validate()
+    except NewerRecordError:
+        raise
     except (MetadataError, AssertionError) as error:
         raise DamagedDataError(f"{name}: {error}; use another backup") from error
     return snapshot

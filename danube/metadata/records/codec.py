@@ -19,6 +19,7 @@ from danube.metadata.store import Entry
 from danube.model.errors import MetadataError, NewerRecordError
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
+from danube.runtime.checksum import told_version
 
 RECORD_VERSION = 1
 _VERSION = "version"
@@ -81,10 +82,7 @@ def decode_fields(entry: Entry) -> Mapping[str, Any]:
     if not isinstance(version, int):
         raise damaged(entry, "no number 'version'")
     if version != RECORD_VERSION:
-        raise NewerRecordError(
-            f"metadata key {entry.key} was written by a newer Danube (record version {version}, this one reads"
-            f" version {RECORD_VERSION}): upgrade this broker"
-        )
+        raise NewerRecordError(told_version(f"metadata key {entry.key}", version, RECORD_VERSION))
     return values
 
 

@@ -21,9 +21,9 @@ from danube.metadata.commands import Lease, outcome_fields, outcome_of
 from danube.metadata.replication.command_format import inflate, packb, unpackb
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
-from danube.model.errors import MetadataError
+from danube.model.errors import MetadataError, NewerRecordError
 from danube.model.limits.metadata import METADATA_SNAPSHOT_BLOCK_BYTES_MAX
-from danube.runtime.checksum import crc_of
+from danube.runtime.checksum import crc_of, told_version
 
 SNAPSHOT_VERSION = 1
 
@@ -52,7 +52,7 @@ def encode_state(snapshot: StateSnapshot) -> Iterator[bytes]:
 
 
 def decode_state(packed: bytes | memoryview) -> StateSnapshot:
-    """The snapshot whose pieces these are. Raises MetadataError when they are damaged, cut off or of a newer format."""
+    """The snapshot whose pieces these are. Raises MetadataError, which is a NewerRecordError for another version."""
     blocks = _blocks(memoryview(packed))
     try:
         revision, last_lease_id, *counts = next(blocks)
@@ -82,8 +82,10 @@ def _blocks(packed: memoryview) -> Iterator[Any]:
     magic, version, compression, _ = _HEADER.unpack_from(packed)
     if magic != _MAGIC:
         raise ValueError("it is none")
-    if not 1 <= version <= SNAPSHOT_VERSION or compression != _ZLIB:
-        raise ValueError(f"it has format {version} and this Danube reads up to {SNAPSHOT_VERSION}")
+    if version != SNAPSHOT_VERSION:
+        raise NewerRecordError(told_version("a snapshot of the metadata", version, SNAPSHOT_VERSION))
+    if compression != _ZLIB:
+        raise ValueError(f"no compression has the number {compression}")
     position = _HEADER.size
     while True:
         if position + _BLOCK.size > len(packed):

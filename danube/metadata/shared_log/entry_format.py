@@ -19,12 +19,13 @@ from itertools import chain
 from danube.metadata.replication.command_format import inflate, packb, unpackb
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import StateSnapshot
-from danube.model.errors import LimitReachedError, MetadataError
+from danube.model.errors import LimitReachedError, MetadataError, NewerRecordError
 from danube.model.limits.metadata import (
     METADATA_LOG_BODY_BYTES_MAX,
     METADATA_LOG_COMPRESS_BYTES_MIN,
     METADATA_LOG_SNAPSHOT_PIECES_MAX,
 )
+from danube.runtime.checksum import told_version
 
 ENTRY_FORMAT = 1
 SNAPSHOT_VERSION = 1
@@ -81,15 +82,14 @@ def encode_entry(author: int, link: int, body: Body) -> bytes:
 
 
 def decode_entry(entry: bytes) -> LogEntry:
-    """The entry that `encode_entry` made. Raises MetadataError for anything else, and for one of a newer format."""
+    """The entry that `encode_entry` made. Raises MetadataError, which is a NewerRecordError for another version."""
     if len(entry) < _ENTRY.size:
         raise MetadataError(f"an entry of the shared log has {len(entry)} bytes: it was cut off, or is none of ours")
     entry_format, codec, _, author, link = _ENTRY.unpack_from(entry)
-    if entry_format > ENTRY_FORMAT or codec > _ZLIB:
-        raise MetadataError(
-            f"an entry of the shared log has format {entry_format} and this broker reads up to {ENTRY_FORMAT}:"
-            " upgrade it"
-        )
+    if entry_format != ENTRY_FORMAT:
+        raise NewerRecordError(told_version("an entry of the shared log", entry_format, ENTRY_FORMAT))
+    if codec > _ZLIB:
+        raise MetadataError(f"an entry of the shared log cannot be read: no codec has the number {codec}")
     packed = entry[_ENTRY.size :]
     try:
         requests = unpackb(inflate(packed, METADATA_LOG_BODY_BYTES_MAX) if codec == _ZLIB else packed)
@@ -122,16 +122,16 @@ def encode_snapshot(author: int, link: int, snapshot: StateSnapshot, piece_bytes
 def decode_snapshot(pieces: Sequence[bytes]) -> tuple[int, StateSnapshot]:
     """The snapshot that these are all pieces of, after the link of the entry that it was taken after.
 
-    Not for the event loop. Raises MetadataError.
+    Not for the event loop. Raises MetadataError, as `decode_entry`.
     """
     packed = memoryview(b"".join(pieces))
     if len(packed) < _SNAPSHOT.size:
         raise MetadataError("a snapshot in the shared log is cut off")
     magic, version, _, _, link = _SNAPSHOT.unpack_from(packed)
-    if magic != _MAGIC or version > SNAPSHOT_VERSION:
-        raise MetadataError(
-            f"a snapshot in the shared log is none, or of a newer format than {SNAPSHOT_VERSION}: upgrade this broker"
-        )
+    if magic != _MAGIC:
+        raise MetadataError("a snapshot in the shared log is not what was written: restore the service's data")
+    if version != SNAPSHOT_VERSION:
+        raise NewerRecordError(told_version("a snapshot in the shared log", version, SNAPSHOT_VERSION))
     return link, decode_state(packed[_SNAPSHOT.size :])
 
 

@@ -50,7 +50,7 @@ class LogTail:
     def check(self) -> None:
         """Raise MetadataError when the log cannot be followed any more."""
         if self.failure is not None:
-            raise MetadataError(str(self.failure)) from self.failure
+            raise type(self.failure)(str(self.failure)) from self.failure
 
     def await_entry(self, number: int, link: int) -> None:
         """Have `stands` tell from now on if the entry with this number is the one with this link."""
@@ -115,12 +115,12 @@ class LogTail:
     def snapshot(self) -> StateSnapshot:
         return self._follower.snapshot()
 
-    def fail(self, reason: str) -> NoReturn:
+    def fail(self, reason: str, kind: type[MetadataError] = MetadataError) -> NoReturn:
         """Stop for good. Raises MetadataError, always."""
         if self.failure is None:
-            self.failure = MetadataError(reason)
+            self.failure = kind(reason)
             self._follower.failed(self.failure)
-        raise MetadataError(str(self.failure)) from self.failure
+        raise type(self.failure)(str(self.failure)) from self.failure
 
     async def _read_run(self, last: int) -> int:
         first = self.position + 1
@@ -144,7 +144,7 @@ class LogTail:
         try:
             read = decode_entry(entry)
         except MetadataError as error:
-            self.fail(f"{error} (its number is {number})")
+            self.fail(f"{error} (its number is {number})", type(error))
         if number != self.position + 1 or read.link != self.link:
             self.fail(f"entry {number} of the shared log does not follow on what this broker has read: {_RESTORED}")
         return read.requests

@@ -4,15 +4,15 @@ It needs no metadata and no broker, and changes nothing. Brokers may run meanwhi
 verification is looked at once more before it counts as damaged.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, NewerDataFolderError
 from danube.objects.store import ObjectInfo, ObjectStore
+from danube.runtime.checksum import refuse_other_version
 from danube.storage.object_store.object_storage import CLUSTER
 from danube.storage.object_store.part_format import PartKind, decode_part, log_prefix, number_of
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of, segment_name
-from danube.storage.segment.manifest_format import decode_manifest
+from danube.storage.segment.manifest_format import MAGIC, VERSION, decode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.takeover.journal_reader import JOURNALS
 from danube.storage.tiers.tier import SegmentTier
@@ -68,7 +68,7 @@ class BucketScan:
 
 
 def verify_bucket(store: ObjectStore, tier: SegmentTier) -> BucketScan:
-    """Read everything below the prefix. Raises OSError."""
+    """Read everything below the prefix. Raises OSError, NewerDataFolderError."""
     found = BucketScan()
     try:
         found.cluster = store.get(CLUSTER).decode(errors="replace")
@@ -93,6 +93,8 @@ def _verify_topic(
     for segment in manifest.segments:
         try:
             reader.verify(topic_id, segment)
+        except NewerDataFolderError:
+            raise
         except DanubeError as error:
             newest = _newest_manifest(store, topic_id, store.listing(f"{folder_of(topic_id)}/"), found)
             if newest is not None and segment in newest.segments:
@@ -123,9 +125,12 @@ def _newest_manifest(store: ObjectStore, topic_id: int, listed: list[ObjectInfo]
     if not versions:
         return None
     try:
-        manifest = decode_manifest(store.get(versions[-1]))
+        encoded = store.get(versions[-1])
     except FileNotFoundError:  # a newer one is there by now
         return None
+    manifest = decode_manifest(encoded)
+    if manifest is None:
+        refuse_other_version(versions[-1], encoded, MAGIC, VERSION)
     if manifest is None or manifest.topic_id != topic_id:
         found.findings.append(_finding(versions[-1], "it is not what was written"))
         return None
@@ -135,9 +140,9 @@ def _newest_manifest(store: ObjectStore, topic_id: int, listed: list[ObjectInfo]
 def _verify_journal(store: ObjectStore, name: str, found: BucketScan) -> None:
     listed = store.listing(log_prefix(f"{JOURNALS}/{name}"))
     is_fenced, ends = False, dict[int, int]()
-    for one, number in _numbered(listed):
+    for one in (one for one in listed if number_of(one.name) is not None):
         try:
-            decoded = decode_part(store.get(one.name), number)
+            decoded = decode_part(store.get(one.name), one.name)
         except FileNotFoundError:  # its file was flushed meanwhile
             continue
         if decoded is None:
@@ -153,12 +158,6 @@ def _verify_journal(store: ObjectStore, name: str, found: BucketScan) -> None:
         is_fenced = is_fenced or part.kind == PartKind.FENCE
     size = sum(one.size for one in listed)
     found.journals.append(BucketJournal(journal=name, objects=len(listed), object_bytes=size, is_fenced=is_fenced))
-
-
-def _numbered(listed: list[ObjectInfo]) -> Iterator[tuple[ObjectInfo, int]]:
-    for one in listed:
-        if (number := number_of(one.name)) is not None:
-            yield one, number
 
 
 def _finding(name: str, what: str, *, is_damage: bool = True) -> BucketFinding:

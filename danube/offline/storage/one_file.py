@@ -8,8 +8,9 @@ from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import NotFoundError
 from danube.offline.storage.scan.scan import files_below
 from danube.offline.storage.scan.segment_scan import SegmentScan
+from danube.runtime.checksum import refuse_other_version
 from danube.runtime.disk import Disk, content_of
-from danube.storage.journal.contents import decode_index
+from danube.storage.journal.contents import decode_index, refuse_other_index
 from danube.storage.journal.format import (
     FIRST_NAME,
     MARK_NAME,
@@ -19,9 +20,11 @@ from danube.storage.journal.format import (
     decode_mark,
     file_sequence,
     index_sequence,
+    refuse_other_first,
+    refuse_other_mark,
 )
 from danube.storage.journal.walker import Damage, FileBegun, SoundRound, Torn
-from danube.storage.segment.manifest_format import decode_manifest
+from danube.storage.segment.manifest_format import MAGIC, VERSION, decode_manifest
 from danube.storage.tiers.directory import DirectoryTier
 
 Row = dict[str, object]
@@ -53,12 +56,14 @@ def find_file(disk: Disk, name: str) -> str:
 
 
 def file_content(disk: Disk, name: str, view: MetadataView) -> FileContent:
-    """The content of a file. Raises OSError, and NotFoundError for one that is none of storage's."""
+    """The content of a file. Raises OSError, NotFoundError for none of storage's, NewerDataFolderError."""
     stem = name.rpartition("/")[2]
     if stem == FIRST_NAME:
-        return _fields("first", decode_first(content_of(disk, name)), name)
+        refuse_other_first(name, content := content_of(disk, name))
+        return _fields("first", decode_first(content), name)
     if stem == MARK_NAME:
-        return _fields("mark", decode_mark(content_of(disk, name)), name)
+        refuse_other_mark(name, content := content_of(disk, name))
+        return _fields("mark", decode_mark(content), name)
     readers: list[tuple[bool, Callable[[Disk, str, MetadataView], FileContent]]] = [
         (file_sequence(stem) is not None, _journal_file),
         (index_sequence(stem) is not None, _index),
@@ -151,8 +156,9 @@ def _segment(disk: Disk, name: str, view: MetadataView) -> FileContent:
 
 
 def _manifest(disk: Disk, name: str, view: MetadataView) -> FileContent:
-    manifest = decode_manifest(content_of(disk, name))
+    manifest = decode_manifest(content := content_of(disk, name))
     if manifest is None:
+        refuse_other_version(name, content, MAGIC, VERSION)
         return FileContent(name, "manifest", {"state": "damaged"}, [])
     facts: Row = {
         "topic": view.name(manifest.topic_id),
@@ -170,8 +176,9 @@ def _manifest(disk: Disk, name: str, view: MetadataView) -> FileContent:
 
 
 def _index(disk: Disk, name: str, view: MetadataView) -> FileContent:
-    index = decode_index(content_of(disk, name))
+    index = decode_index(content := content_of(disk, name))
     if index is None:
+        refuse_other_index(name, content)
         return FileContent(name, "index", {"state": "damaged"}, [])
     facts: Row = {"end_position": index.end_position, "last_round": index.last_round, **asdict(index.contents.start)}
     rows: list[Row] = [

@@ -3,7 +3,7 @@
 It changes nothing, and the broker may run meanwhile: what is missing is looked up once more in the newest manifest.
 """
 
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, NewerDataFolderError
 from danube.objects.store import ObjectStore
 from danube.offline.storage.bucket import BucketFinding, BucketScan, topic_of
 from danube.runtime.disk import Disk
@@ -45,6 +45,8 @@ def _verify(disk: Disk, reader: SegmentReader, topic_id: int, segment: Segment, 
         return
     try:
         reader.verify(topic_id, segment)
+    except NewerDataFolderError:
+        raise
     except DanubeError as error:
         newest = _newest(disk, topic_id)
         if newest is not None and segment in newest.segments:

@@ -83,6 +83,8 @@ class FileContents:
 MAGIC = b"DnJx"
 VERSION = 1
 NOT_LISTED = 2**32 - 1
+INDEX_START_BYTES = 5
+"""Magic and version, in every version."""
 
 _HEADER = struct.Struct("<4sB3s8Q3I")
 _TOPIC = struct.Struct("<QIQ")
@@ -136,6 +138,11 @@ def encode_index(index: FileIndex) -> bytes:
 def refuse_other_index(name: str, encoded: bytes) -> None:
     """Raise NewerDataFolderError for an index of another version."""
     refuse_other_version(name, encoded, MAGIC, VERSION)
+
+
+def is_other_index(start: bytes) -> bool:
+    """True for the first bytes of an index of another version, if that is what they are of."""
+    return start[:4] == MAGIC and start[4:INDEX_START_BYTES] != bytes([VERSION])
 
 
 def decode_index(encoded: bytes) -> FileIndex | None:

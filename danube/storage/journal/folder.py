@@ -19,7 +19,14 @@ from danube.model.limits.broker import FENCE_BYTES_MAX
 from danube.runtime.checksum import FixedRecord
 from danube.runtime.disk import Disk, File, is_full
 from danube.storage.damage import next_step, next_step_shared
-from danube.storage.journal.contents import FileIndex, decode_index, encode_index, refuse_other_index
+from danube.storage.journal.contents import (
+    INDEX_START_BYTES,
+    FileIndex,
+    decode_index,
+    encode_index,
+    is_other_index,
+    refuse_other_index,
+)
 from danube.storage.journal.format import (
     FIRST_NAME,
     MARK_NAME,
@@ -158,7 +165,9 @@ class JournalFolder:
         name = index_path(sequence, self.name)
         try:
             with contextlib.closing(self.disk.open_read(name)) as file:
-                content = file.read(0, bytes_max) if file.size() <= bytes_max else b""
+                size = file.size()
+                is_read = size <= bytes_max or is_other_index(file.read(0, INDEX_START_BYTES))
+                content = file.read(0, size) if is_read else b""
         except OSError:
             return None
         refuse_other_index(name, content)
@@ -323,11 +332,13 @@ class Fence:
         self._disk.sync_folder(self._folder)
 
     def new_owners(self) -> list[int]:
-        """Broker ids of the new owners, as far as their records are whole; for people."""
+        """Broker ids of the new owners, as far as their records are whole; for people. Raises NewerDataFolderError."""
         with contextlib.closing(self._disk.open_read(self._name)) as file:
             content = file.read(0, FENCE_BYTES_MAX)
-        records = (_FENCE_RECORD.decode(content, at) for at in range(0, len(content), FENCE_RECORD_BYTES))
-        return [record.broker_id for record in records if record is not None]
+        records = [content[at : at + FENCE_RECORD_BYTES] for at in range(0, len(content), FENCE_RECORD_BYTES)]
+        for record in records:
+            _FENCE_RECORD.refuse_other_version(self._name, record)
+        return [found.broker_id for record in records if (found := _FENCE_RECORD.decode(record)) is not None]
 
     def _open(self) -> File:
         try:

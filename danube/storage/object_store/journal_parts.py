@@ -27,6 +27,7 @@ from danube.storage.object_store.part_format import (
     log_prefix,
     number_of,
     part_name,
+    refuse_other_part,
 )
 from danube.storage.object_store.side_by_side import SideBySide
 
@@ -214,8 +215,7 @@ class JournalParts:
         return found
 
     def _decoded(self, one: ObjectInfo, data: bytes) -> tuple[Part, bytes]:
-        number = number_of(one.name)
-        decoded = decode_part(data, number if number is not None else 0)
+        decoded = decode_part(data, one.name)
         if decoded is None:
             raise DamagedDataError(
                 f"the object {one.name} is damaged: it is not what was written. Restore it from a backup, or by the"
@@ -268,11 +268,13 @@ class JournalParts:
         return True
 
     def _ends_with_fence(self) -> bool:
-        """Look at the last object alone. Raises FileNotFoundError for a journal without objects."""
+        """Look at the last object alone. Raises NewerDataFolderError, FileNotFoundError for no object."""
         listed = self._listed(0)
         if not listed:
             raise FileNotFoundError(errno.ENOENT, "there is no journal", self.folder)
-        header = decode_header(self._store.charged_to(Cause.FENCE).get(listed[-1].name, 0, HEADER_BYTES))
+        start = self._store.charged_to(Cause.FENCE).get(listed[-1].name, 0, HEADER_BYTES)
+        refuse_other_part(listed[-1].name, start)
+        header = decode_header(start)
         return header is not None and header.kind == PartKind.FENCE
 
 

@@ -40,6 +40,7 @@ class Part(NamedTuple):
 
 _HEADER: FixedRecord[Part] = FixedRecord(b"DnOb", 1, "IIQQQQQ", Part._make)
 HEADER_BYTES = _HEADER.length
+"""In every version."""
 
 
 def encode_part(
@@ -54,8 +55,18 @@ def decode_header(data: bytes) -> Part | None:
     return _HEADER.decode(data[:HEADER_BYTES])
 
 
-def decode_part(data: bytes, number: int) -> tuple[Part, bytes] | None:
-    """Header and payload of the object with this number; None unless they are what was written."""
+def refuse_other_part(name: str, data: bytes) -> None:
+    """Raise NewerDataFolderError for an object of another version."""
+    _HEADER.refuse_other_version(name, data[:HEADER_BYTES])
+
+
+def decode_part(data: bytes, name: str) -> tuple[Part, bytes] | None:
+    """Header and payload of the object with this name; None unless they are what was written.
+
+    Raises NewerDataFolderError.
+    """
+    refuse_other_part(name, data)
+    number = number_of(name) or 0
     header, payload = decode_header(data), data[HEADER_BYTES:]
     if header is None or header.number != number or header.length != len(payload) or header.crc != crc_of(payload):
         return None

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from danube.metadata.records.journals import JournalRecords
 from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.storage import StorageRecords
+from danube.model.errors import NewerDataFolderError
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
 from danube.storage.journal.folder import FENCE_NAME, Fence
@@ -110,7 +111,7 @@ class JournalRemover:
     def _is_fenced(self, folder: str) -> bool:
         try:
             return Fence(self._disk, folder).is_up(counts_missing=False)
-        except OSError as error:
+        except (OSError, NewerDataFolderError) as error:
             _log.warning("the fence in %s could not be read: %s", folder, error)
             return False
 

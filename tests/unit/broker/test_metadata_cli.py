@@ -125,13 +125,13 @@ def test_a_backup_of_a_member_says_how_much_it_knows(member: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", [("inspect",), ("backup", "new"), ("restore", "taken", "--yes")])
-def test_a_folder_that_a_later_version_wrote_is_left_alone(alone: Path, taken: Path, words: tuple[str, ...]) -> None:
+def test_a_folder_that_another_version_wrote_is_left_alone(alone: Path, taken: Path, words: tuple[str, ...]) -> None:
     (alone / "broker.json").write_text('{"format": 99}')
     before = content(alone)
     files = {"taken": str(taken), "new": str(taken.with_name("new"))}
     ended = run(*(files.get(word, word) for word in words), data_dir=alone)
     assert (ended.code, content(alone)) == (ExitCode.DATA_FOLDER, before)
-    assert "was written by a newer version (format 99): use that version" in ended.error
+    assert "was written by another version (format 99; this one reads 1): use that version" in ended.error
 
 
 def test_no_file_is_overwritten_unasked(alone: Path, taken: Path) -> None:

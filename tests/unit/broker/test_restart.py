@@ -120,9 +120,9 @@ async def test_damaged_identity_is_refused_and_left_alone(start_broker: StartBro
     assert (tmp_path / "data" / "broker.json").read_text() == "{"
 
 
-async def test_folder_of_a_newer_format_is_refused(start_broker: StartBroker, tmp_path: Path) -> None:
+async def test_folder_of_another_format_is_refused(start_broker: StartBroker, tmp_path: Path) -> None:
     cell = await start_broker()
     await cell.broker.stop()
     (tmp_path / "data" / "broker.json").write_text('{"format": 99, "broker_id": "1"}')
-    with pytest.raises(DataFolderError, match="newer version"):
+    with pytest.raises(DataFolderError, match="another version"):
         await start_broker()

@@ -357,14 +357,14 @@ def test_a_folder_that_a_broker_has_is_left_alone(storage: Storage, folder: Fold
 
 
 @pytest.mark.parametrize("words", [("inspect",), ("verify",), ("repair", "--accept-loss")])
-def test_a_folder_that_a_later_version_wrote_is_left_alone(
+def test_a_folder_that_another_version_wrote_is_left_alone(
     storage: Storage, folder: FolderWorld, damaged: Path, words: tuple[str, ...]
 ) -> None:
     (folder.path / "broker.json").write_text('{"format": 99, "owner": "unknown to us"}')
     before = damaged.read_bytes()
     ended = storage(*words)
     assert (ended.code, damaged.read_bytes()) == (ExitCode.DATA_FOLDER, before)
-    assert "was written by a newer version (format 99): use that version" in ended.error
+    assert "was written by another version (format 99; this one reads 1): use that version" in ended.error
 
 
 def test_a_folder_that_is_none_is_not_made(storage: Storage, tmp_path: Path) -> None:

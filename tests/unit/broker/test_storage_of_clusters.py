@@ -26,6 +26,7 @@ from danube.model.errors import (
     DataFolderError,
     MetadataError,
     NewerDataFolderError,
+    NewerRecordError,
     StorageUnavailableError,
 )
 from danube.model.exit_codes import ExitCode
@@ -412,6 +413,18 @@ def test_a_service_that_does_not_answer_is_no_damage(elsewhere: Member, monkeypa
     verified = elsewhere.storage("verify", flags=ETCD)
     assert verified.code == 0
     assert "was not looked at: etcd does not answer: is it there?\n" in verified.out
+
+
+@pytest.mark.parametrize("words", [("verify",), ("repair", "--accept-loss")])
+def test_metadata_of_another_version_in_a_service_is_refused(
+    elsewhere: Member, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def refuse(_: ServicePlace) -> Backup:
+        raise NewerRecordError("an entry of the shared log was written by another version")
+
+    monkeypatch.setattr(ServicePlace, "read", refuse)
+    told = elsewhere.storage(*words, flags=ETCD)
+    assert (told.code, "was written by another version" in told.error) == (ExitCode.DATA_FOLDER, True)
 
 
 # The note

@@ -15,7 +15,13 @@ from danube.metadata.records.record_format import decode_counter
 from danube.metadata.records.restore_mark import RestoreMark, mark_of, skip_topic_ids
 from danube.metadata.state import State, StateSnapshot
 from danube.metadata.store import Entry
-from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
+from danube.model.errors import (
+    DamagedDataError,
+    DataFolderError,
+    InvalidRequestError,
+    NewerDataFolderError,
+    PreconditionFailedError,
+)
 from danube.model.limits.metadata import (
     METADATA_BACKUP_BYTES_MAX,
     METADATA_BACKUP_ORIGIN_BYTES_MAX,
@@ -68,11 +74,14 @@ def test_what_follows_a_backup_is_noticed() -> None:
         decode_backup(packed(backup()) + b"x", "longer")
 
 
-def test_a_backup_of_a_newer_format_says_so() -> None:
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_backup_of_another_format_says_so(version: int) -> None:
     content = bytearray(packed(backup()))
-    struct.pack_into("<H", content, 4, 2)
-    with pytest.raises(DataFolderError, match=r"format 2 .* upgrade"):
-        decode_backup(bytes(content), "newer")
+    struct.pack_into("<H", content, 4, version)
+    with pytest.raises(
+        NewerDataFolderError, match=rf"another version \(format {version}; this one reads 1\): use that"
+    ):
+        decode_backup(bytes(content), "other")
 
 
 @pytest.mark.parametrize(

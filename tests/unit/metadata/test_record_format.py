@@ -90,11 +90,11 @@ def test_values_are_compact_json_with_their_version() -> None:
     )
 
 
-def test_record_of_a_newer_version_is_refused_with_the_next_step() -> None:
-    with pytest.raises(
-        MetadataError, match=r"/topics/default/orders was written by a newer Danube.*upgrade"
-    ) as refused:
-        decode_topic(topic_entry(version=RECORD_VERSION + 1))
+@pytest.mark.parametrize("version", [RECORD_VERSION - 1, RECORD_VERSION + 1])
+def test_record_of_another_version_is_refused_with_the_next_step(version: int) -> None:
+    told = rf"/topics/default/orders was written by another version \(format {version}; .*\): use that version"
+    with pytest.raises(MetadataError, match=told) as refused:
+        decode_topic(topic_entry(version=version))
     assert exit_code_of(refused.value) is ExitCode.DATA_FOLDER
 
 

@@ -153,7 +153,7 @@ async def test_an_index_that_does_not_fit_is_not_believed(change: Callable[[byte
 
 async def test_an_index_of_another_version_is_refused() -> None:
     files = await busy_files(4)
-    with pytest.raises(NewerDataFolderError, match="format version 2, and this Danube reads version 1"):
+    with pytest.raises(NewerDataFolderError, match=r"another version \(format 2; this one reads 1\): use that"):
         await told_by({**files, FIRST_INDEX: newer(files[FIRST_INDEX])})
 
 

@@ -95,9 +95,9 @@ def test_a_body_that_unpacks_to_more_than_any_has_is_refused(monkeypatch: pytest
         decode_entry(entry)
 
 
-def test_an_entry_of_a_newer_format_asks_for_an_upgrade() -> None:
-    with pytest.raises(MetadataError, match=r"format 9 .* upgrade"):
-        decode_entry(b"\x09" + encode_entry(1, 2, pack_requests([]))[1:])
+def test_an_entry_with_an_unknown_codec_is_damaged_and_of_no_other_version() -> None:
+    with pytest.raises(MetadataError, match="no codec has the number 9"):
+        decode_entry(b"\x01\x09" + encode_entry(1, 2, pack_requests([]))[2:])
 
 
 @pytest.mark.parametrize("size", [24, 100, 1_000, 1_000_000])

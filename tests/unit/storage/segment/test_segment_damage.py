@@ -203,7 +203,7 @@ def test_a_segment_of_a_later_version_is_told_apart() -> None:
     world = SegmentWorld(run([9]))
     footer = world.data[-FOOTER_BYTES:]
     world.overwrite(world.data[:-FOOTER_BYTES] + with_crc(footer[:4] + b"\x02" + footer[5:-4]))
-    with pytest.raises(DataFolderError, match=r"has format version 2, .*: use the newer release"):
+    with pytest.raises(DataFolderError, match=r"another version \(format 2; this one reads 1\): use that"):
         world.read(10)
 
 
