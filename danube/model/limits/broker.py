@@ -350,8 +350,8 @@ DESCRIBE_NAMES_MAX = 1_000
 """Topics that one DescribeTopics may name."""
 DESCRIBE_LOOKS_MAX = 1_000
 """Subscriptions of one page whose oldest unread message is looked up in a segment; of the others it is not said."""
-UNREAD_TIME_WAIT_S = 2.0
-"""For one of these looks; then the page goes without the others."""
+UNREAD_TIME_WAIT_S = 1.0
+"""For one of these looks; then the page goes without the others, before ADMIN_STORE_WAIT_S ends the call."""
 DESCRIBE_CONSUMERS_MAX = 100
 """Consumers that are shown of one subscription; the rest is counted."""
 DESCRIBE_BYTES_MAX = 1 * MIB
