@@ -44,7 +44,6 @@ class AttachedConsumer:
     """Of its last sign of life: an answer, or its first message since it had answered all."""
     owes: bool = False
     """True if it was sent something since its last answer."""
-    acknowledged: int = 0
 
     @property
     def room(self) -> int:

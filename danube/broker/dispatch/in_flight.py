@@ -364,7 +364,6 @@ class Deliveries:
         trimmed = self._ranges[index]
         self.answered(trimmed, at)
         if trimmed.holder is not None:
-            trimmed.holder.acknowledged += at - trimmed.start
             self._free_window(trimmed.holder, at - trimmed.start)
         elif trimmed.state is DeliveryState.READY:
             self._ready[bisect_left(self._ready, trimmed.start)] = at
@@ -375,7 +374,6 @@ class Deliveries:
         self.answered(done, done.end)
         if done.holder is not None:
             done.holder.held.discard(done)
-            done.holder.acknowledged += done.end - done.start
             self._free_window(done.holder, done.end - done.start)
         elif done.state is DeliveryState.READY:
             self._unready(done.start)

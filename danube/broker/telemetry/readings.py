@@ -229,5 +229,4 @@ def _with_moves(reading: SubscriptionReading, subscription: ReliableSubscription
         silent_since_ms=subscription.wall_ms(silent.sign_s),
         silent_in_flight=silent.in_flight,
         silent_offset=min((each.start for each in silent.held), default=None),
-        silent_acknowledged=silent.acknowledged,
     )

@@ -76,7 +76,7 @@ def _of_cause(verdict: LagVerdict) -> str:
             return f"{_silent(verdict)}, while others acknowledged {verdict.acknowledged or 0:,} {window}"
         case LagCause.STORM:
             failed = f"{verdict.nacked or 0:,} were refused and {verdict.timed_out or 0:,} not acknowledged in time"
-            return f"{failed}, {verdict.acknowledged or 0:,} were acknowledged {window}"
+            return f"{failed}, {verdict.acknowledged or 0:,} were acknowledged {window}{_left(verdict)}"
         case LagCause.THROTTLED:
             limit, arrives = verdict.dispatch_limit or 0, verdict.arrival_rate or 0.0
             held = f"its limit of {limit:,} messages/s holds it back, and {arrives:.1f}/s arrive"
@@ -98,9 +98,11 @@ def _of_usual_cause(verdict: LagVerdict, window: str) -> str:
                 if verdict.failures and verdict.failed_offset is not None
                 else ""
             )
-            return ", ".join(filter(None, (f"{_count(returned, 'message')} came back and {done}", failed)))
+            told = (f"{_count(returned, 'message')} came back and {done}", failed)
+            return ", ".join(filter(None, told)) + _left(verdict)
         case LagCause.BACK_OFF:
-            return f"{_count(verdict.waiting, 'message')} in back-off, {verdict.in_flight or 0:,} in flight"
+            waiting = _count(verdict.waiting, "message")
+            return f"{waiting} in back-off, {verdict.in_flight or 0:,} in flight{_left(verdict)}"
         case LagCause.STUCK:
             held = f"{_count(verdict.in_flight, 'message')} in flight, none acknowledged {window}"
             return f"{held}, {_silent(verdict)}" if verdict.silent_consumer is not None else held
@@ -110,6 +112,12 @@ def _of_usual_cause(verdict: LagVerdict, window: str) -> str:
             return f"{verdict.arrived or 0:,} arrived, {verdict.acknowledged or 0:,} acknowledged {window}"
         case _:
             return f"{verdict.messages_lost:,} were deleted unread" if verdict.messages_lost else ""
+
+
+def _left(verdict: LagVerdict) -> str:
+    """Messages whose consumer went away with them, as one that crashes does."""
+    messages = _count(verdict.disconnected, "message")
+    return f"; consumers left without an answer to {messages}" if verdict.disconnected else ""
 
 
 def _silent(verdict: LagVerdict) -> str:

@@ -27,7 +27,7 @@ AS_TOLD: Final = (
     *("oldest_unread_append_ms", "head_append_ms", "blocked"),
     *("acknowledged", "skipped", "expired", "trimmed", "seeks", "timed_out", "disconnected"),
     *("failures", "failed_offset", "failed_on"),
-    *("silent_since_ms", "silent_in_flight", "silent_offset", "silent_acknowledged"),
+    *("silent_since_ms", "silent_in_flight", "silent_offset"),
     *("dispatch_limit", "retention_deadline_ms", "retention_messages_left", "last_acknowledged_ms"),
 )
 """Numbers of a reading where null is not 0."""

@@ -139,7 +139,6 @@ class Observation(NamedTuple):
     silent_since_ms: int | None = None
     silent_in_flight: int | None = None
     silent_offset: int | None = None
-    silent_acknowledged: int | None = None
     dispatch_limit: int | None = None
     retention_deadline_ms: int | None = None
     retention_messages_left: int | None = None

@@ -151,15 +151,13 @@ class SubscriptionReading(NamedTuple):
     failed_on: int | None = None
     """Consumers on which the message at the position failed."""
     silent_consumer: str | None = None
-    """Name of the consumer that owes an answer for the longest time; None when none does, as the next five."""
+    """Name of the consumer that owes an answer for the longest time; None when none does, as the next four."""
     silent_host: str | None = None
     silent_since_ms: int | None = None
     """Time of its last answer, or of its first message since."""
     silent_in_flight: int | None = None
     silent_offset: int | None = None
     """The lowest of these; None while it has none."""
-    silent_acknowledged: int | None = None
-    """Since its stream opened."""
     dispatch_limit: int | None = None
     """Messages a second that the subscription may send; None without a limit."""
     retention_deadline_ms: int | None = None

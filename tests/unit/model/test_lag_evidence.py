@@ -21,6 +21,8 @@ SAID = {
     " 1 consumer attached, nothing in flight, nothing acknowledged in 15 s",
     "silent": "no telemetry for 121 s: its broker is down or does not publish any",
     "poison": f"{STILL}; 6 messages came back and 0 were acknowledged in 45 s",
+    "a message crashes each consumer": f"{STILL}; 0 messages came back and 0 were acknowledged in 45 s,"
+    " the one at 40 failed 3 times; consumers left without an answer to 9 messages",
     "blocked": f"{STILL}; 1 message failed too often and what follows waits:"
     " a retry sends them again, a skip gives them up",
     "retention deletes what nobody reads": "no consumer was seen, and 200 messages wait;"

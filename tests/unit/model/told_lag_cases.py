@@ -134,6 +134,24 @@ TOLD_CASES = [
         LagRule.POSITION_STILL,
         cause=LagCause.POISON,
     ),
+    # It crashes each consumer that gets it, one in 5 s.
+    case_of(
+        "a message crashes each consumer",
+        told(
+            head=rising(60, 1),
+            position=40,
+            disconnected=rising(0, 1),
+            failures=3,
+            failed_offset=40,
+            failed_on=2,
+            in_flight=1,
+            oldest_s=-30,
+        ),
+        STALL,
+        LagRule.POSITION_STILL,
+        cause=LagCause.POISON,
+        disconnected=9,
+    ),
     # 20 arrive, 20 are refused once each and acknowledged the second time.
     case_of(
         "each message is refused once",
