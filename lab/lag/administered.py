@@ -41,7 +41,8 @@ async def sought(stage: Stage) -> None:
     stage.spawn(stage.produce(producer, 8))
     await stage.until(TURN_S + WINDOW_S)
     work[0] = 0.0
-    await stage.plan("seek_subscription", topic=str(stage.topic), subscription=SUBSCRIPTION, to="latest")
+    where = {"topic": str(stage.topic), "subscription": SUBSCRIPTION, "to": "latest"}
+    await stage.plan("seek_subscription", Effect.DESTROY, **where)
     stage.ledger.passed_over(stage.now_s, len(stage.ledger.sent_s))
 
 
