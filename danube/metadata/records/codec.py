@@ -5,7 +5,7 @@ the name of its member), a JSON object as it is, another dataclass, a tuple of t
 
 A field that has a default is left out while it has it, and may be missing. A class that is named `complete` is written
 whole, and of its fields only those that may be None may be missing. Fields that are not known are passed over, so a
-version gains fields with a default; a record of a newer version is refused.
+version gains fields with a default; a record of another version is refused.
 """
 
 import json

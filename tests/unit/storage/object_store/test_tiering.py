@@ -9,12 +9,13 @@ import pytest
 
 from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, NewerDataFolderError
 from danube.objects.bill import Bill, Cause, RequestKind
 from danube.objects.memory import MemoryObjects
 from danube.objects.retrying import Patience, RetryingStore
 from danube.offline.storage.bucket import BucketFinding
 from danube.offline.storage.tiered_bucket import verify_tiered
+from danube.runtime.checksum import with_crc
 from danube.runtime.disk import Buffer
 from danube.runtime.rng import SystemRng
 from danube.storage.environment import StorageEnvironment
@@ -225,6 +226,10 @@ async def test_a_bucket_behind_a_disk_is_verified_and_orphans_are_told() -> None
     strange, victim = f"{BELOW}segments/77/strange.segment", world.in_bucket()[0]
     world.bucket.put(strange, [b"x"])
     assert [(one.name, one.is_damage) for one in _verified(world)] == [(strange, False)]
+    sound = world.bucket.get(victim)
+    world.bucket.put(victim, [with_crc(sound[:4] + b"\x02" + sound[5:32]) + sound[36:]])
+    with pytest.raises(NewerDataFolderError, match="was written by another version"):
+        _verified(world)
     world.bucket.delete([victim])
     assert (victim.removeprefix(BELOW), True) in [(one.name, one.is_damage) for one in _verified(world)]
     await _delete(world, storage)
