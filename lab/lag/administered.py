@@ -64,8 +64,7 @@ async def retention(stage: Stage) -> None:
         (described,) = (
             await stage.world.admin.describe_topics(DescribeTopics(topics=(stage.topic,), page_size=1))
         ).topics
-        swept_s = stage.now_s - stage.world.clock.monotonic_s() % 5.0  # as telemetry, every few seconds
-        stage.ledger.passed_over(swept_s, described.start_offset)
+        stage.ledger.passed_over(stage.now_s, described.start_offset)
 
 
 async def partitioned(stage: Stage) -> None:

@@ -16,9 +16,9 @@ from danube.admin.grpc_gateway.broker_connection import ConnectionPool
 from danube.admin.grpc_gateway.gateway import GrpcGateway
 from danube.admin.local_state import LocalState
 from danube.admin.target import Target
+from danube.broker import environment
 from danube.broker.app import Broker
 from danube.broker.config.settings import BrokerSettings
-from danube.broker.environment import Environment
 from danube.client import DanubeClient, DanubeClientBuilder
 from danube.model.lag.group import LagFilter, PartitionLag
 from danube.model.lag.verdict import LagPolicy
@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _ANSWER_S = 60.0
 """Simulated time within which a call has its answer."""
+_SWEEP_S = 14.3
+"""So that retention never works at the moment of telemetry, whose order would be left to chance."""
 _RESTART_S, _PAUSE_S = 5.0, 40.0
 _START = BlockingThread.start
 
@@ -97,6 +99,7 @@ class World:
             self._work.start(thread, work)
 
         self._ending.enter_context(patch.object(BlockingThread, "start", start))
+        self._ending.enter_context(patch.object(environment, "SWEEP_INTERVAL_S", _SWEEP_S))
         await self.start_broker()
         target = Target(endpoint=f"http://{self._addresses[1]}")
         pool = ConnectionPool(target, self._carrier)
@@ -131,8 +134,8 @@ class World:
                 "journal_file_age_s": 5,  # so that retention has segments to delete
             }
         )
-        environment = Environment(clock=self.clock, carrier=self._carrier)
-        self._broker = await self.complete(Broker.start(settings, environment))
+        surroundings = environment.Environment(clock=self.clock, carrier=self._carrier)
+        self._broker = await self.complete(Broker.start(settings, surroundings))
         self._addresses = self._broker.addresses.broker, self._broker.addresses.admin
 
     async def stop_broker(self) -> None:

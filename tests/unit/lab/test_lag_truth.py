@@ -88,6 +88,16 @@ def test_table_of_the_document_is_what_the_command_writes(played: Mapping[str, P
     assert table_of(played) in DOCUMENT.read_text(), "python -m lab.lag --write"
 
 
+def test_redeliveries_are_counted_and_a_slow_consumer_works_on_no_copies(played: Mapping[str, Played]) -> None:
+    slow, storm = (played[name].job[-1].verdict for name in ("small prefetch", "redelivery storm"))
+    assert slow is not None
+    assert storm is not None
+    assert (slow.redelivered, slow.nacked, slow.timed_out) == (0, 0, 0)
+    assert storm.nacked is not None
+    assert storm.nacked == pytest.approx(storm.redelivered, abs=8)  # a batch
+    assert storm.nacked == pytest.approx(storm.arrived, abs=8)
+
+
 def test_rates_go_by_the_clock_of_the_broker(course_of: Courses) -> None:
     for found in course_of("the clock is ahead").values():
         assert [*rates_off(found.live, found.ledger, RATES_WITHIN)] == []
