@@ -47,8 +47,9 @@ from danube.broker.control.plans.lifecycle import PlanControl
 from danube.broker.control.plans.members import member_changes
 from danube.broker.control.plans.moves import moves as planned_moves
 from danube.broker.control.plans.peers import PartitionedSeek, Peers
+from danube.broker.control.plans.policies import drop_policies
 from danube.broker.control.plans.positions import position_changes
-from danube.broker.control.plans.retention import RetentionControl
+from danube.broker.control.plans.retention import MessageTtlControl, RetentionControl
 from danube.broker.control.plans.schemas import schema_changes
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
@@ -344,17 +345,19 @@ def _control(
         latest_schema=schemas.control.latest,
     )
     subscriptions = SubscriptionControl(topics, consumers)
+    policies = PolicyControl(topics, records)
     positions = PositionControl(topics, records, clock=clock, rng=rng)
-    durability = DurabilityControl(
-        topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
-    )
     move_control = MoveControl(metadata.cluster, topics, records, metadata.store, rng)
     peers = Peers(topics, security.admin_carrier)
     operations = {
         **deletions(topic_control, subscriptions, namespaces, peers),
         **position_changes(positions, PartitionedSeek(positions, topics, peers)),
-        **RetentionControl(topics, storage, records).operations(),
-        **durability.operations(),
+        **RetentionControl(topics, storage, records, peers).operations(),
+        **MessageTtlControl(topics, records, peers, clock).operations(),
+        **DurabilityControl(
+            topics, records, peers, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
+        ).operations(),
+        **drop_policies(policies),
         **member_changes(cluster, metadata.store, rng),
         **planned_moves(move_control, peers),
         **balance.plans.operations(),
@@ -375,7 +378,7 @@ def _control(
         subscriptions=subscriptions,
         descriptions=Descriptions(topics, brokers, states, UnreadTimes(given.tasks, storage.silence), clock),
         inspection=InspectionControl(given.log, topics.is_plain),
-        policies=PolicyControl(topics, records),
+        policies=policies,
         positions=positions,
         peeking=Peeking(topics),
         connections=Connections(topics, producers, consumers),

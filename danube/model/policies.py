@@ -162,7 +162,10 @@ RETENTION_NAMES = ("retention_time_s", "retention_bytes", "retention_drops_unrea
 DURABILITY_NAME = "durability"
 """The meaning of an acknowledgement: it changes by a plan alone."""
 
-PLANNED_NAMES = (*RETENTION_NAMES, DURABILITY_NAME)
+MESSAGE_TTL_NAME = "message_ttl_s"
+"""Passes over messages for good: it changes by a plan alone."""
+
+PLANNED_NAMES = (*RETENTION_NAMES, MESSAGE_TTL_NAME, DURABILITY_NAME)
 """Limits that change by a plan alone."""
 
 
@@ -295,9 +298,10 @@ def _refuse_planned(change: PolicyChange, of_what: str) -> None:
     found = [name for name in PLANNED_NAMES if name in change.names]
     if not found:
         return
-    rule, does = ("durability", "says what an acknowledgement means")
-    if found[0] in RETENTION_NAMES:
-        rule, does = ("retention", "deletes messages for good")
+    rule, does = {
+        DURABILITY_NAME: ("durability", "says what an acknowledgement means"),
+        MESSAGE_TTL_NAME: ("message_ttl", "passes over unread messages"),
+    }.get(found[0], ("retention", "deletes messages for good"))
     raise InvalidRequestError(
         f"{found[0]} {does} and is changed by a plan: plan set_{of_what}_{rule}, look at the plan, and apply it"
     )

@@ -67,7 +67,8 @@ _AFTER_TOPIC = "\n"
 """Between topic and subscription in a page token: no name has it."""
 
 
-def _check_names(names: Sized) -> None:
+def check_names(names: Sized) -> None:
+    """Raise InvalidRequestError for more topics than one call may name."""
     if len(names) > DESCRIBE_NAMES_MAX:
         raise InvalidRequestError(f"{len(names)} topics cannot be named in one call: name up to {DESCRIBE_NAMES_MAX}")
 
@@ -87,7 +88,7 @@ DESCRIBE_TOPICS = record(
     DescribeTopics,
     pb.DescribeTopicsRequest,
     namespace=NAMESPACE_RULE,
-    topics=Rule(check=_check_names),
+    topics=Rule(check=check_names),
     page_size=Rule(decode=lambda size: min(size or DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX)),
     after=Rule(name="page_token", decode=_cursor, encode=_page_token),
 )

@@ -45,6 +45,7 @@ from danube.model.plans.plan import (
     PlansPage,
     canonical,
 )
+from danube.model.plans.policy_effects import PolicyEffect, PreviewPolicy
 from danube.model.records.audit import (
     AuditEntry,
     AuditPage,
@@ -58,6 +59,7 @@ from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, S
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 from danube.wire.codec import Codec, Rule, Unread, listing, record, single
+from danube.wire.control_messages import check_names
 from danube.wire.gen import DanubeAnalytics_pb2 as analytics_pb
 from danube.wire.gen import DanubeBalance_pb2 as balance_pb
 from danube.wire.gen import DanubeControl_pb2 as pb
@@ -174,6 +176,11 @@ BEGIN_RUN = record(BeginRun, analytics_pb.BeginRunRequest, runner=_NAME, name=_N
 
 CALLER = record(Caller, pb.Caller, who=Rule(check=_check_who), client=_short("client", CALLER_CHARS_MAX))
 CREATE_PLAN = record(PlanRequest, pb.CreatePlanRequest, operation=_OPERATION, arguments=_ARGUMENTS)
+PREVIEW_POLICY = record(
+    PreviewPolicy, pb.PreviewPolicyRequest, operation=_OPERATION, arguments=_ARGUMENTS, topics=Rule(check=check_names)
+)
+record(PolicyEffect, pb.PolicyEffect)
+POLICY_EFFECTS = listing(pb.PreviewPolicyResponse, "effects", PolicyEffect)
 GET_PLAN = single(pb.GetPlanRequest, "plan_id", str, _PLAN_ID)
 LIST_PLANS = record(
     ListPlans,

@@ -135,11 +135,11 @@ def test_policies_and_places_outlive_kill_9(broker: BrokerProcess) -> None:
         await admin.set_failure_policy(topic, policy)
         await admin.set_window(topic, 77)
         await admin.set_topic_policies(topic, max_producers_per_topic=0)
-        await admin.set_namespace_policies("default", max_producers_per_topic=4, message_ttl_s=60)
+        await admin.set_namespace_policies("default", max_producers_per_topic=4, max_message_size=60)
 
     async def look(admin: AdminPeer) -> tuple[object, ...]:
         holding = (await admin.topic_policies(topic)).holding
-        limits = (holding.max_producers_per_topic, holding.message_ttl_s)
+        limits = (holding.max_producers_per_topic, holding.max_message_size)
         return (*await admin.failure_policy(topic), await admin.window(topic), limits)
 
     ask(broker, change)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow  # together they take long
 PERSON = Caller(who="ada@desk", face=Face.CLI)
 MISSING = TopicName("default", "missing")
 DROPPING = FailurePolicy(max_redelivery_count=3, poison=PoisonPolicy.DROP)
-LIMITED = PolicyChange(given=Policies(max_publish_rate=7, message_ttl_s=60))
+LIMITED = PolicyChange(given=Policies(max_publish_rate=7, max_message_size=60))
 
 
 @pytest.fixture(params=["memory", "broker"])
@@ -153,7 +153,7 @@ async def test_a_topic_has_the_limits_of_its_namespace_until_it_has_its_own(ours
     assert (inherited.own, inherited.holding.max_publish_rate) == (Policies(), 7)
     change = PolicyChange(given=Policies(max_publish_rate=9))
     own = await ours.set_topic_policies(SetTopicPolicies(topic=ORDERS, change=change))
-    assert (own.own, own.holding.max_publish_rate, own.holding.message_ttl_s) == (change.given, 9, 60)
+    assert (own.own, own.holding.max_publish_rate, own.holding.max_message_size) == (change.given, 9, 60)
     again = PolicyChange(unset=frozenset({"max_publish_rate"}))
     assert (await ours.set_topic_policies(SetTopicPolicies(topic=ORDERS, change=again))) == inherited
 

@@ -23,7 +23,7 @@ from danube.model.plans.plan import (
     describe_call,
     fingerprint_of,
 )
-from danube.model.plans.policy_changes import durability_change, retention_change
+from danube.model.plans.policy_changes import durability_change, message_ttl_change, retention_change
 from danube.model.policies import (
     NO_LIMITS,
     NO_POLICIES,
@@ -41,7 +41,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 AS_SET_UP = Policies(durability=Durability.FSYNC.number)
 """Policies that hold where nobody sets any, as a broker's settings say it."""
 SERVED = admin.TopicState(state=OwnershipState.SERVED)
-_CHANGES = {"retention": retention_change, "durability": durability_change}
+_CHANGES = {"retention": retention_change, "durability": durability_change, "ttl": message_ttl_change}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -350,10 +350,10 @@ def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> N
             for topic in cluster.behind(_name(arguments).topic):
                 _, subscription, target = _target(cluster, {**arguments, "topic": str(topic.name)})
                 subscription.position, subscription.in_flight, subscription.is_blocked = target, 0, False
-        case "set_topic_retention" | "set_topic_durability":
+        case "set_topic_retention" | "set_topic_durability" | "set_topic_message_ttl":
             for topic in _with_policy(cluster, operation, arguments):
                 topic.policies = _change(operation, arguments).applied_to(topic.policies)
-        case "set_namespace_retention" | "set_namespace_durability":
+        case "set_namespace_retention" | "set_namespace_durability" | "set_namespace_message_ttl":
             before = cluster.policies.get(str(arguments["namespace"]), NO_POLICIES)
             cluster.policies[str(arguments["namespace"])] = _change(operation, arguments).applied_to(before)
         case _:

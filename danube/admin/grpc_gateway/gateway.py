@@ -62,7 +62,6 @@ from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
     NotPermittedError,
-    PreconditionFailedError,
     TopicNotServedError,
     UnavailableError,
     UnsupportedError,
@@ -450,14 +449,10 @@ class GrpcGateway(BalanceCalls, InspectionCalls, ScheduleCalls, SecurityCalls, S
     async def _plans_and_audit_at(self, arguments: Arguments, refusal: TopicNotServedError) -> PlansAndAudit:
         """At the broker that serves the topic which an operation is about: it alone knows what it would touch.
 
-        Raises PreconditionFailedError for an operation about a whole namespace that other brokers have topics of.
+        Raises the refusal for an operation that is about no single topic.
         """
         if arguments.get("topic") is None:
-            what = str(refusal).partition(": look it up")[0]
-            raise PreconditionFailedError(
-                f"no broker can say what that would mean unless it has all topics of the namespace: {what}. Do it topic"
-                " by topic, or name the broker that has all of them with --endpoint"
-            )
+            raise refusal
         return BrokerPlansAndAudit(await self._calls.serving(TopicName.parse(str(arguments["topic"]))))
 
     async def _create(self, path: str, request: Codec[Request], value: Request, topic: TopicName) -> None:

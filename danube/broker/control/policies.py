@@ -8,7 +8,7 @@ from danube.broker.dispatch.events import PolicyChanged, WindowChanged
 from danube.broker.policy.subscription_policies import change_pending, dead_letters_reach, has_pending
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
-from danube.metadata.records.catalog import Records, SubscriptionRecord
+from danube.metadata.records.catalog import ExtraWrites, Records, SubscriptionRecord
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.policies import (
     FailurePolicy,
@@ -35,8 +35,8 @@ class PolicyControl:
         self._changing_dead_letters = asyncio.Lock()
         """Held from looking where dead letters go to changing it: two at once could make a circle."""
 
-    async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
-        """Replace a subscription's failure policy, at once and durably.
+    async def set_failure_policy(self, wanted: SetFailurePolicy, *, extra_writes: ExtraWrites | None = None) -> None:
+        """Replace a subscription's failure policy, at once and durably, with `extra_writes` in the same transaction.
 
         The policy of a subscription that does not exist yet is kept until it is created.
 
@@ -53,9 +53,15 @@ class PolicyControl:
             name, policy = wanted.name.subscription, wanted.policy
             subscription = topic.subscriptions.get(name)
             if subscription is None:
-                await change_pending(topic, self._records, name, lambda one: replace(one, failure_policy=policy))
+                await change_pending(
+                    topic,
+                    self._records,
+                    name,
+                    lambda one: replace(one, failure_policy=policy),
+                    extra_writes=extra_writes,
+                )
                 return
-            record = await self._records.set_failure_policy(wanted.name.topic, name, policy)
+            record = await self._records.set_failure_policy(wanted.name.topic, name, policy, extra_writes=extra_writes)
             subscription.record = record
             subscription.driver.handle(PolicyChanged(self._topics.dispatch.policy_of(record)))
 
@@ -114,6 +120,18 @@ class PolicyControl:
         self.topic_policies(wanted.topic)  # what cannot be told is not changed
         await self._topics.change_topic_policies(wanted.topic, wanted.change)
         return self.topic_policies(wanted.topic)
+
+    def dropping(self, name: SubscriptionName) -> tuple[int, FailurePolicy | None, int]:
+        """Topic id, failure policy and blocking messages of a subscription, before a policy that drops.
+
+        Raises TopicNotFoundError, PreconditionFailedError.
+        """
+        topic = self._reliable(name.topic)
+        subscription = topic.subscriptions.get(name.subscription)
+        if subscription is None:
+            return topic.record.topic_id, topic.record.pending_of(name.subscription).failure_policy, 0
+        blocked = subscription.driver.engine.blocked_messages
+        return topic.record.topic_id, subscription.record.failure_policy, blocked
 
     def _found(self, name: SubscriptionName) -> SubscriptionRecord | PendingPolicies:
         topic = self._reliable(name.topic)

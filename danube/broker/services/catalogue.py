@@ -305,6 +305,9 @@ ADMIN_CALLS: Calls = {
         ),
     },
     "danube.control.Partitions": {
+        "PreviewPolicy": _BROKERS_ALONE.later(
+            READ, plan.PREVIEW_POLICY, lambda c: c.plans.effects, plan.POLICY_EFFECTS
+        ),
         "PreviewSeek": _BROKERS_ALONE.later(READ, control.SEEK, lambda c: c.positions.preview, control.SEEK_PREVIEW),
         "Seek": _BROKERS_ALONE.later(DESTROY, control.SEEK, lambda c: c.positions.jump, control.POSITION),
     },
@@ -312,23 +315,14 @@ ADMIN_CALLS: Calls = {
         "GetNamespacePolicies": _NAMESPACE.later(
             READ, control.NAMESPACE_POLICIES_OF, lambda c: c.policies.namespace_policies, control.POLICIES_VIEW
         ),
-        "SetNamespacePolicies": replace(
-            _NAMESPACE.later(
-                WRITE,
-                control.SET_NAMESPACE_POLICIES,
-                lambda c: c.policies.set_namespace_policies,
-                control.POLICIES_VIEW,
-            ),
-            effect_in=targets.of_namespace_policies,
+        "SetNamespacePolicies": _NAMESPACE.later(
+            WRITE, control.SET_NAMESPACE_POLICIES, lambda c: c.policies.set_namespace_policies, control.POLICIES_VIEW
         ),
         "GetTopicPolicies": _TOPIC.now(
             READ, control.TOPIC_POLICIES_OF, lambda c: c.policies.topic_policies, control.POLICIES_VIEW
         ),
-        "SetTopicPolicies": replace(
-            _TOPIC.later(
-                WRITE, control.SET_TOPIC_POLICIES, lambda c: c.policies.set_topic_policies, control.POLICIES_VIEW
-            ),
-            effect_in=targets.of_topic_policies,
+        "SetTopicPolicies": _TOPIC.later(
+            WRITE, control.SET_TOPIC_POLICIES, lambda c: c.policies.set_topic_policies, control.POLICIES_VIEW
         ),
     },
     "danube.control.Positions": {

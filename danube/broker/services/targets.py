@@ -11,11 +11,11 @@ from danube.model.calls.consume import ConsumeOpen
 from danube.model.calls.stream import PublishOpen
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Arguments, Effect, PlanApplication, PlanRequest
-from danube.model.policies import PoisonPolicy, PolicyChange
+from danube.model.policies import PoisonPolicy
 from danube.model.security.grants import Permission
 from danube.model.security.principal import Principal
 from danube.security.decision import CLUSTER, Target, topic_target
-from danube.wire import admin_messages, client_messages, control_messages, decode, plan_messages, schema_messages
+from danube.wire import admin_messages, client_messages, decode, plan_messages, schema_messages
 from danube.wire.codec import Codec
 from danube.wire.gen import DanubeAdmin_pb2
 from danube.wire.parsing import parse
@@ -166,21 +166,6 @@ def of_mode(request: bytes) -> Effect:
 def of_new_plan(request: bytes) -> Effect:
     """A dry run leaves nothing behind."""
     return Effect.READ if plan_messages.CREATE_PLAN.decode(request).dry_run else Effect.WRITE
-
-
-def of_topic_policies(request: bytes) -> Effect:
-    """A time to live passes over messages for good."""
-    return _of_change(control_messages.SET_TOPIC_POLICIES.decode(request).change)
-
-
-def of_namespace_policies(request: bytes) -> Effect:
-    """As `of_topic_policies`."""
-    return _of_change(control_messages.SET_NAMESPACE_POLICIES.decode(request).change)
-
-
-def _of_change(change: PolicyChange) -> Effect:
-    is_shorter = change.given.message_ttl_s or "message_ttl_s" in change.unset
-    return Effect.DESTROY if is_shorter else Effect.WRITE
 
 
 def granted_by_key(_: ServiceContext, request: bytes) -> Iterable[str]:

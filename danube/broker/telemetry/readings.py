@@ -65,6 +65,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
         subscription.counts.redelivered,
         subscription.nacked,
         engine.acknowledged,
+        round((engine.acknowledged_s or 0) * 1_000),
         engine.generation,
         engine.failures.timed_out,
         *((silent.consumer_id, silent.in_flight, round(silent.sign_s * 1_000)) if silent else ()),

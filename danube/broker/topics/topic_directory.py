@@ -136,13 +136,12 @@ class TopicDirectory:
         """As `behind`, whichever brokers serve them. Raises TopicNotServedError for one that was unloaded alone."""
         return [self.find_remote(each) or self.get(each).record for each in self.matching(name) or [name]]
 
-    def in_namespace(self, namespace: str) -> list[AnyTopic]:
-        """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for record in (*self._unloaded.values(), *self._cluster):
-            if record.name.namespace == namespace and str(record.name) not in self._topics:
+    def in_namespace(self, namespace: str) -> list[TopicRecord]:
+        """All topics of a namespace, whichever brokers serve them. As `records_behind`."""
+        for record in self._unloaded.values():
+            if record.name.namespace == namespace and self._cluster.find(str(record.name)) is None:
                 self.refuse_remote(record.name)
-        found = (topic for topic in self if topic.record.name.namespace == namespace)
-        return sorted(found, key=lambda topic: topic.record.name)
+        return [record for record in self.records() if record.name.namespace == namespace]
 
     @property
     def unloaded(self) -> list[TopicName]:

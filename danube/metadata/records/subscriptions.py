@@ -100,9 +100,13 @@ class SubscriptionRecords:
 
         return await self._change(write)
 
-    async def set_failure_policy(self, topic: TopicName, name: str, policy: FailurePolicy) -> SubscriptionRecord:
+    async def set_failure_policy(
+        self, topic: TopicName, name: str, policy: FailurePolicy, *, extra_writes: ExtraWrites | None = None
+    ) -> SubscriptionRecord:
         """Replace the failure policy of a subscription. Raises SubscriptionNotFoundError."""
-        return await self._change_subscription(topic, name, lambda record: replace(record, failure_policy=policy))
+        return await self._change_subscription(
+            topic, name, lambda record: replace(record, failure_policy=policy), extra_writes
+        )
 
     async def set_window(self, topic: TopicName, name: str, window: int) -> SubscriptionRecord:
         """Replace how much one consumer of a subscription may hold. Raises SubscriptionNotFoundError."""

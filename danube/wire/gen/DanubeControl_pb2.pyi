@@ -750,6 +750,44 @@ class SeekRequest(_message.Message):
     to: StartPosition
     def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ..., to: _Optional[_Union[StartPosition, _Mapping[str, object]]] = ...) -> None: ...
 
+class PreviewPolicyRequest(_message.Message):
+    __slots__ = ("operation", "arguments", "topics")
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    operation: str
+    arguments: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, operation: _Optional[str] = ..., arguments: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PreviewPolicyResponse(_message.Message):
+    __slots__ = ("effects",)
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    effects: _containers.RepeatedCompositeFieldContainer[PolicyEffect]
+    def __init__(self, effects: _Optional[_Iterable[_Union[PolicyEffect, _Mapping[str, object]]]] = ...) -> None: ...
+
+class PolicyEffect(_message.Message):
+    __slots__ = ("topic", "change", "loss", "messages", "bytes", "readers", "lasts", "is_later", "identity")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    LASTS_FIELD_NUMBER: _ClassVar[int]
+    IS_LATER_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    change: str
+    loss: str
+    messages: int
+    bytes: int
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    lasts: bool
+    is_later: bool
+    identity: str
+    def __init__(self, topic: _Optional[str] = ..., change: _Optional[str] = ..., loss: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[str]] = ..., lasts: _Optional[bool] = ..., is_later: _Optional[bool] = ..., identity: _Optional[str] = ...) -> None: ...
+
 class SeekPreview(_message.Message):
     __slots__ = ("topic_id", "subscription_id", "position", "target", "unread", "producers", "consumers")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]

@@ -14,18 +14,17 @@ from danube.runtime.clock import SystemClock
 from tests.faces.seeded import seeded_gateway
 
 LOSING: dict[str, list[object]] = {
-    "message_ttl_s": [1, 3_600],
-    "unset": [["message_ttl_s"]],
-    "poison_policy": ["drop"],
+    "ttl_s": [1, 3_600],
     "time_s": [1],
     "bytes": [1],
     "drops_unread": [True],
 }
 """By parameter, whatever operation has it: values that pass over or delete messages."""
-SKIPPING = {"seek_subscription", "skip_messages", "unsubscribe", "delete_topic", "delete_namespace"}
+SKIPPING = {"seek_subscription", "skip_messages", "unsubscribe", "delete_topic", "delete_namespace"} | {
+    "set_subscription_drop_policy"
+}
 """Lose messages with any arguments."""
 HARMLESS = [
-    ("set_topic_policies", {"topic": "/default/orders", "message_ttl_s": 0}),
     ("set_topic_policies", {"topic": "/default/orders", "max_consumers_per_topic": 5}),
 ]
 
@@ -67,7 +66,7 @@ async def test_what_loses_a_message_or_a_right_is_destroying_and_no_assistant_do
 
 def test_the_walk_has_the_calls_that_lost_something() -> None:
     names = {operation.name for operation, _ in losing_calls()}
-    assert names >= SKIPPING | {"set_topic_policies", "set_namespace_policies", "set_subscription_failure_policy"}
+    assert names >= SKIPPING | {"set_topic_message_ttl", "set_namespace_message_ttl"}
     assert names >= {"set_topic_retention", "delete_api_key", "revoke_tokens", "create_binding", "delete_role"}
 
 

@@ -90,6 +90,7 @@ async def test_the_original_s_two_spellings_of_dead_letter_are_taken(word: str) 
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
+        ({"poison_policy": "drop"}, "danube-admin topics set-drop-policy"),
         ({"poison_policy": "keep"}, "'dead_letter', 'block' or 'drop'"),
         ({"poison_policy": ""}, "'dead_letter', 'block' or 'drop'"),
         ({"backoff_strategy": "linear"}, "'fixed' or 'exponential'"),
@@ -149,9 +150,9 @@ def test_every_limit_has_a_name_and_a_field_but_those_that_take_a_plan() -> None
 
 async def test_limits_of_a_namespace_are_shown_where_they_are_asked_for() -> None:
     gateway = seeded_gateway()
-    await asked(gateway, "set_namespace_policies", namespace="default", max_publish_rate=9, message_ttl_s=60)
+    await asked(gateway, "set_namespace_policies", namespace="default", max_publish_rate=9, max_message_size=60)
     shown = await asked(gateway, "get_namespace_policies", namespace="default")
-    assert (shown["max_publish_rate"], shown["message_ttl_s"], shown["max_publish_rate_bytes"]) == (9, 60, 0)
+    assert (shown["max_publish_rate"], shown["max_message_size"], shown["max_publish_rate_bytes"]) == (9, 60, 0)
     topic = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
     assert (topic["max_publish_rate"], topic["set_here"]) == (9, [])
 

@@ -287,5 +287,5 @@ async def test_other_limits_stay_when_durability_changes(cell: Cell, topic: Topi
     await cell.admin.create_topic(topic)
     await cell.admin.set_topic_policies(topic, max_publish_rate=7)
     await set_durability(cell, topic, "os")
-    await cell.admin.set_topic_policies(topic, "max_publish_rate", message_ttl_s=9)
-    assert (await cell.admin.topic_policies(topic)).own == Policies(durability=2, message_ttl_s=9)
+    await cell.admin.set_topic_policies(topic, "max_publish_rate", max_consumers_per_topic=9)
+    assert (await cell.admin.topic_policies(topic)).own == Policies(durability=2, max_consumers_per_topic=9)

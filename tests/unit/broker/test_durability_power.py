@@ -6,6 +6,7 @@ import pytest
 
 from danube.broker.cluster.owner import TopicOwner
 from danube.broker.control.plans.durability import DurabilityControl
+from danube.broker.control.plans.peers import Peers
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.topics.local_topics import Topics
@@ -17,6 +18,8 @@ from danube.model.plans.durability import Durability
 from danube.model.plans.policy_changes import durability_change
 from danube.model.policies import Policies
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.memory.carrier import MemoryCarrier
+from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.simulated.disk import SimDisk
@@ -50,7 +53,13 @@ class TopicsWorld:
         await self._load()
 
     async def set(self, name: TopicName | str, **arguments: object) -> None:
-        control = DurabilityControl(self.topics, self._records, default=self._default, sync_interval_ms=1)
+        control = DurabilityControl(
+            self.topics,
+            self._records,
+            Peers(self.topics, MemoryCarrier(SystemClock())),
+            default=self._default,
+            sync_interval_ms=1,
+        )
         change = durability_change(arguments)
         if isinstance(name, str):
             await control.set_namespace(name, change, _nothing_else)

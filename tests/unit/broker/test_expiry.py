@@ -1,7 +1,7 @@
 """Messages that are too old and subscriptions that nobody comes back to, in a broker whose future is looked at."""
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -60,6 +60,11 @@ async def unread(cell: Cell, topic: TopicName, count: int = 3) -> int:
     return producer
 
 
+async def set_ttl(cell: Cell, **of_what: Any) -> None:
+    operation = "set_topic_message_ttl" if "topic" in of_what else "set_namespace_message_ttl"
+    await cell.admin.apply(await cell.admin.plan(operation, ttl_s=60, **of_what))
+
+
 async def stands(cell: Cell, topic: TopicName) -> tuple[int, int, int]:
     """Position and lag of the only subscription, and how many messages have expired."""
     (described,) = await cell.admin.describe(topic)
@@ -73,7 +78,7 @@ async def test_messages_older_than_their_topic_allows_are_passed_over_and_counte
 ) -> None:
     cell = await start_broker()
     producer = await unread(cell, topic)
-    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    await set_ttl(cell, topic=str(topic))
     await parts.sweep(after_s=59)
     assert await stands(cell, topic) == (0, 3, 0)
     await parts.sweep(after_s=62)
@@ -89,7 +94,7 @@ async def test_a_clock_that_jumps_leads_nobody_past_a_message(
 ) -> None:
     cell = await start_broker()
     await unread(cell, topic)
-    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    await set_ttl(cell, topic=str(topic))
     clock = SimClock(start_ms=SystemClock().now_ms())
     expiry = Expiry(parts.topics[-1], parts.consumers[-1], clock, subscription_expiry_s=0)
     clock.jump_wall(365 * 24 * HOUR_S)
@@ -107,7 +112,7 @@ async def test_after_a_start_without_the_time_messages_expire_soon_after_the_clo
 ) -> None:
     cell = await start_broker()
     await unread(cell, topic)
-    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    await set_ttl(cell, topic=str(topic))
     clock = SimClock(start_ms=0)
     expiry = Expiry(parts.topics[-1], parts.consumers[-1], clock, subscription_expiry_s=0)
     clock.jump_wall(SystemClock().now_ms() / 1_000)
@@ -125,7 +130,7 @@ async def test_expired_messages_do_not_come_back_after_a_restart(
 ) -> None:
     cell = await start_broker()
     await unread(cell, topic)
-    await cell.admin.set_namespace_policies("default", message_ttl_s=60)
+    await set_ttl(cell, namespace="default")
     await parts.sweep(after_s=62)
     cell = await start_broker()
     assert (await stands(cell, topic))[:2] == (3, 0)
@@ -139,7 +144,7 @@ async def test_messages_that_are_acknowledged_do_not_expire_as_well(
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
     await inbox.take(3)
     await cell.client.acknowledge(topic, 1)
-    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    await set_ttl(cell, topic=str(topic))
     await parts.sweep(after_s=62)
     assert await stands(cell, topic) == (3, 0, 2)
 

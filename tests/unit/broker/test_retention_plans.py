@@ -323,5 +323,5 @@ async def test_other_limits_stay_when_retention_changes(cell: Cell, topic: Topic
     await cell.admin.create_topic(topic)
     await cell.admin.set_topic_policies(topic, max_publish_rate=7)
     await set_retention(cell, topic, time_s=60)
-    await cell.admin.set_topic_policies(topic, "max_publish_rate", message_ttl_s=9)
-    assert (await cell.admin.topic_policies(topic)).own == Policies(retention_time_s=60, message_ttl_s=9)
+    await cell.admin.set_topic_policies(topic, "max_publish_rate", max_consumers_per_topic=9)
+    assert (await cell.admin.topic_policies(topic)).own == Policies(retention_time_s=60, max_consumers_per_topic=9)

@@ -42,14 +42,14 @@ async def test_limits_outlive_a_restart_and_hold_for_topics_made_later(
 ) -> None:
     cell = await start_broker()
     await cell.admin.create_topic(topic)
-    await cell.admin.set_namespace_policies("default", message_ttl_s=9)
+    await cell.admin.set_namespace_policies("default", max_subscriptions_per_topic=9)
     await cell.admin.set_topic_policies(topic, max_publish_rate=7)
     cell = await start_broker(max_consumers_per_topic=3)
     await cell.admin.create_topic(OTHER)
     holding = (await cell.admin.topic_policies(topic)).holding
-    assert (holding.max_publish_rate, holding.message_ttl_s, holding.max_consumers_per_topic) == (7, 9, 3)
-    assert (await cell.admin.topic_policies(OTHER)).holding.message_ttl_s == 9
-    assert (await cell.admin.namespace_policies("default")).own == Policies(message_ttl_s=9)
+    assert (holding.max_publish_rate, holding.max_subscriptions_per_topic, holding.max_consumers_per_topic) == (7, 9, 3)
+    assert (await cell.admin.topic_policies(OTHER)).holding.max_subscriptions_per_topic == 9
+    assert (await cell.admin.namespace_policies("default")).own == Policies(max_subscriptions_per_topic=9)
 
 
 async def test_the_originals_call_shows_the_limits_that_hold(cell: Cell) -> None:

@@ -1,4 +1,4 @@
-"""Policies that a plan alone changes: how long messages are kept, and when they are acknowledged."""
+"""Policies that a plan alone changes: how long messages are kept and offered, and when they are acknowledged."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from danube.admin.operations.fields import NamespaceText, Opposite, SizeB, SpanS
 from danube.admin.operations.operation import Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.policies import TOOLSET, ChangeParams
-from danube.model.limits.broker import RETENTION_BYTES_MAX, RETENTION_TIME_S_MAX
+from danube.model.limits.broker import MESSAGE_TTL_S_MAX, RETENTION_BYTES_MAX, RETENTION_TIME_S_MAX
 from danube.model.plans.durability import Durability
 from danube.model.plans.plan import Effect
-from danube.model.plans.policy_changes import durability_change, retention_change
+from danube.model.plans.policy_changes import durability_change, message_ttl_change, retention_change
 from danube.model.policies import PolicyChange
 
 _Seconds = Annotated[SpanS, Field(ge=0, le=RETENTION_TIME_S_MAX)]
@@ -143,4 +143,64 @@ SET_TOPIC_DURABILITY = Operation(
     ),
 )
 
-OPERATIONS = (SET_NAMESPACE_RETENTION, SET_TOPIC_RETENTION, SET_NAMESPACE_DURABILITY, SET_TOPIC_DURABILITY)
+
+class MessageTtlParams(ChangeParams):
+    """A change of how long a message is offered to subscriptions."""
+
+    ttl_s: Annotated[SpanS, Field(ge=0, le=MESSAGE_TTL_S_MAX)] | None = Field(
+        default=None,
+        description="Seconds, or such as 7d, after which subscriptions pass over a message that they have not"
+        " acknowledged; 0 is never.",
+    )
+    clear: bool = Field(default=False, description="Inherit it again, instead of setting it.")
+
+    def change(self) -> PolicyChange:
+        return message_ttl_change(self.model_dump(mode="json"))
+
+
+class SetTopicMessageTtlParams(MessageTtlParams):
+    """The message TTL of a topic."""
+
+    topic: TopicText = Field(description="The topic: /namespace/name; of a partitioned one, all its partitions.")
+
+
+class SetNamespaceMessageTtlParams(MessageTtlParams):
+    """The message TTL of a namespace."""
+
+    namespace: NamespaceText = Field(description="The namespace, without a slash.")
+
+
+SET_NAMESPACE_MESSAGE_TTL = Operation(
+    name="set_namespace_message_ttl",
+    words=("namespaces", "set-message-ttl"),
+    summary="Set how long messages of a namespace are offered to subscriptions.",
+    description="Where a topic does not set it itself. Older messages are passed over; the plan says whose.",
+    effect=Effect.DESTROY,
+    params=SetNamespaceMessageTtlParams,
+    result=PlannedResult,
+    positional=("namespace",),
+    toolset=TOOLSET,
+    examples=(Example("Three days", {"namespace": "staging", "ttl_s": 259_200}),),
+)
+
+SET_TOPIC_MESSAGE_TTL = Operation(
+    name="set_topic_message_ttl",
+    words=("topics", "set-message-ttl"),
+    summary="Set how long messages of a topic are offered to subscriptions.",
+    description="Older messages are passed over; the plan says whose. get_topic_policies shows what holds.",
+    effect=Effect.DESTROY,
+    params=SetTopicMessageTtlParams,
+    result=PlannedResult,
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(Example("An hour", {"topic": "/default/orders", "ttl_s": 3_600}),),
+)
+
+OPERATIONS = (
+    SET_NAMESPACE_RETENTION,
+    SET_TOPIC_RETENTION,
+    SET_NAMESPACE_MESSAGE_TTL,
+    SET_TOPIC_MESSAGE_TTL,
+    SET_NAMESPACE_DURABILITY,
+    SET_TOPIC_DURABILITY,
+)

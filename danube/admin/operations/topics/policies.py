@@ -6,12 +6,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from danube.admin.operations.fields import WIDE, NamespaceText, Params, Result, SizeB, SpanS, TopicText
+from danube.admin.operations.fields import WIDE, NamespaceText, Params, Result, SizeB, TopicText
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.topics.effective import limit_text, origins_of, origins_of_topic, values_of
 from danube.admin.operations.topics.topics import TopicParams
 from danube.model.errors import InvalidRequestError
-from danube.model.limits.broker import MESSAGE_TTL_S_MAX, POLICY_NUMBER_MAX
+from danube.model.limits.broker import POLICY_NUMBER_MAX
 from danube.model.plans.durability import Durability
 from danube.model.plans.plan import Effect
 from danube.model.policies import (
@@ -37,11 +37,9 @@ class PolicyName(StrEnum):
     MAX_PUBLISH_RATE_BYTES = "max_publish_rate_bytes"
     MAX_SUBSCRIPTION_DISPATCH_RATE = "max_subscription_dispatch_rate"
     MAX_MESSAGE_SIZE = "max_message_size"
-    MESSAGE_TTL_S = "message_ttl_s"
 
 
 _Number = Annotated[int, Field(ge=0, le=POLICY_NUMBER_MAX)]
-_Seconds = Annotated[SpanS, Field(ge=0, le=MESSAGE_TTL_S_MAX)]
 _Bytes = Annotated[SizeB, Field(ge=0, le=POLICY_NUMBER_MAX)]
 
 
@@ -74,9 +72,6 @@ class LimitParams(ChangeParams):
         default=None, description="Messages a second that one subscription sends."
     )
     max_message_size: _Bytes | None = Field(default=None, description="Bytes of one payload.")
-    message_ttl_s: _Seconds | None = Field(
-        default=None, description="Seconds after which subscriptions pass over a message they have not acknowledged."
-    )
     unset: list[PolicyName] = Field(
         default_factory=list, max_length=len(PolicyName), description="Limits to inherit again, by their names."
     )
@@ -177,20 +172,14 @@ async def _set_topic(call: Call, params: SetTopicPoliciesParams) -> LimitsResult
     return await _of_topic(call, params.topic, await call.gateway.set_topic_policies(wanted))
 
 
-def _passes_over(params: LimitParams) -> bool:
-    """A time to live passes over messages for good; an inherited one may be shorter."""
-    return bool(params.message_ttl_s) or PolicyName.MESSAGE_TTL_S in params.unset
-
-
 SET_NAMESPACE_POLICIES = Operation(
     name="set_namespace_policies",
     words=("namespaces", "set-policies"),
     summary="Set limits for the topics of a namespace.",
     description="What is not named stays; 0 is no limit. They hold at once, where a topic does not set its own."
-    " How long messages are kept is for set_namespace_retention, and when they are acknowledged for"
-    " set_namespace_durability.",
+    " How long messages are kept is for set_namespace_retention, when they are acknowledged for"
+    " set_namespace_durability, and when they are passed over for set_namespace_message_ttl.",
     effect=Effect.WRITE,
-    loses=_passes_over,
     params=SetNamespacePoliciesParams,
     result=LimitsResult,
     run=_set_namespace,
@@ -225,10 +214,9 @@ SET_TOPIC_POLICIES = Operation(
     words=("topics", "set-policies"),
     summary="Set limits for a topic.",
     description="What is not named stays; 0 is no limit. They hold at once, and come before those of the namespace."
-    " How long messages are kept is for set_topic_retention, and when they are acknowledged for"
-    " set_topic_durability.",
+    " How long messages are kept is for set_topic_retention, when they are acknowledged for"
+    " set_topic_durability, and when they are passed over for set_topic_message_ttl.",
     effect=Effect.WRITE,
-    loses=_passes_over,
     params=SetTopicPoliciesParams,
     result=LimitsResult,
     run=_set_topic,

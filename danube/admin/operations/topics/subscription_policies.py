@@ -1,5 +1,6 @@
 """Rules of a subscription: what it does with messages that fail, and how many a consumer may hold."""
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -7,13 +8,15 @@ from pydantic import Field, model_validator
 
 from danube.admin.operations.fields import Result, TopicText, spelled
 from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.policies import TOOLSET
 from danube.admin.operations.topics.positions import SubscriptionParams
 from danube.admin.operations.topics.topics import TYPE_WORDS
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import POLICY_DELAY_MS_MAX, REDELIVERIES_MAX, UNACKED_MESSAGES_MAX
 from danube.model.plans.plan import Effect
-from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy, SetDispatchWindow, SetFailurePolicy
+from danube.model.plans.policy_changes import drop_policy
+from danube.model.policies import FailurePolicy, PoisonPolicy, SetDispatchWindow, SetFailurePolicy
 from danube.model.topic import TopicName
 
 
@@ -37,28 +40,19 @@ _Redeliveries = Annotated[int, Field(ge=0, le=REDELIVERIES_MAX)]
 _DelayMs = Annotated[int, Field(ge=0, le=POLICY_DELAY_MS_MAX)]
 
 
-class SetFailurePolicyParams(SubscriptionParams):
-    """The whole policy, which replaces the one before."""
+class _FailureParams(SubscriptionParams):
+    """A failure policy, but what becomes of a message in the end."""
 
     max_redelivery_count: _Redeliveries = Field(description="How often a message is sent again after the first time.")
     ack_timeout_ms: _DelayMs = Field(ge=1, description="A message not acknowledged for this long is sent again.")
     base_redelivery_delay_ms: _DelayMs = Field(description="Before the first redelivery.")
     max_redelivery_delay_ms: _DelayMs = Field(description="The most before any redelivery.")
-    poison_policy: Annotated[PoisonWord, _SPELLED] = Field(
-        description="A message that was sent that often: `dead_letter` moves it to a topic, `block` keeps it and sends"
-        " nothing new, `drop` loses it."
-    )
     backoff_strategy: Annotated[BackoffWord, _SPELLED] = Field(
         default=BackoffWord.FIXED, description="Whether each delay is as long as the first, or doubles."
-    )
-    dead_letter_topic: TopicText | None = Field(
-        default=None, description="Where `dead_letter` moves messages: another topic."
     )
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        if self.dead_letter_topic == self.topic:
-            raise ValueError("dead_letter_topic is the topic itself: messages that fail would come back for ever")
         try:
             self.policy()
         except InvalidRequestError as error:
@@ -67,12 +61,36 @@ class SetFailurePolicyParams(SubscriptionParams):
 
     def policy(self) -> FailurePolicy:
         """As a value. Raises InvalidRequestError."""
-        return FailurePolicy(
-            max_redelivery_count=self.max_redelivery_count,
-            ack_timeout_ms=self.ack_timeout_ms,
-            base_redelivery_delay_ms=self.base_redelivery_delay_ms,
-            max_redelivery_delay_ms=self.max_redelivery_delay_ms,
-            backoff=BackoffStrategy[self.backoff_strategy.name],
+        return drop_policy(self.model_dump(mode="json"))
+
+
+class SetDropPolicyParams(_FailureParams):
+    """A policy that drops what was sent that often; it replaces the one before."""
+
+
+class SetFailurePolicyParams(_FailureParams):
+    """The whole policy, which replaces the one before."""
+
+    poison_policy: Annotated[PoisonWord, _SPELLED] = Field(
+        description="A message that was sent that often: `dead_letter` moves it to a topic, `block` keeps it and sends"
+        " nothing new."
+    )
+    dead_letter_topic: TopicText | None = Field(
+        default=None, description="Where `dead_letter` moves messages: another topic."
+    )
+
+    def policy(self) -> FailurePolicy:
+        if self.poison_policy is PoisonWord.DROP:
+            raise InvalidRequestError(
+                "poison_policy drop loses messages for good, and is set by a plan: use set_subscription_drop_policy"
+                " (danube-admin topics set-drop-policy)"
+            )
+        if self.dead_letter_topic == self.topic:
+            raise InvalidRequestError(
+                "dead_letter_topic is the topic itself: messages that fail would come back for ever"
+            )
+        return replace(
+            super().policy(),
             dead_letter_topic=TopicName.parse(self.dead_letter_topic) if self.dead_letter_topic else None,
             poison=PoisonPolicy[self.poison_policy.name],
         )
@@ -170,10 +188,9 @@ SET_FAILURE_POLICY = Operation(
     name="set_subscription_failure_policy",
     words=("topics", "set-failure-policy"),
     summary="Set the failure policy of a subscription.",
-    description="The whole policy is replaced. `drop` loses messages for good. Only for reliable topics. A subscription"
-    " that does not exist yet begins with it.",
+    description="The whole policy is replaced. Only for reliable topics. A subscription that does not exist yet begins"
+    " with it. set_subscription_drop_policy has messages dropped instead.",
     effect=Effect.WRITE,
-    loses=lambda params: params.poison_policy is PoisonWord.DROP,
     params=SetFailurePolicyParams,
     result=FailurePolicyResult,
     run=_set_failure_policy,
@@ -197,6 +214,32 @@ SET_FAILURE_POLICY = Operation(
         ),
     ),
     is_idempotent=True,
+)
+
+SET_DROP_POLICY = Operation(
+    name="set_subscription_drop_policy",
+    words=("topics", "set-drop-policy"),
+    summary="Have a subscription drop the messages that fail too often.",
+    description="The whole failure policy is replaced. A dropped message is lost to the subscription for good;"
+    " set_subscription_failure_policy keeps what fails.",
+    effect=Effect.DESTROY,
+    params=SetDropPolicyParams,
+    result=PlannedResult,
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(
+        Example(
+            "Two attempts more, a second apart",
+            {
+                "topic": "/default/orders",
+                "subscription": "billing",
+                "max_redelivery_count": 2,
+                "ack_timeout_ms": 10_000,
+                "base_redelivery_delay_ms": 1_000,
+                "max_redelivery_delay_ms": 1_000,
+            },
+        ),
+    ),
 )
 
 GET_DISPATCH_CONFIG = Operation(
@@ -232,4 +275,4 @@ SET_DISPATCH_CONFIG = Operation(
     is_idempotent=True,
 )
 
-OPERATIONS = (GET_FAILURE_POLICY, SET_FAILURE_POLICY, GET_DISPATCH_CONFIG, SET_DISPATCH_CONFIG)
+OPERATIONS = (GET_FAILURE_POLICY, SET_FAILURE_POLICY, SET_DROP_POLICY, GET_DISPATCH_CONFIG, SET_DISPATCH_CONFIG)

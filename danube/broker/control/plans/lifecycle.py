@@ -1,7 +1,7 @@
 """Plans of operations that move or destroy: created with the impact of this moment, decided, and applied once."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from danube.broker.control.plans.approval import CALLER_ASKS, ApprovalRules, check_operator
@@ -28,6 +28,7 @@ from danube.model.plans.plan import (
     fingerprint_of,
     new_plan,
 )
+from danube.model.plans.policy_effects import PolicyEffect, PreviewPolicy
 from danube.model.security.principal import TokenScope
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
@@ -120,6 +121,13 @@ class PlanControl:
             # Where somebody else was faster, "applied already" says more than "there is no such topic".
             check_applicable(await self.get(plan.plan_id), application, plan.impact, self._clock.now_ms())
             raise
+
+    async def effects(self, wanted: PreviewPolicy) -> Sequence[PolicyEffect]:
+        """Effects of a planned operation on topics of this broker. Raises UnsupportedError, and as `create`."""
+        effects = self._operation(wanted.operation).effects
+        if effects is None:
+            raise UnsupportedError(f"{wanted.operation} changes no policy: nothing is asked of other brokers")
+        return await effects(wanted)
 
     def makes(self, operation: str) -> bool:
         """True if there are plans of this operation, with an impact that is worked out."""

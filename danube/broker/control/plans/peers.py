@@ -1,7 +1,7 @@
 """Topics of other brokers, for plans: their owners are asked, side by side and within PLAN_OWNERS_TIMEOUT_S."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
@@ -123,6 +123,25 @@ class Peers:
     ) -> Answer:
         """One call to the broker that serves a topic. Raises DanubeError."""
         return await self._call(self._server(name), path, request, value, answer)
+
+    async def ask_servers(
+        self,
+        names: Sequence[TopicName],
+        path: str,
+        request: Codec[Request],
+        value: Callable[[Sequence[TopicName]], Request],
+        answer: Codec[Sequence[Answer]],
+    ) -> list[Answer]:
+        """The answers of all brokers that serve these topics, side by side. Raises DanubeError of any."""
+        by_server: dict[str, list[TopicName]] = {}
+        for name in names:
+            by_server.setdefault(self._server(name), []).append(name)
+        calls = (
+            self._call(url, path, request, value(wanted[first : first + DESCRIBE_NAMES_MAX]), answer)
+            for url, wanted in by_server.items()
+            for first in range(0, len(wanted), DESCRIBE_NAMES_MAX)
+        )
+        return [one for found in await asyncio.gather(*calls) for one in found]
 
     async def _described(self, url: str, names: Sequence[TopicName]) -> dict[TopicName, TopicCounts]:
         found: dict[TopicName, TopicCounts] = {}

@@ -1,11 +1,12 @@
 """Planned operation: parsed arguments, the impact of this moment, and the act."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from danube.metadata.records.catalog import ExtraWrites
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Arguments, Effect, Impact, Plan, describe_call
+from danube.model.plans.policy_effects import PolicyEffect, PreviewPolicy
 from danube.model.text import count_text
 
 
@@ -28,6 +29,8 @@ class PlannedOperation:
     """Raises InvalidRequestError for arguments that the operation does not have."""
     resume: Callable[[Plan], PlannedCall] | None = None
     """The call of a plan that is applied, where that does exactly what was planned and not what is best by now."""
+    effects: Callable[[PreviewPolicy], Awaitable[Sequence[PolicyEffect]]] | None = None
+    """Effects on topics of this broker, for the plan of another one."""
 
 
 def destroying(*parsers: Callable[[Arguments], PlannedCall]) -> Mapping[str, PlannedOperation]:

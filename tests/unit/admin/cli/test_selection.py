@@ -127,9 +127,9 @@ def test_retention_is_typed_with_units_and_shown_with_them(admin: Admin) -> None
     words = ("--time-s", "7d", "--bytes", "10GiB", "--dry-run", "-o", "json")
     plan = json.loads(admin("topics", "set-retention", "/default/orders", *words).out)["plan"]
     assert (plan["arguments"]["time_s"], plan["arguments"]["bytes"]) == (604_800, 10 * 2**30)
-    ended = admin("topics", "set-policies", "/default/orders", "--message-ttl-s", "a week")
+    ended = admin("topics", "set-message-ttl", "/default/orders", "--ttl-s", "a week")
     assert ended.code == 2
-    assert "--message-ttl-s: 'a week' is no duration: give seconds, or a duration such as 90s" in ended.error
+    assert "--ttl-s: 'a week' is no duration: give seconds, or a duration such as 90s" in ended.error
 
 
 def test_the_audit_log_is_filtered_by_operation_outcome_face_and_time(admin: Admin, gateway: MemoryGateway) -> None:

@@ -121,7 +121,11 @@ TABLE = {
         "TransferLeadership": "ManageCluster cluster write",
     },
     "Carry": {"Prepare": "Replicate cluster", "ReadSegment": "Replicate cluster"},
-    "Partitions": {"PreviewSeek": "Replicate cluster", "Seek": "Replicate cluster"},
+    "Partitions": {
+        "PreviewPolicy": "Replicate cluster",
+        "PreviewSeek": "Replicate cluster",
+        "Seek": "Replicate cluster",
+    },
     "Policies": {
         "GetNamespacePolicies": "ManageNamespace namespace read",
         "SetNamespacePolicies": "ManageNamespace namespace write",
@@ -349,7 +353,10 @@ def filled(service: str, method: str, resource: str) -> Message:
     )
     kind = file.DESCRIPTOR.services_by_name[name].methods_by_name[method].input_type
     message = GetMessageClass(kind)()
-    if name == "Plans" and method in {"CreatePlan", "ApplyPlan"}:
+    if method == "PreviewPolicy":
+        message.operation = "set_topic_retention"  # type: ignore[attr-defined]
+        message.arguments = json.dumps({"topic": resource, "time_s": 0})  # type: ignore[attr-defined]
+    elif name == "Plans" and method in {"CreatePlan", "ApplyPlan"}:
         message.operation = "delete_topic"  # type: ignore[attr-defined]
         message.arguments = json.dumps({"topic": resource})  # type: ignore[attr-defined]
         if method == "CreatePlan":

@@ -90,7 +90,7 @@ FEW: list[tuple[str, TokenScope | None]] = [
 
 READING = {
     *("ReceiveMessages", "TopicLookup", "TopicPartitions", "HealthCheck", "Fetch", "Bounds", "Peek", "ReadSegment"),
-    *("PreviewSeek", "ListNamespaces", "ListSubjects", "Authenticate"),
+    *("PreviewPolicy", "PreviewSeek", "ListNamespaces", "ListSubjects", "Authenticate"),
 }
 """Calls of which the table of `test_matrix` does not tell the effect; all others of them write."""
 OF_BROKERS = {"Carry/Prepare": "move", "Partitions/Seek": "destroy"}
@@ -121,8 +121,6 @@ VALID: dict[str, dict[str, Any]] = {
 DROPS = {"poison_policy": "Drop", "ack_timeout_ms": 1_000, "dead_letter_topic": OWN}
 VARIANTS: list[tuple[str, dict[str, Any], str]] = [
     ("TopicAdmin/SetSubscriptionFailurePolicy", {"failure_policy": DROPS}, "destroy"),
-    ("Policies/SetTopicPolicies", {"policies": {"message_ttl_s": 1}}, "destroy"),
-    ("Policies/SetNamespacePolicies", {"policies": {"message_ttl_s": 1}}, "destroy"),
     ("Schemas/SetMode", {"subject": "some", "ask": True}, "read"),
     ("Plans/CreatePlan", {"dry_run": True}, "read"),
 ]
