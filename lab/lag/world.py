@@ -134,7 +134,7 @@ class World:
                 "journal_file_age_s": 5,  # so that retention has segments to delete
             }
         )
-        surroundings = environment.Environment(clock=self.clock, carrier=self._carrier)
+        surroundings = environment.Environment(clock=self.clock, carrier=self._carrier, rng=SystemRng(1))
         self._broker = await self.complete(Broker.start(settings, surroundings))
         self._addresses = self._broker.addresses.broker, self._broker.addresses.admin
 
