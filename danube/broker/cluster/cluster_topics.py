@@ -98,6 +98,11 @@ class ClusterTopics:
         """The topic of this name."""
         return self._records.get(name)
 
+    def name_of(self, topic_id: int) -> TopicName | None:
+        """Name of the topic with this id."""
+        name = self._names.get(topic_id)
+        return self._records[name].name if name is not None else None
+
     def partitions_of(self, base: TopicName) -> list[TopicName]:
         """The partitions of a base name, in no order."""
         return [record.name for record in self.records_of(base)]

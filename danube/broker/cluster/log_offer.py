@@ -9,6 +9,7 @@ from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment, SegmentPiece
 from danube.model.errors import InvalidRequestError, PreconditionFailedError, TopicNotServedError
 from danube.model.limits.moves import CARRY_PAUSE_S_MAX, CARRY_PIECE_BYTES_MAX
+from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.store import Storage
@@ -60,7 +61,7 @@ class Carrying:
                 self._on_resume()
             return CarryOffer()
         if not self.is_paused(topic_id):
-            self._check(wanted)
+            self._check(topic_id, wanted.topic)
             if wanted.step is CarryStep.PAUSE:
                 self._paused[topic_id] = self._clock.monotonic_s() + CARRY_PAUSE_S_MAX
                 await self._pause(wanted)
@@ -68,19 +69,24 @@ class Carrying:
         return CarryOffer(manifest=encode_manifest(history.manifest), revision=history.record.revision)
 
     async def read(self, wanted: ReadSegment) -> SegmentPiece:
-        """A piece of a segment. Raises InvalidRequestError, StorageUnavailableError when it is not there any more."""
+        """A piece of a segment, of a topic that `prepare` would offer.
+
+        Raises InvalidRequestError, NotFoundError, StorageUnavailableError, and as `prepare` for any other topic.
+        """
         if wanted.length > CARRY_PIECE_BYTES_MAX:
             raise InvalidRequestError(f"{wanted.length} bytes are more than one piece: {CARRY_PIECE_BYTES_MAX}")
+        if not self.is_paused(wanted.topic_id):
+            self._check(wanted.topic_id, self._topics.cluster.name_of(wanted.topic_id))
         content = await self._storage.carry.read(wanted.topic_id, wanted.name, wanted.position, wanted.length)
         self._copied[wanted.topic_id] = wanted.copied_bytes, wanted.log_bytes
         return SegmentPiece(content=content, checksum=zlib.crc32(content))
 
-    def _check(self, wanted: PrepareCarry) -> None:
-        topic = self._topics.find(str(wanted.topic))
-        if topic is None or topic.record.topic_id != wanted.topic_id or not isinstance(topic, ReliableTopic):
-            raise TopicNotServedError(f"{wanted.topic} is not served here, with a log: look it up again")
+    def _check(self, topic_id: int, name: TopicName | None) -> None:
+        topic = self._topics.find(str(name))
+        if topic is None or topic.record.topic_id != topic_id or not isinstance(topic, ReliableTopic):
+            raise TopicNotServedError(f"{name or f'topic {topic_id}'} is not served here, with a log: look it up again")
         if not self._topics.is_leaving(topic.record):
-            raise PreconditionFailedError(f"{wanted.topic} is assigned to this broker and stays here")
+            raise PreconditionFailedError(f"{name} is assigned to this broker and stays here")
 
     async def _pause(self, wanted: PrepareCarry) -> None:
         try:

@@ -18,7 +18,7 @@ from danube.metadata.records.cluster import BrokerDrain, encode_drain
 from danube.metadata.records.record_format import decode_topic
 from danube.metadata.records.storage import StorageRecords
 from danube.metadata.store import Transaction
-from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry
+from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment
 from danube.model.calls.client import LookupKind
 from danube.model.errors import (
     DanubeError,
@@ -34,6 +34,8 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.journal.folder import Fence
+from danube.storage.segment.manifest import segment_name
+from danube.storage.segment.manifest_format import decode_manifest
 from danube.testing.in_process_broker import Cell
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.wire import control_messages
@@ -370,6 +372,26 @@ async def test_a_carry_that_is_called_off_leaves_the_topic_where_it_was(network:
     await carry_step(first, topic_id, CarryStep.RESUME)
     await until(lambda: is_served(first, ORDERS))
     await published(first, ORDERS, 1, first=3)
+
+
+async def test_segments_are_read_of_a_topic_that_leaves_and_of_no_other(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await network.put(ORDERS, first)
+    await published(first, ORDERS, 3)
+    topic_id = await topic_id_of(network, ORDERS)
+    await network.lose(second)
+    await assign(network, ORDERS, second)
+    offer = await carry_step(first, topic_id, CarryStep.COPY)
+    assert isinstance(offer, CarryOffer)
+    manifest = decode_manifest(offer.manifest)
+    assert manifest is not None
+    name = segment_name(topic_id, manifest.segments[0]).rpartition("/")[2]
+    wanted = ReadSegment(topic_id=topic_id, name=name, position=0, length=8)
+    path, request = "/danube.control.Carry/ReadSegment", control_messages.READ_SEGMENT.encode(wanted)
+    assert len(control_messages.SEGMENT_PIECE.decode(await first.admin.call(path, request)).content) == 8
+    await assign(network, ORDERS, first)
+    with pytest.raises(PreconditionFailedError, match="is assigned to this broker and stays here"):
+        await first.admin.call(path, request)
 
 
 async def test_an_owner_that_has_resumed_cannot_lose_its_topic_to_a_late_one(network: Network) -> None:
