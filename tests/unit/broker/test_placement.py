@@ -381,7 +381,7 @@ async def test_segments_are_read_of_a_topic_that_leaves_and_of_no_other(network:
     topic_id = await topic_id_of(network, ORDERS)
     await network.lose(second)
     await assign(network, ORDERS, second)
-    offer = await carry_step(first, topic_id, CarryStep.COPY)
+    offer = await carry_step(first, topic_id, CarryStep.PAUSE)
     assert isinstance(offer, CarryOffer)
     manifest = decode_manifest(offer.manifest)
     assert manifest is not None
@@ -390,6 +390,8 @@ async def test_segments_are_read_of_a_topic_that_leaves_and_of_no_other(network:
     path, request = "/danube.control.Carry/ReadSegment", control_messages.READ_SEGMENT.encode(wanted)
     assert len(control_messages.SEGMENT_PIECE.decode(await first.admin.call(path, request)).content) == 8
     await assign(network, ORDERS, first)
+    await carry_step(first, topic_id, CarryStep.RESUME)
+    await until(lambda: is_served(first, ORDERS))
     with pytest.raises(PreconditionFailedError, match="is assigned to this broker and stays here"):
         await first.admin.call(path, request)
 
