@@ -155,8 +155,8 @@ def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Id
 
 
 def _check_sum(fields: Mapping[str, object]) -> None:
-    """Raise ValueError where a field is not what was written; earlier versions wrote no checksum."""
-    if fields.get(_CHECKSUM) not in {None, _checksum_of(fields)}:
+    """Raise ValueError where a field is not what was written."""
+    if fields.get(_CHECKSUM) != _checksum_of(fields):
         raise ValueError("its checksum is another")
 
 

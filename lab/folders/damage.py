@@ -66,7 +66,7 @@ def _damage(folder: Path, older: Path, chance: random.Random, patterns: Iterable
     name = str(path.relative_to(folder))
     damages = [_flip, _flip, _flip, _cut, _zero, _empty, _remove, _put_back]
     if name == "metadata.sqlite3":
-        damages += [*[_flip_text] * 3, _put_page_back, *[_lose_record] * 2, *[_contradict] * 2]
+        damages += [*[_flip_text] * 3, _put_page_back, *[_lose_record] * 4]
     target = _Target(path, older / name, chance)
     while not (what := chance.choice(damages)(target)):
         continue
@@ -155,41 +155,3 @@ def _lose_record(target: _Target) -> str | None:
             connection.execute("DELETE FROM entries WHERE key = ?", (key,))
             return f"the record {key} is gone"
     return None
-
-
-def _contradict(target: _Target) -> str | None:
-    """As a flipped bit may have left a file of a version without checksums, which nothing but sense tells."""
-    with suppress(sqlite3.Error), closing(sqlite3.connect(target.path, isolation_level=None)) as connection:
-        topics = connection.execute("SELECT key, value FROM entries WHERE key LIKE '/topics/%'").fetchall()
-        if len(topics) < 2:
-            return None
-        (key, value), (_, other) = target.chance.sample(topics, 2)
-        changes: list[tuple[str, Callable[[], object]]] = [
-            (
-                f"{key} has the topic id of another",
-                lambda: connection.execute(
-                    "UPDATE entries SET value = json_set(?, '$.topic_id', json_extract(?, '$.topic_id')) WHERE key = ?",
-                    (value.decode(), other.decode(), key),
-                ),
-            ),
-            (
-                "its counter of topic ids went back",
-                lambda: connection.execute(
-                    "UPDATE entries SET value = json_set(value, '$.last', 1) WHERE key = '/counters/topic_id'"
-                ),
-            ),
-        ]
-        what, change = target.chance.choice(changes)
-        change()
-        connection.execute("UPDATE entries SET value = CAST(value AS BLOB)")
-        without_checksums(connection)
-        return f"{what}, in the format without checksums"
-    return None  # it was damaged before
-
-
-def without_checksums(connection: sqlite3.Connection) -> None:
-    """Make a file of metadata what an earlier version would have written."""
-    connection.execute("ALTER TABLE entries DROP COLUMN crc")
-    connection.execute("ALTER TABLE outcomes DROP COLUMN crc")
-    connection.execute("DELETE FROM counters WHERE name IN ('rows', 'sum', 'seal')")
-    connection.execute("UPDATE schema_version SET version = 1")

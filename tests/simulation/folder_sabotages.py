@@ -33,11 +33,6 @@ def believe_the_state_as_a_whole(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checks.Tally, "remove", lambda _, crcs: list(crcs))
 
 
-def believe_ids(patch: pytest.MonkeyPatch) -> None:
-    """Ask nobody whether two topics have one id, or one that was never given out."""
-    patch.setattr(file, "contradiction_in", lambda _: None)
-
-
 def forget_how_far_the_metadata_had_come(patch: pytest.MonkeyPatch) -> None:
     """Take any metadata that is whole for the newest."""
     patch.setattr(HighWaterMark, "reached", None)
@@ -88,7 +83,6 @@ def give_ids_out_again(patch: pytest.MonkeyPatch) -> None:
 FOLDER_SABOTAGES = [
     Sabotaged("5: every record of the metadata is checked", believe_records, 19, FOLDERS),
     Sabotaged("5: the metadata is checked as a whole", believe_the_state_as_a_whole, 43, FOLDERS),
-    Sabotaged("5: no two topics have one id", believe_ids, 14, FOLDERS),
     Sabotaged("5: metadata that is older than its folder is missed", forget_how_far_the_metadata_had_come, 6, FOLDERS),
     Sabotaged("5: no broker starts on it in silence", start_on_older_metadata, 6, FOLDERS),
     Sabotaged("5: verify tells what a start refuses", hide_older_metadata, 6, FOLDERS),

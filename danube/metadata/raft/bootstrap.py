@@ -139,7 +139,7 @@ def _refusal(standing: Standing) -> Refuse | None:
 def _disagreement(standing: Standing) -> Wait | None:
     """Brokers with different seeds found nothing: some of them would be left out, or form a cluster of their own."""
     for seed, probe in sorted(standing.answers.items()):
-        theirs = probe.more.get("seeds")  # brokers of older versions say none
+        theirs = probe.more.get("seeds")
         if probe.cluster_id == "" and isinstance(theirs, list) and set(map(str, theirs)) != set(standing.seeds):
             return Wait(
                 f"until all brokers have the same seeds: this one has {_listed(standing.seeds)}, and {seed} has"

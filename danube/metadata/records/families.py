@@ -1,7 +1,4 @@
-"""Keys by the family that they belong to, values as a person reads them, and contradictions among records. Pure.
-
-Each key is one of its family, no two topics have the same id, and no id is above the last one that was given out.
-"""
+"""Keys by the family that they belong to, and values as a person reads them. Pure."""
 
 import base64
 from collections import Counter
@@ -109,58 +106,3 @@ def value_of(entry: Entry) -> Any:  # noqa: ANN401 - JSON
         return decode_json(entry.value)
     except ValueError:
         return {"base64": base64.b64encode(entry.value).decode()}
-
-
-_PARSERS: Mapping[str, Callable[[str], object]] = {
-    keys.NAMESPACES: keys.parse_namespace,
-    keys.TOPICS: keys.parse_topic,
-    keys.SUBSCRIPTIONS: keys.parse_subscription,
-    keys.CONSUMERS: keys.parse_consumer,
-    keys.PLANS: keys.parse_plan,
-    keys.STORED_TOPICS: keys.parse_stored_topic,
-    keys.DELETED_TOPICS: keys.parse_deleted_topic,
-    keys.LOST_LOGS: keys.parse_lost_log,
-    keys.STORED_JOURNALS: keys.parse_stored_journal,
-    keys.REGISTERED: keys.parse_registered_broker,
-    keys.DRAINED_BROKERS: keys.parse_drained_broker,
-    keys.LOADS: keys.parse_load,
-    keys.BALANCE_RULES: keys.parse_balance_rule,
-    keys.REBALANCES: keys.parse_rebalance,
-    keys.SCHEMA_SUBJECTS: keys.parse_schema_subject,
-    keys.SCHEMA_VERSIONS: keys.parse_schema_version,
-    keys.SCHEMA_IDS: keys.parse_schema_id,
-    keys.SCHEMA_NUMBERS: keys.parse_schema_number,
-    keys.SCHEMA_USES: keys.parse_schema_use,
-    keys.SCHEDULES: keys.parse_schedule,
-}
-
-
-def contradiction_in(entries: Iterable[Entry]) -> str | None:
-    """The first thing that cannot be, in a few words; None where there is none. Raises MetadataError for a value that
-    cannot be read.
-    """
-    holders: dict[int, str] = {}
-    given_out = 0
-    for entry in entries:
-        family, key = family_of(entry.key), entry.key
-        try:
-            _PARSERS.get(family, str)(key)
-        except MetadataError:
-            return f"the key {key!r} is none of {family}"
-        if key == keys.TOPIC_ID_COUNTER:
-            given_out = decode_counter(entry)
-        elif (topic_id := _topic_id(family, entry)) is not None:
-            if topic_id in holders:
-                return f"{holders[topic_id]} and {key} have the same topic id {topic_id}"
-            holders[topic_id] = key
-    highest = max(holders, default=0)
-    if highest > given_out:
-        return f"{holders[highest]} has topic id {highest}, and the last that was given out is {given_out}"
-    return None
-
-
-def _topic_id(family: str, entry: Entry) -> int | None:
-    """The id that an entry stands for alone: of a topic, or of one that was deleted."""
-    if family == keys.TOPICS:
-        return decode_topic(entry).topic_id
-    return keys.parse_deleted_topic(entry.key) if family == keys.DELETED_TOPICS else None

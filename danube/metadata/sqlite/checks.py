@@ -16,13 +16,6 @@ from danube.runtime.checksum import crc_of
 COUNTERS = ("lease_id", "revision", "rows", "sum")
 """Covered by the seal, in this order."""
 
-_SEALING = (
-    "ALTER TABLE entries ADD COLUMN crc INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE outcomes ADD COLUMN crc INTEGER NOT NULL DEFAULT 0",
-    "INSERT INTO counters VALUES ('rows', 0), ('sum', 0), ('seal', 0)",
-)
-"""Makes tables of version 2 out of those of version 1."""
-
 _SUM = 1 << 62  # SQLite's numbers have 63 bits and a sign
 _ENTRIES = "SELECT key, value, created_revision, revision, lease_id, crc FROM entries ORDER BY key"
 _OUTCOMES = "SELECT number, command_id, outcome, crc FROM outcomes"
@@ -70,21 +63,6 @@ def seal(connection: sqlite3.Connection, tally: Tally) -> None:
     counters["seal"] = seal_of(counters)
     changed = [(counters[name], name) for name in ("rows", "sum", "seal")]
     connection.executemany("UPDATE counters SET value = ? WHERE name = ?", changed)
-
-
-def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Give a file of version 1 its checksums, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in _SEALING:
-        connection.execute(statement)
-    tally = Tally()
-    entries = [(tally.add(entry_crc(Entry(*row))), row[0]) for *row, _ in connection.execute(_ENTRIES)]
-    connection.executemany("UPDATE entries SET crc = ? WHERE key = ?", entries)
-    outcomes = [(tally.add(outcome_crc(*row)), number) for number, *row, _ in connection.execute(_OUTCOMES)]
-    connection.executemany("UPDATE outcomes SET crc = ? WHERE number = ?", outcomes)
-    seal(connection, tally)
-    connection.execute("UPDATE schema_version SET version = ?", (version,))
-    connection.execute("COMMIT")
 
 
 def damage_in(connection: sqlite3.Connection) -> str | None:

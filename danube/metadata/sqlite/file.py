@@ -26,9 +26,8 @@ from danube.metadata.commands import (
 )
 from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
-from danube.metadata.records.families import contradiction_in
 from danube.metadata.records.record_format import decode_counter
-from danube.metadata.sqlite.checks import Tally, damage_in, entry_crc, outcome_crc, seal, upgrade
+from danube.metadata.sqlite.checks import Tally, damage_in, entry_crc, outcome_crc, seal
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Changed, Entry
 from danube.model.errors import (
@@ -47,9 +46,8 @@ from danube.model.untrusted_json import decode_json
 from danube.runtime.checksum import other_version
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
-SCHEMA_VERSION = 2
-"""Version of the tables and their contents. Version 2 has checksums (`checks`); a file of version 1 gets them when
-it is opened."""
+SCHEMA_VERSION = 1
+"""Version of the tables and their contents."""
 
 _APPLICATION_ID = 0x44_4E_42_4D  # "DNBM": tells our file from any other SQLite file
 
@@ -64,11 +62,14 @@ _TABLES = """
         value BLOB NOT NULL,
         created_revision INTEGER NOT NULL,
         revision INTEGER NOT NULL,
-        lease_id INTEGER NOT NULL
+        lease_id INTEGER NOT NULL,
+        crc INTEGER NOT NULL
     ) WITHOUT ROWID;
     CREATE INDEX leased_entries ON entries (lease_id) WHERE lease_id != 0;
-    CREATE TABLE outcomes (number INTEGER PRIMARY KEY, command_id TEXT NOT NULL UNIQUE, outcome TEXT NOT NULL);
-    INSERT INTO counters VALUES ('revision', 0), ('lease_id', 0);
+    CREATE TABLE outcomes (
+        number INTEGER PRIMARY KEY, command_id TEXT NOT NULL UNIQUE, outcome TEXT NOT NULL, crc INTEGER NOT NULL
+    );
+    INSERT INTO counters VALUES ('revision', 0), ('lease_id', 0), ('rows', 0), ('sum', 0), ('seal', 0);
     INSERT INTO schema_version VALUES (1);
     COMMIT;
 """
@@ -330,7 +331,7 @@ def _create(path: Path) -> None:
     connection = sqlite3.connect(unfinished, isolation_level=None)
     try:
         connection.executescript(f"PRAGMA synchronous = EXTRA; PRAGMA application_id = {_APPLICATION_ID}; {_TABLES}")
-        upgrade(connection, SCHEMA_VERSION)
+        seal(connection, Tally())
     finally:
         connection.close()
     unfinished.replace(path)
@@ -351,13 +352,11 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # Exclusive before the first read: keeps other processes out, and needs no shared memory beside the file.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    version = _check(connection, path)
+    _check(connection, path)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise DataFolderError(f"{path} cannot keep a write-ahead log ({mode}): put the data folder on a local disk")
     _make_durable(path)
-    if version < SCHEMA_VERSION:
-        upgrade(connection, SCHEMA_VERSION)
     connection.executescript(_SESSION)
 
 
@@ -371,23 +370,20 @@ def _make_durable(path: Path) -> None:
         folder.rewrite(log, 0)
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """Have every record checked; answers the version of the file."""
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Have every record checked."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != _APPLICATION_ID:
         raise _damaged(path, "it is not a metadata file of Danube")
     (version,) = connection.execute("SELECT version FROM schema_version").fetchone()
-    if version > SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise other_version(str(path), version, SCHEMA_VERSION)
     (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     trouble = finding if finding != "ok" else None
-    if trouble is None and version == SCHEMA_VERSION:
-        trouble = damage_in(connection)
     if trouble is None:
-        trouble = contradiction_in(Entry(*row) for row in connection.execute(f"{_ENTRY} ORDER BY key"))
+        trouble = damage_in(connection)
     if trouble is not None:
         raise _damaged(path, trouble)
-    return int(version)
 
 
 def _damaged(path: Path, what: str) -> DamagedDataError:

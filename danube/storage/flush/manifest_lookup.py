@@ -12,7 +12,7 @@ from danube.storage.flush.orphans import highest_manifest_version
 from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal.index import TopicBase
 from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
-from danube.storage.segment.manifest_format import VERSION_FAILED, decode_manifest, newer_version
+from danube.storage.segment.manifest_format import VERSION, decode_manifest, newer_version
 from danube.storage.tiers.tier import SegmentTier
 
 _MANIFEST = ".manifest"
@@ -60,7 +60,7 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> TopicHistory:
     manifest = decode_manifest(encoded)
     if manifest is None:
         if (version := newer_version(encoded)) is not None:
-            raise other_version(name, version, VERSION_FAILED)
+            raise other_version(name, version, VERSION)
         raise _damaged(name, "it is not what was written")
     if (manifest.topic_id, manifest.version) != (record.topic_id, record.manifest_version):
         raise _damaged(name, f"it is manifest version {manifest.version} of topic {manifest.topic_id}")

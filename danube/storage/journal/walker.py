@@ -265,16 +265,13 @@ class JournalWalker:
     def _last(self) -> int:
         """The last file that there is or was: that of the mark, and one behind each that has an index.
 
-        The index of a file is made when the next one is there. In folders from before there were marks, the last file
-        may have one all the same: it was closed once, and the next one made anew.
+        The index of a file is made when the next one is there.
         """
         last = self.sequences[-1] if self.sequences else self.first_sequence - 1
         if not self.sequences and (self._has_begun or self.first is not None):
             last = self.first_sequence
-        behind = [each for each in self.indexed if each > last]
-        if self.mark is not None:
-            behind += [self.mark.sequence, *(each + 1 for each in self.indexed)]
-        return max([last, *behind])
+        marked = [self.mark.sequence] if self.mark is not None else []
+        return max([last, *marked, *(each + 1 for each in self.indexed)])
 
     def list_files(self) -> None:
         """Find the files that count, and refuse the journal when some are missing.

@@ -1,7 +1,7 @@
 """Cursors: the record of a subscription's position, and the cursors that wait to be written. Pure.
 
-The layout is drawn in `docs/formats/batch.md`; version 2 is written where messages failed. The last record of a
-subscription in journal order counts. Ranges past CURSOR_RANGES_MAX are left out, and their messages delivered again.
+The layout is drawn in `docs/formats/batch.md`. The last record of a subscription in journal order counts. Ranges past
+CURSOR_RANGES_MAX are left out, and their messages delivered again.
 """
 
 import struct
@@ -17,7 +17,6 @@ from danube.storage.log.protocol import Saved
 
 MAGIC = b"DnCu"
 VERSION = 1
-VERSION_FAILED = 2
 
 _HEADER = struct.Struct("<4sB3sQQI")
 _COUNT = struct.Struct("<I")
@@ -30,11 +29,10 @@ _RESERVED = bytes(3)
 def encode_cursor(subscription_id: int, cursor: Cursor) -> bytes:
     """The body of a cursor record."""
     ranges = cursor.beyond[:CURSOR_RANGES_MAX]
-    version = VERSION_FAILED if cursor.failed else VERSION
-    content = _HEADER.pack(MAGIC, version, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
+    content = _HEADER.pack(MAGIC, VERSION, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
         f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges)
     )
-    return with_crc(content + encode_failed(cursor.failed) if cursor.failed else content)
+    return with_crc(content + encode_failed(cursor.failed))
 
 
 def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
@@ -42,10 +40,10 @@ def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
     if len(body) < _HEADER.size + CRC_BYTES or not is_intact(body):
         return None
     magic, version, reserved, subscription_id, position, count = _HEADER.unpack_from(body)
-    if magic != MAGIC or version not in {VERSION, VERSION_FAILED} or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
+    if magic != MAGIC or version != VERSION or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
         return None
     ranges_end = _HEADER.size + _RANGE_BYTES * count
-    failed = decode_failed(body[ranges_end:-CRC_BYTES]) if version == VERSION_FAILED else ()
+    failed = decode_failed(body[ranges_end:-CRC_BYTES])
     if failed is None or len(body) != _bytes(count, len(failed)):
         return None
     numbers = struct.unpack_from(f"<{2 * count}Q", body, _HEADER.size)
@@ -82,7 +80,7 @@ def encoded_bytes(cursor: Cursor) -> int:
 
 
 def _bytes(ranges: int, failed: int) -> int:
-    return _HEADER.size + _RANGE_BYTES * ranges + (failed_bytes(failed) if failed else 0) + CRC_BYTES
+    return _HEADER.size + _RANGE_BYTES * ranges + failed_bytes(failed) + CRC_BYTES
 
 
 @dataclass(slots=True)

@@ -1,7 +1,4 @@
-"""Encoding of manifests, versions 1 and 2. Pure.
-
-The layout is drawn in `docs/formats/manifest.md`. Version 2 is written where a cursor has messages that failed.
-"""
+"""Encoding of manifests, version 1. Pure. The layout is drawn in `docs/formats/manifest.md`."""
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +25,6 @@ T = TypeVar("T")
 
 MAGIC = b"DnMf"
 VERSION = 1
-VERSION_FAILED = 2
 SEGMENT_ROW_BYTES = 52
 """Bytes that each segment adds to every later manifest version of its topic's manifest."""
 
@@ -75,17 +71,17 @@ def decode_manifest(data: bytes) -> Manifest | None:
     if len(data) < _HEADER.size + CRC_BYTES or not is_intact(data):
         return None
     magic, version, reserved, *_ = _HEADER.unpack_from(data)
-    if magic != MAGIC or version not in {VERSION, VERSION_FAILED} or reserved != _RESERVED:
+    if magic != MAGIC or version != VERSION or reserved != _RESERVED:
         return None
     try:
-        return _Parser(data, has_failed=version == VERSION_FAILED).manifest()
+        return _Parser(data).manifest()
     except (struct.error, ValueError):
         return None
 
 
 def newer_version(data: bytes) -> int | None:
     """The version of a manifest written by a later Danube, which this one cannot read; None when it is not one."""
-    if data[:4] == MAGIC and len(data) > len(MAGIC) and data[4] > VERSION_FAILED:
+    if data[:4] == MAGIC and len(data) > len(MAGIC) and data[4] > VERSION:
         return data[4]
     return None
 
@@ -108,7 +104,7 @@ def _counts(manifest: Manifest) -> tuple[int, int, int, int]:
 def _encoded_header(manifest: Manifest) -> bytes:
     return _HEADER.pack(
         MAGIC,
-        VERSION_FAILED if _has_failed(manifest.cursors) else VERSION,
+        VERSION,
         _RESERVED,
         manifest.topic_id,
         manifest.version,
@@ -132,17 +128,12 @@ def _encoded_segment(segment: Segment) -> bytes:
 
 
 def _encoded_cursors(cursors: Mapping[int, Cursor]) -> Iterator[bytes]:
-    ranges_max, has_failed = _ranges_of_each(cursors), _has_failed(cursors)
+    ranges_max = _ranges_of_each(cursors)
     for subscription_id, cursor in sorted(cursors.items()):
         ranges = cursor.beyond[:ranges_max]
         yield _CURSOR.pack(subscription_id, cursor.position, len(ranges))
         yield struct.pack(f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges))
-        if has_failed:
-            yield encode_failed(cursor.failed)
-
-
-def _has_failed(cursors: Mapping[int, Cursor]) -> bool:
-    return any(cursor.failed for cursor in cursors.values())
+        yield encode_failed(cursor.failed)
 
 
 def _ranges_of_each(cursors: Mapping[int, Cursor]) -> int:
@@ -164,9 +155,8 @@ def _encoded_row(row: tuple[StoredNumbers, ...]) -> Iterator[bytes]:
 class _Parser:
     """Reads a manifest from front to back. Raises ValueError or struct.error for what cannot be."""
 
-    def __init__(self, data: bytes, *, has_failed: bool) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)[:-CRC_BYTES]
-        self._has_failed = has_failed
         self._at = 0
 
     def manifest(self) -> Manifest:
@@ -203,7 +193,7 @@ class _Parser:
             raise ValueError("more ranges than a cursor may have")
         numbers = self._take(struct.Struct(f"<{2 * count}Q"))
         ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
-        return subscription_id, Cursor(position, ranges, self._failed() if self._has_failed else ())
+        return subscription_id, Cursor(position, ranges, self._failed())
 
     def _failed(self) -> tuple[FailedRange, ...]:
         failed = decode_failed(self._data[self._at :])

@@ -145,10 +145,10 @@ def read_cursor(body: bytes) -> tuple[int, int, list[tuple[int, int]]]:
     """Subscription id, position, ranges."""
     content = checked(body)
     magic, subscription_id, position, count = struct.unpack("<8sQQI", content[:28])
-    assert magic in {b"DnCu\x01\0\0\0", b"DnCu\x02\0\0\0"}
+    assert magic == b"DnCu\x01\0\0\0"
     numbers = struct.unpack(f"<{2 * count}Q", content[28 : 28 + 16 * count])
     failed = content[28 + 16 * count :]
-    assert len(failed) == (4 + 20 * int.from_bytes(failed[:4], "little") if magic[4] == 2 else 0)
+    assert len(failed) == 4 + 20 * int.from_bytes(failed[:4], "little")
     return subscription_id, position, list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
@@ -156,7 +156,7 @@ def read_manifest(data: bytes) -> dict[str, object]:
     """What a manifest says, by the names that its page uses."""
     content = checked(data)
     magic, topic, manifest_version, start, end, last_ms, s, c, n, j = struct.unpack("<8s5Q4I", content[:64])
-    assert magic in {b"DnMf\x01\0\0\0", b"DnMf\x02\0\0\0"}
+    assert magic == b"DnMf\x01\0\0\0"
     segments, at, base = [], 64, start
     for _ in range(s):
         until, of_manifest_version, first_ms, to_ms, body, file, count = struct.unpack("<6QI", content[at : at + 52])
@@ -169,8 +169,7 @@ def read_manifest(data: bytes) -> dict[str, object]:
         numbers = struct.unpack(f"<{2 * r}Q", content[at + 20 : at + 20 + 16 * r])
         cursors[subscription] = (position, list(zip(numbers[::2], numbers[1::2], strict=True)))
         at += 20 + 16 * r
-        if magic[4] == 2:
-            at += 4 + 20 * int.from_bytes(content[at : at + 4], "little")
+        at += 4 + 20 * int.from_bytes(content[at : at + 4], "little")
     rows = []
     for _ in range(n):
         producer_state, b = struct.unpack("<QI", content[at : at + 12])

@@ -32,7 +32,6 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import next_step_of
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
-from lab.folders.damage import without_checksums
 
 
 @pytest.fixture
@@ -281,42 +280,6 @@ def test_every_state_that_a_commit_leaves_can_be_opened(path: Path) -> None:
                 file.apply(Transact(Transaction(f"gone{number}", (), (DeletePrefix("/a"),))))
             file.apply(GrantLease("", 5.0))
             file.apply(Transact(Transaction("", (), (Put("/leased", b"", file.last_lease_id),))))
-
-
-def without_its_checksums(path: Path, *changes: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        without_checksums(connection)
-        for change in changes:
-            connection.execute(change)
-
-
-def test_a_file_from_before_there_were_checksums_gets_them(path: Path) -> None:
-    filled(path)
-    with closing(SqliteFile.open(path)) as file:
-        before = file.snapshot()
-    without_its_checksums(path)
-    with closing(SqliteFile.open(path)) as file:
-        assert file.snapshot() == before
-    flip_in(path, b'"topic_id":2')
-    with pytest.raises(DamagedDataError, match="is not what was written"):
-        SqliteFile.open(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ("UPDATE entries SET value = replace(value, '_id\":2', '_id\":1')", "have the same topic id 1"),
-        ("UPDATE entries SET value = replace(value, '\"last\":3', '\"last\":2')", "the last that was given out is 2"),
-        ("UPDATE entries SET key = '/topics/default' WHERE key = '/topics/default/t1'", "is none of /topics"),
-    ],
-)
-def test_a_file_without_checksums_must_not_contradict_itself(path: Path, change: str, what: str) -> None:
-    filled(path)
-    without_its_checksums(path, change, "UPDATE entries SET value = CAST(value AS BLOB)")
-    before = path.read_bytes()
-    with pytest.raises(DamagedDataError, match=what):
-        SqliteFile.open(path)
-    assert path.read_bytes() == before
 
 
 def test_an_empty_file_is_copied_as_one(path: Path) -> None:

@@ -19,7 +19,7 @@ NOBODY = None
 
 def test_cursor_is_what_the_drawing_says() -> None:
     drawn = b"DnCu" + bytes([1, 0, 0, 0]) + struct.pack("<QQI", 99, 5, 2) + struct.pack("<QQQQ", 7, 9, 12, 13)
-    assert with_crc(drawn) == ENCODED
+    assert with_crc(drawn + bytes(4)) == ENCODED
     assert encoded_bytes(CURSOR) == len(ENCODED)
 
 
@@ -29,7 +29,7 @@ def test_cursor_comes_back() -> None:
 
 
 def test_counts_of_failures_are_what_the_drawing_says_and_come_back() -> None:
-    drawn = b"DnCu" + bytes([2, 0, 0, 0]) + struct.pack("<QQI", 99, 5, 2) + struct.pack("<QQQQ", 7, 9, 12, 13)
+    drawn = b"DnCu" + bytes([1, 0, 0, 0]) + struct.pack("<QQI", 99, 5, 2) + struct.pack("<QQQQ", 7, 9, 12, 13)
     drawn += struct.pack("<I", 2) + struct.pack("<QQI", 5, 7, 1) + struct.pack("<QQI", 9, 10, 3)
     assert with_crc(drawn) == FAILED_ENCODED
     assert encoded_bytes(FAILED) == len(FAILED_ENCODED)

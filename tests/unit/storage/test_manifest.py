@@ -40,8 +40,7 @@ def test_a_manifest_reads_back_as_written(manifest: Manifest) -> None:
     assert decode_manifest(encode_manifest(manifest)) == manifest
 
 
-def test_only_a_manifest_with_failures_is_of_version_2_and_the_documents_are_enough_to_read_it() -> None:
-    assert (encode_manifest(FULL)[4], encode_manifest(FAILED)[4]) == (1, 2)
+def test_the_documents_are_enough_to_read_a_manifest_with_failures() -> None:
     assert read_manifest(encode_manifest(FAILED)) == read_manifest(encode_manifest(FULL))
 
 

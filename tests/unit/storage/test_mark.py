@@ -170,16 +170,6 @@ async def test_an_index_tells_that_a_file_is_missing_behind_it(world: World) -> 
     assert f"{SECOND_FILE} is damaged at byte 0: the file is missing" in await refusal_of(unmarked)
 
 
-async def test_an_index_that_an_earlier_version_left_beside_the_last_file_is_no_damage() -> None:
-    files = without(await left_by(*RECORDS, file_bytes_max=600), MARK)
-    last = max(name for name in files if name.endswith(".journal"))
-    world = World(sim_disk({**files, last.replace(".journal", ".index"): files[FIRST_INDEX]}))
-    log = (await world.open()).topic(TOPIC, 2)
-    await store(log, b"more")
-    assert await content((await world.reopen()).topic(TOPIC, 3)) == [*RECORDS, b"more"]
-    await world.close()
-
-
 async def test_a_file_that_is_marked_stays_though_nothing_is_in_it_yet(world: World) -> None:
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
