@@ -107,7 +107,7 @@ CLUSTER_SABOTAGES = [
     Sabotaged("owner: a dead one is fenced before its journal is read", leave_out(Step.FENCE), 0, CLUSTER),
     Sabotaged("owner: nothing is acknowledged before it is durable", leave_out_syncs, 1, CLUSTER),
     Sabotaged("owner: by compare-and-set", own_without_comparing, 0, CLUSTER),
-    Sabotaged("move: cursors are durable before the topic is released", leave_cursors_behind, 10, CLUSTER),
+    Sabotaged("move: cursors are durable before the topic is released", leave_cursors_behind, 8, CLUSTER),
     Sabotaged("carry: files go once metadata names the next owner", remove_files_once_they_are_offered, 1, CLUSTER),
     Sabotaged("carry: files go once no own is unanswered", remove_a_copy_that_may_be_owned_yet, 513, CLUSTER),
     Sabotaged("view: what a lost watch missed is listed", list_nothing_after_a_lost_watch, 25, CLUSTER),
