@@ -12,7 +12,7 @@ from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.plans.durability import Durability
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
-from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
 from danube.storage.log.protocol import Saved
 
 MAGIC = b"DnCu"
@@ -36,7 +36,11 @@ def encode_cursor(subscription_id: int, cursor: Cursor) -> bytes:
 
 
 def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
-    """The subscription's id and its cursor, or None when the bytes are not a valid record."""
+    """The subscription's id and its cursor, or None when the bytes are not a valid record.
+
+    Raises NewerDataFolderError for one of another version.
+    """
+    refuse_other_version("a cursor", body, MAGIC, VERSION)
     if len(body) < _HEADER.size + CRC_BYTES or not is_intact(body):
         return None
     magic, version, reserved, subscription_id, position, count = _HEADER.unpack_from(body)

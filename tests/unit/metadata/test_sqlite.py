@@ -167,7 +167,7 @@ def test_database_of_another_program_is_refused_untouched(path: Path) -> None:
 
 def test_file_of_a_newer_format_is_refused_with_the_next_step(path: Path) -> None:
     change_file(path, f"UPDATE schema_version SET version = {SCHEMA_VERSION + 1}")
-    with pytest.raises(DataFolderError, match="use the newer release"):
+    with pytest.raises(DataFolderError, match="format 2; this one reads 1"):
         SqliteFile.open(path)
 
 

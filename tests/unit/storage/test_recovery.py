@@ -218,7 +218,7 @@ async def test_file_of_a_newer_format_is_left_alone() -> None:
     data = (await written(*RECORDS))[FIRST_FILE]
     newer = data[:4] + b"\x02" + data[5:]
     disk = sim_disk({FIRST_FILE: newer})
-    with pytest.raises(DataFolderError, match="version 2"):
+    with pytest.raises(DataFolderError, match="format 2; this one reads 1"):
         await open_journal(disk, SimClock())
     assert disk.contents() == {FIRST_FILE: newer}
 

@@ -168,5 +168,5 @@ async def test_a_disk_that_fails_and_a_newer_format_are_told_apart_from_damage(w
     with pytest.raises(StorageUnavailableError, match="Check the shared folder"):
         read(world, owner)
     world.disk.flip_bit(f"{owner.folder}/{FIRST}", 4, 1)
-    with pytest.raises(DataFolderError, match="version 3"):
+    with pytest.raises(DataFolderError, match="format 3; this one reads 1"):
         read(world, owner)
