@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 from danube.broker.policy.metering import Find, metered, metered_stream
 from danube.broker.policy.quotas import Account
@@ -10,7 +11,13 @@ from danube.broker.security.gate import Check, Gate
 from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import CallRecorder
-from danube.model.errors import DanubeError, NotPermittedError, StorageUnavailableError
+from danube.model.errors import (
+    CancelledError,
+    DanubeError,
+    InternalError,
+    NotPermittedError,
+    StorageUnavailableError,
+)
 from danube.model.limits.broker import ADMIN_STORE_LOOK_S, ADMIN_STORE_WAIT_S
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
@@ -18,6 +25,8 @@ from danube.model.security.principal import Principal, PrincipalKind
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
 from danube.runtime.clock import TimerHandle
 from danube.security.decision import CLUSTER
+
+T = TypeVar("T")
 
 _OK = "ok"
 _METERED = {Action.PRODUCE, Action.CONSUME}
@@ -246,20 +255,87 @@ def _stream(method: str, call: Call, factory: StreamFactory, context: ServiceCon
         factory = metered_stream(factory, _accounts_of(call.targets, context), context.clock)
     check = _stream_checker(call, context)
 
-    def open_stream(stream: ServerStream) -> StreamHandler:
+    def open_counted(stream: _CountedStream) -> StreamHandler:
         if context.closing is not None:
-            context.counts.count(method, context.closing.code)
             raise context.closing
         gate = context.gate
         if gate is None:
-            context.counts.count(method, _OK)
             return factory(stream)
-        try:
-            principal = gate.principal_of(stream.caller)
-        except DanubeError as error:
-            context.counts.count(method, error.code)
-            raise
-        context.counts.count(method, _OK)
+        principal = gate.principal_of(stream.caller)
         return gate.guard(principal, stream, factory, partial(check, gate, principal))
 
+    def open_stream(stream: ServerStream) -> StreamHandler:
+        counted = _CountedStream(stream, partial(context.counts.count, method))
+        return _CountedHandler(counted.run(open_counted, counted), counted)
+
     return open_stream
+
+
+class _CountedStream:
+    """The answering end of a stream, which is counted when it ends."""
+
+    def __init__(self, stream: ServerStream, count: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._count = count
+        self._is_over = False
+        self.open = stream.open
+        self.write = stream.write
+        self.pause_reading = stream.pause_reading
+        self.resume_reading = stream.resume_reading
+
+    @property
+    def caller(self) -> Caller:
+        return self._stream.caller
+
+    @property
+    def room(self) -> int:
+        return self._stream.room
+
+    @property
+    def is_left(self) -> bool:
+        return self._stream.is_left
+
+    def finish(self) -> None:
+        self.end(_OK)
+        self._stream.finish()
+
+    def fail(self, error: DanubeError) -> None:
+        self.end(error.code)
+        self._stream.fail(error)
+
+    def run(self, step: Callable[..., T], *given: object) -> T:
+        """Answer `step(*given)`, whose errors end the stream."""
+        try:
+            return step(*given)
+        except Exception as error:
+            self.end(error.code if isinstance(error, DanubeError) else InternalError.code)
+            raise
+
+    def end(self, outcome: str) -> None:
+        """Count the outcome, unless there was one."""
+        if not self._is_over:
+            self._is_over = True
+            self._count(outcome)
+
+
+class _CountedHandler:
+    """A stream's handler, whose errors end the stream."""
+
+    __slots__ = ("_handler", "_stream")
+
+    def __init__(self, handler: StreamHandler, stream: _CountedStream) -> None:
+        self._handler = handler
+        self._stream = stream
+
+    def on_message(self, message: bytes) -> None:
+        self._stream.run(self._handler.on_message, message)
+
+    def on_half_close(self) -> None:
+        self._stream.run(self._handler.on_half_close)
+
+    def on_ready(self) -> None:
+        self._stream.run(self._handler.on_ready)
+
+    def on_cancel(self) -> None:
+        self._stream.end(CancelledError.code)
+        self._handler.on_cancel()

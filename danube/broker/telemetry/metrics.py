@@ -224,7 +224,7 @@ def _subscription_table(topics: Topics) -> list[_Series]:
 def _rpc_series(rpc: RpcCounts) -> _Series:
     return _Series(
         "danube_broker_rpc",
-        "Calls that ended, by method and outcome.",
+        "Calls and streams that ended, by method and outcome: ok, or an error's code. CANCELLED: the client left.",
         ("method", "outcome"),
         COUNTER,
         lambda: list(rpc.by_method.items()),
