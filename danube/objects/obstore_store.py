@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _CODES = ("NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "RequestTimeTooSkewed")
 _MORE_CODES = ("AuthorizationHeaderMalformed", "PermanentRedirect", "NotImplemented", "AccessDenied")
-_PAST_END = ("status code: 416 ", "<Code>InvalidRange</Code>", "Invalid range: Wanted range starting at")
+_REDIRECTED = "Received redirect without LOCATION"
 
 
 class ObstoreStore:
@@ -36,11 +36,16 @@ class ObstoreStore:
             return b""
         if not position and length is None:
             return self.get_tagged(name).data
-        key, end = self._key(name), position + (OBJECT_BYTES_MAX if length is None else length)
         try:
-            return self._run(lambda: bytes(self._obstore.get_range(self._store, key, start=position, end=end)))
-        except _PastEndError:
+            return self._get_range(name, position, position + (OBJECT_BYTES_MAX if length is None else length))
+        except StoreBusyError:
+            if position < self.size(name):  # else it is a range past the end, which is no error of its own there
+                raise
             return b""
+
+    def _get_range(self, name: str, start: int, end: int) -> bytes:
+        key = self._key(name)
+        return self._run(lambda: bytes(self._obstore.get_range(self._store, key, start=start, end=end)))
 
     def get_tagged(self, name: str) -> Tagged:
         def ask() -> Tagged:
@@ -64,7 +69,11 @@ class ObstoreStore:
         )
 
     def size(self, name: str) -> int:
-        return int(self._run(lambda: self._obstore.head(self._store, self._key(name)))["size"])
+        try:
+            return int(self._run(lambda: self._obstore.head(self._store, self._key(name)))["size"])
+        except OSError:
+            self._get_range(name, 0, 1)  # an answer to HEAD has no text: this one says why
+            raise
 
     def listing(self, prefix: str, after: str = "") -> list[ObjectInfo]:
         """The library lists whole folders: what only begins like the prefix is left out here."""
@@ -111,16 +120,14 @@ class ObstoreStore:
         try:
             return request()
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
-            raise FileExistsError(f"the object store has another version already: {_first_line(error)}") from error
+            raise self._refusal(error) or FileExistsError(
+                f"the object store has another version already: {_first_line(error)}"
+            ) from error
         except (FileNotFoundError, exceptions.NotFoundError) as error:
-            if _has_code(error, "NoSuchBucket"):
-                raise refusal_of("NoSuchBucket", self._place, _first_line(error)) from error
-            raise FileNotFoundError(f"the object is not in {self._place.url}") from error
+            raise self._refusal(error) or FileNotFoundError(f"the object is not in {self._place.url}") from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise self._refusal(error) or refusal_of("AccessDenied", self._place, "") from error
         except exceptions.BaseError as error:
-            if any(words in str(error) for words in _PAST_END):
-                raise _PastEndError(_first_line(error)) from error
             raise self._refusal(error) or StoreBusyError(
                 f"{self._place.url} does not answer: {_first_line(error)}"
             ) from error
@@ -130,11 +137,7 @@ class ObstoreStore:
         for code in (*_CODES, *_MORE_CODES):
             if _has_code(error, code):
                 return refusal_of(code, self._place, _first_line(error))
-        return None
-
-
-class _PastEndError(OSError):
-    """A range begins behind the end of an object."""
+        return refusal_of("301", self._place, "") if _REDIRECTED in str(error) else None
 
 
 def _has_code(error: Exception, code: str) -> bool:
