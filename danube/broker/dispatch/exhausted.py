@@ -4,7 +4,9 @@ They stay in `Deliveries` (EXHAUSTED). A dead letter that failed keeps its place
 waits, so that an unavailable dead letter topic is not flooded.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
 from danube.broker.dispatch.events import DeadLetter
 from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
@@ -13,6 +15,14 @@ from danube.model.limits.broker import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_
 from danube.model.ranges import OffsetRange, RangeSet
 
 _NEVER_S = float("inf")
+
+
+class _Reason(NamedTuple):
+    """Reason of the refusal of messages `start` to `end`, `end` not included."""
+
+    start: int
+    end: int
+    reason: str
 
 
 class ExhaustedDeliveries:
@@ -30,8 +40,8 @@ class ExhaustedDeliveries:
         """Dead letters that failed, and the monotonic time at which they are asked for again."""
         self._failures: dict[int, int] = {}
         """How often those under way, or failed, did so before."""
-        self._reasons: dict[int, str] = {}
-        """Of refused messages; what has none timed out."""
+        self._reasons: list[_Reason] = []
+        """Of refused messages, ascending, disjoint; what has none timed out."""
 
     @property
     def dead_letters(self) -> int:
@@ -72,8 +82,7 @@ class ExhaustedDeliveries:
         """These are acknowledged, or sent again. A dead letter under way is not waited for any more."""
         self.blocked.remove(start, end)
         self._queued.remove(start, end)
-        for offset in _within(self._reasons, start, end):
-            del self._reasons[offset]
+        self._replace_reasons(start, end, [])
         for offset in _within(self._asked | self._failed.keys(), start, end):
             self._end_dead_letter(offset)
         self.has_any = bool(self.blocked or self._queued or self._asked or self._failed)
@@ -99,7 +108,9 @@ class ExhaustedDeliveries:
 
     def reason(self, offset: int) -> str:
         """The reason of the last failure."""
-        return self._reasons.get(offset, ACK_TIMEOUT_REASON)
+        first = self._first_reason(offset)
+        kept = self._reasons[first] if first < len(self._reasons) else None
+        return kept.reason if kept is not None and kept.start <= offset else ACK_TIMEOUT_REASON
 
     def ask(self, now_s: float, attempts: Callable[[int], int], topic: str) -> Iterator[DeadLetter]:
         """The dead letters to make now; `attempts` answers how often a message was sent."""
@@ -121,7 +132,7 @@ class ExhaustedDeliveries:
             yield f"{len(self._asked)} dead letters are under way and {len(self._failed)} wait"
         if not (self._failures.keys() <= self._asked | self._failed.keys()):
             yield f"failures of {sorted(self._failures)} are remembered for nothing"
-        if any(offset not in known for offset in self._reasons):
+        if any(known.gaps(each.start, each.end) for each in self._reasons):
             yield "reasons are kept of messages that are not here"
 
     @property
@@ -135,8 +146,19 @@ class ExhaustedDeliveries:
     def _keep_reason(self, start: int, end: int, reason: str) -> None:
         if reason:
             kept = reason.encode()[:FAILURE_REASON_BYTES_MAX].decode(errors="ignore")  # without half a character
-            for offset in range(start, end):
-                self._reasons[offset] = kept
+            self._replace_reasons(start, end, [_Reason(start, end, kept)])
+
+    def _replace_reasons(self, start: int, end: int, reasons: list[_Reason]) -> None:
+        if start < end:
+            first, last = self._first_reason(start), bisect_left(self._reasons, end, key=lambda each: each.start)
+            around = self._reasons[first:last]
+            before = [each._replace(end=start) for each in around[:1] if each.start < start]
+            after = [each._replace(start=end) for each in around[-1:] if each.end > end]
+            self._reasons[first:last] = [*before, *reasons, *after]
+
+    def _first_reason(self, offset: int) -> int:
+        """The first that ends above `offset`."""
+        return bisect_right(self._reasons, offset, key=lambda each: each.end)
 
     def _end_dead_letter(self, offset: int) -> None:
         """Stop waiting for a dead letter."""
