@@ -4,12 +4,12 @@ The columns are the fields of `danube/model/records/telemetry.py`, so a new fiel
 """
 
 from collections.abc import Mapping
-from typing import Final, get_args, get_type_hints
+from typing import Final, get_args, get_origin, get_type_hints
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.lag.records import ADDED_UP, AS_TOLD, TEXTS
+from danube.model.lag.records import ADDED_UP, AS_TOLD, LISTS
 from danube.model.limits.faces import LAG_NUMBER_END
 from danube.model.records.telemetry import KINDS, VERSION, Stamp
 
@@ -22,7 +22,14 @@ _SPARK_TYPES: Final = {int: "BIGINT", float: "DOUBLE", str: "STRING", bool: "BOO
 
 def _column_types(of: type) -> dict[str, str]:
     hints = get_type_hints(of)
-    return {name: _SPARK_TYPES[(get_args(hint) or (hint,))[0]] for name, hint in hints.items()}
+    return {name: _spark_type((get_args(hint) or (hint,))[0]) for name, hint in hints.items()}
+
+
+def _spark_type(of: type) -> str:
+    if get_origin(of) is tuple:  # of tuples of numbers and words
+        fields = _column_types(get_args(of)[0])
+        return f"ARRAY<STRUCT<{', '.join(f'{name}: {kind}' for name, kind in fields.items())}>>"
+    return _SPARK_TYPES[of]
 
 
 COLUMNS: Final[Mapping[str, str]] = {
@@ -77,6 +84,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
         & _are_there("topic", "topic_id", "subscription", "subscription_id")
         & F.col("topic").rlike("^/[^/]+/[^/]+$")
         & _are_numbers("at_ms", "sequence", "consumers", *ADDED_UP, *AS_TOLD)
+        & F.forall(F.coalesce("silent", F.array()), _is_silent)
     )
     return observed.select(
         "topic",
@@ -92,7 +100,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
         F.coalesce("consumers", F.lit(0)).alias("consumers"),
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ADDED_UP),
         *AS_TOLD,
-        *TEXTS,
+        *LISTS,
     )
 
 
@@ -101,6 +109,14 @@ def _are_numbers(*names: str) -> Column:
     found = F.lit(col=True)
     for name in names:
         found &= F.coalesce(F.col(name), F.lit(0)).between(0, LAG_NUMBER_END - 1)
+    return found
+
+
+def _is_silent(told: Column) -> Column:
+    numbers = (told["since_ms"], told["in_flight"], F.coalesce(told["offset"], F.lit(0)))
+    found = told["name"].isNotNull()
+    for each in numbers:
+        found &= F.coalesce(each.between(0, LAG_NUMBER_END - 1), F.lit(col=False))
     return found
 
 

@@ -20,6 +20,15 @@ async def one_dead_of_keys(stage: Stage) -> None:
     stage.spawn(stage.produce(producer, len(KEYS), keys=KEYS))
 
 
+async def two_dead(stage: Stage) -> None:
+    """Two of three consumers hang."""
+    producer = await stage.subscription(SubscriptionType.SHARED)
+    stage.spawn(stage.read(await stage.consumer(SubType.SHARED, "one"), stops()))
+    stage.spawn(stage.read(await stage.consumer(SubType.SHARED, "two"), stops()))
+    stage.spawn(stage.read(await stage.consumer(SubType.SHARED, "three")))
+    stage.spawn(stage.produce(producer, 9))
+
+
 async def standby(stage: Stage) -> None:
     """The active consumer leaves, and the other goes on."""
     producer = await stage.subscription(SubscriptionType.FAILOVER)
@@ -121,6 +130,7 @@ _STORM_OR_DEAD = frozenset({LagCause.MEMBER_STUCK, LagCause.STORM})
 _EVEN = frozenset({None, LagCause.CATCHING_UP})
 GROUPS = (
     Situation(name="one dead of keys", play=one_dead_of_keys, truth=turned(LagCause.MEMBER_STUCK, BEHIND, WINDOW_S)),
+    Situation(name="two dead of a group", play=two_dead, truth=turned(LagCause.MEMBER_STUCK, BEHIND, WINDOW_S)),
     Situation(name="standby", play=standby, truth=(WELL,)),
     Situation(name="active hangs", play=active_hangs, truth=turned(LagCause.STUCK, STOOD, WINDOW_S)),
     Situation(

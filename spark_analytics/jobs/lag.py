@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every user 
 
 from danube.model.lag.history import OLD_LAG_S, Times, judge_history
 from danube.model.lag.verdict import SEVERITY, LagCause, LagPolicy, LagStatus, LagVerdict, Observation
+from danube.model.records.telemetry import SilentConsumer
 from spark_analytics.telemetry import subscription_records
 
 RecordBatch: TypeAlias = Any  # pyarrow has no types
@@ -180,6 +181,8 @@ def _subscriptions(batches: Iterable[RecordBatch]) -> Iterator[tuple[tuple[str, 
 
 def _values(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
     """The values of a column; each text, of which a batch has few, is made once."""
+    if pa.types.is_list(column.type):
+        return [each and tuple(SilentConsumer(**one) for one in each) for each in column.to_pylist()]
     if not pa.types.is_string(column.type):
         return list(column.to_pylist())
     coded = column.dictionary_encode()

@@ -7,13 +7,14 @@ since the last telemetry, and knows subscriptions that telemetry has not spoken 
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from itertools import chain, cycle
+from typing import Any, get_args, get_origin
 
 from danube.admin.gateway import AdminGateway, SystemRecord
 from danube.model.calls.admin import DescribeTopics, ReliableState, SubscriptionDescription, TopicDescription
 from danube.model.errors import InvalidRequestError, UnsupportedError
 from danube.model.lag.group import LagFilter, PartitionLag
-from danube.model.lag.records import AS_TOLD, TEXTS, Key, deserted, observations_of
+from danube.model.lag.records import AS_TOLD, LISTS, Key, deserted, observations_of
 from danube.model.lag.rules import judge
 from danube.model.lag.verdict import LagPolicy, Observation
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
@@ -27,6 +28,7 @@ from danube.model.limits.faces import (
 from danube.model.records.telemetry import (
     TELEMETRY_TOPIC,
     Reading,
+    SilentConsumer,
     Stamp,
     SubscriptionReading,
     decode_record,
@@ -169,18 +171,21 @@ def _is_sound(stamp: Stamp, reading: Reading) -> bool:
         return False
     if not isinstance(reading, SubscriptionReading):
         return True
-    if not all(type(value) in types for value, types in zip(reading, _TYPES, strict=True)):
+    silent = [value for each in reading.silent or () for value in each]
+    values = zip((*reading, *silent), chain(_TYPES, cycle(_TYPES_OF_SILENT)), strict=False)
+    if not all(type(value) in types for value, types in values):
         return False
-    numbers = [value for value in (stamp.at_ms, stamp.sequence, *reading) if isinstance(value, int)]
+    numbers = [value for value in (stamp.at_ms, stamp.sequence, *reading, *silent) if isinstance(value, int)]
     return min(numbers) >= 0 and max(numbers) < LAG_NUMBER_END
 
 
 def _types_of(annotation: object) -> frozenset[type]:
-    return frozenset(get_args(annotation) or (annotation,))
+    return frozenset(get_origin(each) or each for each in get_args(annotation) or (annotation,))
 
 
 _TYPES = tuple(_types_of(annotation) for annotation in SubscriptionReading.__annotations__.values())
 """Of each field of a reading, in its order."""
+_TYPES_OF_SILENT = tuple(_types_of(annotation) for annotation in SilentConsumer.__annotations__.values())
 
 
 def _add_present(
@@ -235,7 +240,7 @@ _DESCRIBED = frozenset({"blocked", "oldest_unread_append_ms"})
 
 def _told(last: Observation, state: ReliableState, topic: TopicDescription) -> dict[str, Any]:
     """Numbers that telemetry alone tells, as of its last record, and what was acknowledged since."""
-    told: dict[str, Any] = {name: getattr(last, name) for name in (*AS_TOLD, *TEXTS) if name not in _DESCRIBED}
+    told: dict[str, Any] = {name: getattr(last, name) for name in (*AS_TOLD, *LISTS) if name not in _DESCRIBED}
     moved = state.position + state.acknowledged_beyond - last.position - last.acknowledged_beyond
     trimmed = max(0, min(topic.start_offset, state.position) - last.position)
     if last.acknowledged is not None:

@@ -1,5 +1,6 @@
 """Dispatch as metrics and administrators see it."""
 
+from heapq import nsmallest
 from operator import attrgetter
 
 from danube.broker.dispatch.attached import AttachedConsumer, ConsumerView
@@ -7,6 +8,7 @@ from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
 from danube.broker.dispatch.progress import PassedOver, Progress
+from danube.model.limits.broker import TELEMETRY_SILENT_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
 
@@ -60,10 +62,10 @@ class DispatchView:
         return self._progress.failed.worst
 
     @property
-    def most_silent(self) -> AttachedConsumer | None:
-        """The consumer that owes an answer for the longest time; costs O(consumers)."""
+    def most_silent(self) -> list[AttachedConsumer]:
+        """The few consumers that owe an answer for the longest time, in order; costs O(consumers)."""
         owing = (each for each in self._consumers.values() if each.owes or each.in_flight)
-        return min(owing, key=attrgetter("sign_s"), default=None)
+        return nsmallest(TELEMETRY_SILENT_MAX, owing, key=attrgetter("sign_s"))
 
     @property
     def in_flight(self) -> int:

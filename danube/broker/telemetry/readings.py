@@ -1,9 +1,10 @@
 """Telemetry readings of a broker, its topics and its subscriptions at this moment."""
 
+from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.telemetry.changes import Mark
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
-from danube.model.records.telemetry import BrokerReading, SubscriptionReading, TopicReading
+from danube.model.records.telemetry import BrokerReading, SilentConsumer, SubscriptionReading, TopicReading
 from danube.runtime.process import ProcessUsage
 from danube.storage.log.protocol import TopicLog
 from danube.storage.store import Storage
@@ -49,7 +50,6 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
     if isinstance(subscription, NonReliableSubscription):
         return (*mark, subscription.dropped)
     engine = subscription.driver.engine
-    silent = engine.most_silent
     start_offset = topic.log.start_offset if isinstance(topic, ReliableTopic) else 0
     return (
         *mark,
@@ -68,7 +68,11 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
         round((engine.acknowledged_s or 0) * 1_000),
         engine.generation,
         engine.failures.timed_out,
-        *((silent.consumer_id, silent.in_flight, round(silent.sign_s * 1_000)) if silent else ()),
+        *(
+            part
+            for each in engine.most_silent
+            for part in (each.consumer_id, each.in_flight, round(each.sign_s * 1_000))
+        ),
         *(_retention(topic, subscription) if isinstance(topic, ReliableTopic) else ()),
         topic.dispatch_rate,
     )
@@ -204,10 +208,10 @@ def _with_progress(
 
 
 def _with_moves(reading: SubscriptionReading, subscription: ReliableSubscription) -> SubscriptionReading:
-    """With what moved the position, what failed, and the consumer that is silent for the longest time."""
+    """With what moved the position, what failed, and the consumers that are silent for the longest time."""
     engine = subscription.driver.engine
     passed, failures, worst = engine.passed_over, engine.failures, engine.worst_failure
-    reading = reading._replace(
+    return reading._replace(
         acknowledged=engine.acknowledged,
         last_acknowledged_ms=None if engine.acknowledged_s is None else subscription.wall_ms(engine.acknowledged_s),
         skipped=passed.total - passed.expired - passed.trimmed + engine.unclaimed,
@@ -219,15 +223,16 @@ def _with_moves(reading: SubscriptionReading, subscription: ReliableSubscription
         failures=worst.failures if worst else 0,
         failed_offset=worst.start if worst else None,
         failed_on=len(failures.consumers) if failures.offset == engine.position else 0,
+        silent=tuple(_silent(subscription, each) for each in engine.most_silent) or None,
     )
-    silent = engine.most_silent
-    if silent is None:
-        return reading
+
+
+def _silent(subscription: ReliableSubscription, silent: AttachedConsumer) -> SilentConsumer:
     found = next((each for each in subscription.consumers.values() if each.consumer_id == silent.consumer_id), None)
-    return reading._replace(
-        silent_consumer=found.name if found else str(silent.consumer_id),
-        silent_host=found.stream.caller.address if found and found.stream else None,
-        silent_since_ms=subscription.wall_ms(silent.sign_s),
-        silent_in_flight=silent.in_flight,
-        silent_offset=min((each.start for each in silent.held), default=None),
+    return SilentConsumer(
+        name=found.name if found else str(silent.consumer_id),
+        host=found.stream.caller.address if found and found.stream else None,
+        since_ms=subscription.wall_ms(silent.sign_s),
+        in_flight=silent.in_flight,
+        offset=min((each.start for each in silent.held), default=None),
     )

@@ -427,4 +427,5 @@ def _offset(verdict: LagVerdict, cause: IncidentCause) -> int | None:
 
 def _consumer(verdict: LagVerdict) -> str | None:
     host = f" at {verdict.silent_host}" if verdict.silent_host else ""
-    return None if verdict.silent_consumer is None else f"{verdict.silent_consumer}{host}"
+    others = f" and {verdict.silent_others}" if verdict.silent_others else ""
+    return None if verdict.silent_consumer is None else f"{verdict.silent_consumer}{host}{others}"

@@ -121,11 +121,13 @@ def _left(verdict: LagVerdict) -> str:
 
 
 def _silent(verdict: LagVerdict) -> str:
-    """The consumer that answers nothing, with what it has."""
+    """The consumers that answer nothing, with what they have."""
     host = f" at {verdict.silent_host}" if verdict.silent_host else ""
     since = f" from offset {verdict.silent_offset:,}" if verdict.silent_offset is not None else ""
-    has = f"has {_count(verdict.silent_in_flight, 'message')}{since}"
-    return f"consumer {verdict.silent_consumer!r}{host} {has} and answered none for {verdict.silent_s or 0.0:.0f} s"
+    has = f"{_count(verdict.silent_in_flight, 'message')}{since} and answered none for {verdict.silent_s or 0.0:.0f} s"
+    if verdict.silent_others:
+        return f"consumers {verdict.silent_consumer}{host} and {verdict.silent_others} have {has}"
+    return f"consumer {verdict.silent_consumer!r}{host} has {has}"
 
 
 def _count(number: int | None, noun: str) -> str:

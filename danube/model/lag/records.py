@@ -27,11 +27,10 @@ AS_TOLD: Final = (
     *("oldest_unread_append_ms", "head_append_ms", "blocked"),
     *("acknowledged", "skipped", "expired", "trimmed", "seeks", "timed_out", "disconnected"),
     *("failures", "failed_offset", "failed_on"),
-    *("silent_since_ms", "silent_in_flight", "silent_offset"),
     *("dispatch_limit", "retention_deadline_ms", "retention_messages_left", "last_acknowledged_ms"),
 )
 """Numbers of a reading where null is not 0."""
-TEXTS: Final = ("silent_consumer", "silent_host")
+LISTS: Final = ("silent",)
 
 
 def judge_all(records: Iterable[tuple[Stamp, Reading]], at_ms: int, policy: LagPolicy) -> list[PartitionLag]:
@@ -69,7 +68,7 @@ def deserted(verdict: LagVerdict, heard: Mapping[str, int], policy: LagPolicy) -
 def observation_of(stamp: Stamp, reading: SubscriptionReading) -> Observation:
     """Observation that one record gives."""
     numbers: dict[str, Any] = {name: getattr(reading, name) or 0 for name in ADDED_UP}
-    as_told: dict[str, Any] = {name: getattr(reading, name) for name in (*AS_TOLD, *TEXTS)}
+    as_told: dict[str, Any] = {name: getattr(reading, name) for name in (*AS_TOLD, *LISTS)}
     return Observation(
         at_ms=stamp.at_ms,
         broker_id=stamp.broker_id,

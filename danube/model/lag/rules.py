@@ -26,6 +26,7 @@ from danube.model.lag.verdict import (
     LagVerdict,
     Observation,
 )
+from danube.model.records.telemetry import SilentConsumer
 
 _EVEN_RECORDS = 5
 """Records whose positions moved alike, so that it goes on."""
@@ -135,11 +136,7 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
         failures=last.failures,
         failed_offset=last.failed_offset,
         failed_on=last.failed_on,
-        silent_consumer=last.silent_consumer,
-        silent_host=last.silent_host,
-        silent_s=None if last.silent_since_ms is None else _age_s(at_ms, last.silent_since_ms),
-        silent_in_flight=last.silent_in_flight,
-        silent_offset=last.silent_offset,
+        **_silent(last.silent or (), at_ms, policy),
         dispatch_limit=last.dispatch_limit,
         **moved,
     )
@@ -147,6 +144,22 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
         return verdict
     status, rule = _status(verdict, looks, window, commits, policy)
     return _worse(replace(verdict, status=status, rule=rule, cause=cause_of(verdict, status, last, window, policy)))
+
+
+def _silent(told: Sequence[SilentConsumer], at_ms: int, policy: LagPolicy) -> dict[str, Any]:
+    """The consumer that is silent for the longest time, with those that are silent for a window, too."""
+    if not told:
+        return {}
+    worst, *others = (each for each in told if each is told[0] or at_ms - each.since_ms > policy.window_ms)
+    hosts = (f" at {each.host}" if each.host else "" for each in others)
+    return {
+        "silent_consumer": worst.name,
+        "silent_host": worst.host,
+        "silent_others": " and ".join(f"{each.name}{host}" for each, host in zip(others, hosts, strict=True)) or None,
+        "silent_s": min(_age_s(at_ms, each.since_ms) for each in (worst, *others)),
+        "silent_in_flight": sum(each.in_flight for each in (worst, *others)),
+        "silent_offset": min((each.offset for each in (worst, *others) if each.offset is not None), default=None),
+    }
 
 
 def _looks(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> list[_Look]:

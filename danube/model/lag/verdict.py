@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from danube.model.limits.broker import TELEMETRY_FULL_INTERVAL_S, TELEMETRY_INTERVAL_S
+from danube.model.records.telemetry import SilentConsumer
 
 
 class LagStatus(StrEnum):
@@ -136,15 +137,11 @@ class Observation(NamedTuple):
     failures: int | None = None
     failed_offset: int | None = None
     failed_on: int | None = None
-    silent_since_ms: int | None = None
-    silent_in_flight: int | None = None
-    silent_offset: int | None = None
     dispatch_limit: int | None = None
     retention_deadline_ms: int | None = None
     retention_messages_left: int | None = None
     last_acknowledged_ms: int | None = None
-    silent_consumer: str | None = None
-    silent_host: str | None = None
+    silent: tuple[SilentConsumer, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,8 +241,12 @@ class LagVerdict:
     failed_on: int | None = None
     silent_consumer: str | None = None
     silent_host: str | None = None
+    silent_others: str | None = None
+    """Two more at most, with their hosts: those that answered none in the window either."""
     silent_s: float | None = None
+    """None of them answered for so long."""
     silent_in_flight: int | None = None
+    """Messages that they have together; the next is the lowest of these."""
     silent_offset: int | None = None
     dispatch_limit: int | None = None
     retention_deadline_s: float | None = None

@@ -441,8 +441,10 @@ TELEMETRY_RETENTION_S = 7 * 86_400
 """For which /system/telemetry is kept when nothing is set: a week of evidence for the rules of lag and for Spark."""
 TELEMETRY_RETENTION_BYTES = 1024 * MIB
 """Bytes of it, the same: ten thousand busy topics tell some 100 MiB an hour."""
-TELEMETRY_RECORDS_MAX = 2_048
+TELEMETRY_RECORDS_MAX = 1_600
 """Published in one tick; the rest waits its turn. With the longest names they fit BATCH_BYTES_MAX."""
+TELEMETRY_SILENT_MAX = 3
+"""Consumers named in a record of a subscription because they are silent; shorter than a list without end."""
 TELEMETRY_LOOKS_MAX = 100
 """Subscriptions of one tick whose oldest unread message is looked up in a segment, and remembered until they go on."""
 TELEMETRY_SLICE_S = 0.002

@@ -8,7 +8,7 @@ subscriptions at every tick.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from danube.model.errors import InvalidRequestError
 from danube.model.topic import TopicName
@@ -95,6 +95,18 @@ class TopicReading(NamedTuple):
     """Passed over unread: too old, or let go of by retention."""
 
 
+class SilentConsumer(NamedTuple):
+    """A consumer that owes an answer."""
+
+    name: str
+    host: str | None
+    since_ms: int
+    """Time of its last answer, or of its first message since."""
+    in_flight: int
+    offset: int | None
+    """The lowest of these; None while it has none."""
+
+
 class SubscriptionReading(NamedTuple):
     """One subscription; the last fields are those of a reliable topic's. Counters count from the broker's start."""
 
@@ -150,14 +162,8 @@ class SubscriptionReading(NamedTuple):
     """Of that message; None when none failed."""
     failed_on: int | None = None
     """Consumers on which the message at the position failed."""
-    silent_consumer: str | None = None
-    """Name of the consumer that owes an answer for the longest time; None when none does, as the next four."""
-    silent_host: str | None = None
-    silent_since_ms: int | None = None
-    """Time of its last answer, or of its first message since."""
-    silent_in_flight: int | None = None
-    silent_offset: int | None = None
-    """The lowest of these; None while it has none."""
+    silent: tuple[SilentConsumer, ...] | None = None
+    """Consumers that owe an answer for the longest time, TELEMETRY_SILENT_MAX at most; None when none does."""
     dispatch_limit: int | None = None
     """Messages a second that the subscription may send; None without a limit."""
     retention_deadline_ms: int | None = None
@@ -196,6 +202,8 @@ def encode_record(stamp: Stamp, reading: Reading) -> bytes:
     for name in _STAMP_FIELDS:
         fields[name] = getattr(stamp, name)
     fields.update((name, value) for name, value in reading._asdict().items() if value is not None or name not in _LATER)
+    if fields.get("silent"):
+        fields["silent"] = [each._asdict() for each in fields["silent"]]
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -213,7 +221,16 @@ def decode_record(record: bytes) -> tuple[Stamp, Reading] | None:
     kind = KINDS.get(fields["kind"]) if isinstance(fields.get("kind"), str) else None
     if fields["version"] != VERSION or kind is None:
         return None
+    if fields.get("silent") is not None:
+        fields["silent"] = _silent(fields["silent"])
     return Stamp(**_pick(_STAMP_FIELDS, fields)), kind(**_pick(kind._fields, fields))
+
+
+def _silent(told: object) -> tuple[SilentConsumer, ...]:
+    try:
+        return tuple(SilentConsumer(*(each[name] for name in SilentConsumer._fields)) for each in cast("Any", told))
+    except (TypeError, KeyError, IndexError):
+        raise InvalidRequestError("this is not a telemetry record: its silent consumers are none") from None
 
 
 def _pick(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:

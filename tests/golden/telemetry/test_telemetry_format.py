@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits.broker import BATCH_BYTES_MAX, MIB, NAME_BYTES_MAX, TELEMETRY_RECORDS_MAX
+from danube.model.limits.broker import BATCH_BYTES_MAX, MIB, NAME_BYTES_MAX, TELEMETRY_RECORDS_MAX, TELEMETRY_SILENT_MAX
 from danube.model.records.telemetry import (
     KINDS,
     Reading,
+    SilentConsumer,
     Stamp,
     SubscriptionReading,
     TopicReading,
@@ -71,6 +72,29 @@ def test_blocked_messages_are_told_and_older_records_do_not_tell_them() -> None:
     assert decode_record(encode_record(stamp, told)) == (stamp, told)
 
 
+def test_silent_consumers_are_told_with_their_names() -> None:
+    stamp, reading = records()[1]
+    assert isinstance(reading, SubscriptionReading)
+    silent = SilentConsumer("one", "10.0.0.8:5000", 1_750_000_000_000, 10, 90), SilentConsumer("two", None, 1, 0, None)
+    told = reading._replace(silent=silent)
+    record = encode_record(stamp, told)
+    assert json.loads(record)["silent"][0] == {
+        "name": "one",
+        "host": "10.0.0.8:5000",
+        "since_ms": 1_750_000_000_000,
+        "in_flight": 10,
+        "offset": 90,
+    }
+    assert decode_record(record) == (stamp, told)
+
+
+@pytest.mark.parametrize("silent", [5, "one", ["one"], [{"name": "one"}]])
+def test_silent_consumers_that_are_none_are_refused(silent: object) -> None:
+    record = json.dumps({**json.loads(GOLDEN[1]), "silent": silent}).encode()
+    with pytest.raises(InvalidRequestError, match="silent consumers"):
+        decode_record(record)
+
+
 def test_fields_that_a_later_broker_adds_are_left_out() -> None:
     longer = json.dumps({**json.loads(GOLDEN[0]), "colour": "blue"}).encode()
     assert decode_record(longer) == decode_record(GOLDEN[0])
@@ -104,7 +128,8 @@ def test_a_tick_of_the_longest_records_fits_one_batch() -> None:
     of_topic = {**texts, "partition_base": topic}
     of_subscription = {**texts, "subscription": '"' * NAME_BYTES_MAX, "subscription_id": str(number)}
     later = SubscriptionReading._fields[SubscriptionReading._fields.index("blocked") :]
-    names = {"silent_consumer": '"' * NAME_BYTES_MAX, "silent_host": "h" * 64}
+    silent = SilentConsumer('"' * NAME_BYTES_MAX, "h" * 64, number, number, number)
+    names = {"silent": (silent,) * TELEMETRY_SILENT_MAX}
     of_today: dict[str, Any] = {**longest_numbers(BILLING), **dict.fromkeys(later, number), **of_subscription, **names}
     longest: list[Reading] = [
         TopicReading(**{**longest_numbers(ORDERS), **of_topic}),

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from danube.model.lag.alerts import AlertPolicy, incidents_of
+from danube.model.lag.evidence import evidence_of
 from danube.model.lag.history import Times, judge_history
 from danube.model.lag.records import observations_of
 from danube.model.lag.verdict import LagPolicy
@@ -23,7 +24,8 @@ FACES = ("live", "job")
 KNOWN_WRONG: dict[tuple[str, str, str], str] = {}
 """Verdicts that are wrong today, and how; a rule that is mended takes its line away."""
 AT_REST = "at rest"
-AT_NIGHT = {"all stands still", "the clock is behind"}
+AT_NIGHT = {*COURSES} - {AT_REST}
+"""Too long for each day: half a minute is what the situations at rest take."""
 CASES = [
     (course, one.name, face)
     for course, each in COURSES.items()
@@ -98,6 +100,16 @@ def test_redeliveries_are_counted_and_a_slow_consumer_works_on_no_copies(played:
     assert storm.nacked == pytest.approx(storm.arrived, abs=8)
 
 
+def test_each_of_two_that_hang_is_named_with_what_it_has(played: Mapping[str, Played]) -> None:
+    for face in FACES:
+        found = played["two dead of a group"].looks(face)[-1].verdict
+        assert found is not None
+        told = evidence_of(found, LagPolicy(), 0)
+        assert all(f"{name} at memory" in told for name in ("one", "two"))
+        assert "three" not in told
+
+
+@pytest.mark.nightly
 def test_rates_go_by_the_clock_of_the_broker(course_of: Courses) -> None:
     for found in course_of("the clock is ahead").values():
         assert [*rates_off(found.live, found.ledger, RATES_WITHIN)] == []

@@ -31,6 +31,8 @@ SAID = {
     " 180 arrived, 90 acknowledged in 45 s; unread messages will be deleted in 3 m 20 s at this rate",
     "one member is dead": f"{STILL}; consumer 'worker-2' at 10.0.0.8:5000 has 10 messages from offset 40 and answered"
     " none for 80 s, while others acknowledged 90 in 45 s",
+    "two members are dead": f"{STILL}; consumers worker-2 at 10.0.0.8:5000 and worker-3 at 10.0.0.9:5000 have"
+    " 15 messages from offset 40 and answered none for 60 s, while others acknowledged 90 in 45 s",
     "held back by its limit": "the lag does not fall so that it clears within 10 m 00 s; its limit of 5 messages/s"
     " holds it back, and 10.0/s arrive: raise max_subscription_dispatch_rate above 10",
     "back-off": f"{STILL}; 4 messages in back-off, 1 in flight",

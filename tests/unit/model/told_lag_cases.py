@@ -3,6 +3,7 @@
 from typing import Any
 
 from danube.model.lag.verdict import EtaReason, LagCause, LagRule, Observation
+from danube.model.records.telemetry import SilentConsumer
 from tests.unit.model.lag_histories import (
     OK,
     REWIND,
@@ -105,11 +106,7 @@ TOLD_CASES = [
             failures=2,
             failed_offset=40,
             failed_on=1,
-            silent_consumer="worker-1",
-            silent_host="10.0.0.7:5000",
-            silent_since_ms=ms(-30),
-            silent_in_flight=5,
-            silent_offset=40,
+            silent=(SilentConsumer("worker-1", "10.0.0.7:5000", ms(-30), 5, 40),),
             oldest_s=-30,
         ),
         STALL,
@@ -226,11 +223,7 @@ TOLD_CASES = [
             consumers=2,
             in_flight=10,
             acknowledged=rising(0, 10),
-            silent_consumer="worker-2",
-            silent_host="10.0.0.8:5000",
-            silent_since_ms=ms(-30),
-            silent_in_flight=10,
-            silent_offset=40,
+            silent=(SilentConsumer("worker-2", "10.0.0.8:5000", ms(-30), 10, 40),),
             oldest_s=-30,
         ),
         STALL,
@@ -239,6 +232,32 @@ TOLD_CASES = [
         silent_consumer="worker-2",
         silent_host="10.0.0.8:5000",
         silent_s=80.0,
+    ),
+    # Two of three answer nothing, since -30 and -10; the third has just been sent something.
+    case_of(
+        "two members are dead",
+        told(
+            head=rising(160, 10),
+            position=40,
+            beyond=rising(10, 10),
+            consumers=3,
+            in_flight=16,
+            acknowledged=rising(0, 10),
+            silent=(
+                SilentConsumer("worker-2", "10.0.0.8:5000", ms(-30), 10, 50),
+                SilentConsumer("worker-3", "10.0.0.9:5000", ms(-10), 5, 40),
+                SilentConsumer("worker-1", "10.0.0.7:5000", ms(45), 1, 170),
+            ),
+            oldest_s=-30,
+        ),
+        STALL,
+        LagRule.POSITION_STILL,
+        cause=LagCause.MEMBER_STUCK,
+        silent_consumer="worker-2",
+        silent_others="worker-3 at 10.0.0.9:5000",
+        silent_s=60.0,
+        silent_in_flight=15,
+        silent_offset=40,
     ),
     # The same, and the position moves on: the messages of the dead one time out and go to the other.
     case_of(
@@ -249,11 +268,7 @@ TOLD_CASES = [
             consumers=2,
             in_flight=10,
             acknowledged=rising(0, 10),
-            silent_consumer="worker-2",
-            silent_host="10.0.0.8:5000",
-            silent_since_ms=ms(-30),
-            silent_in_flight=9,
-            silent_offset=50,
+            silent=(SilentConsumer("worker-2", "10.0.0.8:5000", ms(-30), 9, 50),),
             oldest_s=45,
         ),
         WARN,

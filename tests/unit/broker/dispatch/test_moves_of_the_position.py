@@ -13,6 +13,7 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.progress import FAILED_ON_MAX, FailureCauses
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.model.limits.broker import TELEMETRY_SILENT_MAX
 from danube.model.subscription import Cursor, SubscriptionType
 
 POLICY = RedeliveryPolicy(ack_timeout_s=30.0, base_delay_s=1.0, max_delay_s=1.0, max_redelivery_count=9)
@@ -68,16 +69,19 @@ def test_consumer_that_answers_nothing_is_the_most_silent_one() -> None:
         held = (each for each in range(1, 100) if engine._deliveries.holder(each) is engine._consumers[2])
         offset = next(held)
         engine.handle(Acknowledged(offset, offset + 1), float(second))
-    silent = engine.most_silent
-    assert silent is not None
-    assert (silent.consumer_id, silent.sign_s) == (1, 0.0)
+    assert [(each.consumer_id, each.sign_s) for each in engine.most_silent] == [(1, 0.0), (2, 19.0)]
     assert (engine._consumers[2].sign_s, engine._consumers[2].in_flight) == (19.0, 5)
 
 
 def test_idle_consumer_owes_nothing() -> None:
     engine = DispatchEngine(SubscriptionType.SHARED, Cursor(100), 100, POLICY)
     engine.handle(ConsumerAttached(1, 5), 0.0)
-    assert engine.most_silent is None
+    assert engine.most_silent == []
+
+
+def test_no_more_than_a_few_silent_consumers_are_told() -> None:
+    engine = engine_of(*range(1, 3 * TELEMETRY_SILENT_MAX))
+    assert [each.consumer_id for each in engine.most_silent] == [*range(1, 1 + TELEMETRY_SILENT_MAX)]
 
 
 def test_consumers_on_which_a_message_failed_are_counted_up_to_a_bound() -> None:
