@@ -9,7 +9,10 @@ from danube.model.lag.verdict import LagCause
 _RESTART = "restart that consumer, and look there for what it waits for: danube-admin topics connections {topic}"
 _ERRORS = "look at the consumer's errors for that message: danube-admin topics peek {topic} --start {offset} --count 1"
 _REFUSES = "look at the consumer's errors: it fails on most messages, and they are sent again"
-_START = "start a consumer, or delete the subscription: danube-admin topics unsubscribe {topic} -s {subscription}"
+_START = (
+    "start a consumer, unless one comes at set times; if nobody needs the messages, delete the subscription:"
+    " danube-admin topics unsubscribe {topic} -s {subscription}"
+)
 _KEEP = "keep unread messages: danube-admin topics set-retention {topic} --keeps-unread"
 _RETRY = (
     "mend the consumer, then send them again: danube-admin topics retry-blocked {topic} -s {subscription};"

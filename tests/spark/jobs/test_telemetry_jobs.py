@@ -176,7 +176,7 @@ def test_history_finds_the_incident_from_its_first_evidence_whatever_the_step(
     assert (incident["cause"], incident["subscription"]) == (IncidentCause.CONSUMER_GONE, "billing")
     assert label.began_ms < incident["began_ms"] < label.began_ms + 1_000
     assert "consumer gone (offset " in incident["sentence"]
-    assert incident["next_step"].startswith("start a consumer, or delete the subscription: danube-admin")
+    assert incident["next_step"].startswith("start a consumer, unless one comes at set times; ")
 
 
 def test_capacity_and_forecast_answer_with_an_interval_or_say_that_they_cannot(
