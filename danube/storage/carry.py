@@ -11,7 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from danube.metadata.records.record_format import TopicStorage
-from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError, StorageUnavailableError
+from danube.model.errors import (
+    DamagedDataError,
+    DanubeError,
+    InvalidRequestError,
+    NotFoundError,
+    StorageUnavailableError,
+)
 from danube.model.limits.broker import MIB
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.damage import fault_of
@@ -105,6 +111,11 @@ class LogCarry:
         name = segment_name(topic_id, segment)
         await _run(self._flush_runner, lambda: self._writing_tier.put(name, content), name)
 
+    async def verify(self, topic_id: int, segment: Segment) -> None:
+        """Read a segment on this disk whole, and remove a damaged one. Raises as `SegmentReader.verify`."""
+        name = segment_name(topic_id, segment)
+        await _run(self._tier_runner, lambda: self._verify(topic_id, segment, name), name)
+
     async def put_manifest(self, manifest: Manifest) -> None:
         """Keep a manifest whose segments are here, durably. Raises StorageUnavailableError."""
         name = manifest_name(manifest.topic_id, manifest.version)
@@ -143,6 +154,17 @@ class LogCarry:
         names = await _run(self._tier_runner, lambda: self._reading_tier.list(SEGMENTS), SEGMENTS)
         ids = {int(name) for name in names if name.isdecimal()}
         return {each for each in ids - self._topics.refused.keys() if self._topics.histories.get(each) is None}
+
+    def _verify(self, topic_id: int, segment: Segment, name: str) -> None:
+        try:
+            if self._disk.exists(name):  # else it is in an object store, which both brokers read
+                self._reader.verify(topic_id, segment)
+        except DamagedDataError as error:
+            self._reader.forget(topic_id)
+            self._disk.remove(name)
+            raise DamagedDataError(
+                f"{name}, as its owner reads it, is damaged: `danube-broker storage verify` says there what is left"
+            ) from error
 
     def _remove(self, topic_id: int) -> None:
         self._reader.forget(topic_id)

@@ -123,6 +123,8 @@ class LogCopy:
         self._pace = pace
         self._is_wanted = is_wanted
         self.copied_bytes = self.total_bytes = 0
+        self._sound: set[Segment] = set()
+        """Segments that are here, and were verified."""
 
     async def run(self) -> None:
         """Copy the log, and own the topic. Raises DanubeError; then its owner serves it on, or again."""
@@ -181,7 +183,7 @@ class LogCopy:
         return wire.CARRY_OFFER.decode(answer)
 
     async def _copy(self, manifest: Manifest, *, is_paced: bool) -> int:
-        """Copy the segments that are missing; answers their bytes."""
+        """Copy the segments that are missing, and verify all; answers the bytes of those that were missing."""
         missing = await self._storage.carry.missing(manifest)
         missing_bytes = sum(one.file_bytes for one in missing)
         self.copied_bytes = manifest.file_bytes - missing_bytes
@@ -189,6 +191,10 @@ class LogCopy:
         for segment in missing:
             content = await self._read(segment, is_paced=is_paced)
             await self._storage.carry.put(manifest.topic_id, segment, content)
+        for segment in manifest.segments:
+            if segment not in self._sound:
+                await self._storage.carry.verify(manifest.topic_id, segment)
+                self._sound.add(segment)
         return missing_bytes
 
     async def _read(self, segment: Segment, *, is_paced: bool) -> list[bytes]:

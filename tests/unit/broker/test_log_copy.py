@@ -1,6 +1,7 @@
 """Logs that are carried between disks, with faults on the way: nothing is lost, and nothing stays half done."""
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -262,8 +263,13 @@ async def test_of_two_moves_of_a_topic_the_last_one_holds(network: Network, carr
     await until_removed(network, "a", topic_id)
 
 
-async def test_a_piece_that_comes_damaged_is_not_kept(
-    network: Network, carrier: Meddled, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("is_read_so", "said"),
+    [(False, "came damaged"), (True, "as its owner reads it, is damaged")],
+    ids=["sent so", "read so"],
+)
+async def test_a_piece_that_is_damaged_is_not_kept(
+    network: Network, carrier: Meddled, caplog: pytest.LogCaptureFixture, is_read_so: bool, said: str
 ) -> None:
     await with_topic(network)
     second = await started(network, "b")
@@ -272,14 +278,15 @@ async def test_a_piece_that_comes_damaged_is_not_kept(
         response = await answer()
         if path.endswith("/ReadSegment") and len(carrier.reads) == 2:
             piece = control_messages.SEGMENT_PIECE.decode(response)
-            damaged = SegmentPiece(content=b"x" + piece.content[1:], checksum=piece.checksum)
-            return control_messages.SEGMENT_PIECE.encode(damaged)
+            content = b"x" + piece.content[1:]
+            checksum = zlib.crc32(content) if is_read_so else piece.checksum
+            return control_messages.SEGMENT_PIECE.encode(SegmentPiece(content=content, checksum=checksum))
         return response
 
     carrier.meddle = meddle
     await assign(network, ORDERS, second)
     await until(lambda: is_served(second, ORDERS))
-    assert "came damaged" in caplog.text
+    assert said in caplog.text
     await is_whole(second)
 
 
