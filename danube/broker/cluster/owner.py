@@ -187,8 +187,7 @@ class TopicOwner:
                 await self._storage.carry.load(known)
 
     async def _records_of(self, records: Collection[TopicRecord]) -> dict[int, TopicStorage]:
-        ids = [one.topic_id for one in records]
-        return {each: await self._stored.get(each, linearizable=each == ids[0]) for each in ids}
+        return {one.topic_id: one for one in await self._stored.of([each.topic_id for each in records])}
 
     def _enter(self, records: Iterable[TopicRecord], stored: dict[int, TopicStorage]) -> None:
         for record in records:

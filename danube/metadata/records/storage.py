@@ -7,7 +7,7 @@ A deleted topic has no record, and a tombstone until its files are gone. While t
 write a record for it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from danube.metadata.records import keys
@@ -40,6 +40,8 @@ __all__ = [
     "owner_of",
 ]
 
+_LIST_FROM = 16  # topics: from so many on, listing all records is cheaper than asking for each
+
 
 class StorageRecords:
     """The records in a metadata store. Every method raises MetadataError when the store fails.
@@ -67,6 +69,13 @@ class StorageRecords:
         """The topic's record, of revision 0 when it was never written; `linearizable` as for the store's reads."""
         entry = await self._store.get(keys.stored_topic(topic_id), linearizable=linearizable)
         return decode_topic_storage(entry) if entry else TopicStorage(topic_id)
+
+    async def of(self, topic_ids: Collection[int]) -> list[TopicStorage]:
+        """The records of these topics as they stand now, in this order, each as `get` has it."""
+        if len(topic_ids) < _LIST_FROM:
+            return [await self.get(one, linearizable=not number) for number, one in enumerate(topic_ids)]
+        everything = await self.all(linearizable=True)
+        return [everything.get(topic_id) or TopicStorage(topic_id) for topic_id in topic_ids]
 
     async def settled(self, known: TopicStorage) -> TopicStorage:
         """The topic's record, after a change of `known` of which no answer came: that was made, or never will be.

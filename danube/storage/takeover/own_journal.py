@@ -83,7 +83,7 @@ async def load_newest(
         found = await environment.tier_runner.run(lambda: find_histories(environment.reading_tier, asked))  # noqa: B023 - awaited in its turn
         histories.update((history.record.topic_id, history) for history in found.histories)
         refused = {**{each: error for each, error in refused.items() if each not in histories}, **found.refused}
-        newest = [await environment.records.get(topic_id, linearizable=True) for topic_id in found.refused]
+        newest = await environment.records.of(found.refused)
         left = [one for one in newest if one.revision not in {0, records[one.topic_id].revision}]
         records.update((record.topic_id, record) for record in left)
         if not left:

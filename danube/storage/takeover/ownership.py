@@ -21,7 +21,7 @@ from danube.storage.journal.journal import JournalTopicLog
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, load_newest
 from danube.storage.takeover.release import Release, Stop
-from danube.storage.takeover.takeover import AcquiredTopic, Takeover, records_of
+from danube.storage.takeover.takeover import AcquiredTopic, Takeover
 
 _log = logging.getLogger(__name__)
 
@@ -163,8 +163,8 @@ class Ownership:
         A fence goes to the journal that the judged record names: not to the one of an owner that came after it.
         """
         there = [
-            record for record in await records_of(self._environment.records, topic_ids) if record.revision
-        ]  # the others are deleted
+            record for record in await self._environment.records.of(topic_ids) if record.revision
+        ]  # the others are deleted; by an old record a broker would be fenced that has released the topic
         records, found = await load_newest(self._environment, there)
         records = {topic_id: record for topic_id, record in records.items() if may_own(record)}
         found.histories[:] = [one for one in found.histories if one.record.topic_id in records]
@@ -173,8 +173,10 @@ class Ownership:
         for group in _groups([records[topic_id] for topic_id in histories]):
             errors |= await self._acquire_possible(group, histories)
         again: set[int] = set()
-        for record in [one for one in records.values() if one.topic_id not in self._acquired]:
-            newest = await self._environment.records.get(record.topic_id)
+        left = [one for one in records.values() if one.topic_id not in self._acquired]
+        for record, newest in zip(
+            left, await self._environment.records.of([one.topic_id for one in left]), strict=True
+        ):
             begun = [epoch for epoch in newest.epochs[-1:] if epoch not in record.epochs[-1:]]
             is_own = any(epoch.journal_id == self._journal.journal_id for epoch in begun)
             if not newest.revision or (not is_own and any(epoch.end_offset is None for epoch in begun)):

@@ -38,8 +38,6 @@ from danube.storage.takeover.previous_epochs import (
 )
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 
-_LIST_FROM = 16  # topics: from so many on, listing all records is cheaper than asking for each
-
 
 @dataclass(frozen=True, slots=True)
 class AcquiredTopic:
@@ -132,7 +130,7 @@ class Takeover:
         """
         known = bases or {}
         if records is None:
-            found = await records_of(self.records, [*topic_ids])
+            found = await self.records.of([*topic_ids])
         else:
             found = [records[one] for one in topic_ids]
         groups: dict[tuple[Part, int], list[_Topic]] = {}
@@ -167,14 +165,6 @@ class Takeover:
                 f"topic {record.topic_id} is in this broker's journal already: restart the broker to serve it"
             )
         return Part.TAKEOVER, last.journal_id
-
-
-async def records_of(records: StorageRecords, topic_ids: Collection[int]) -> list[TopicStorage]:
-    """Storage records as they stand now: by an old one a broker would be fenced that has released the topic."""
-    if len(topic_ids) < _LIST_FROM:
-        return [await records.get(one, linearizable=not number) for number, one in enumerate(topic_ids)]
-    everything = await records.all(linearizable=True)
-    return [everything.get(topic_id) or TopicStorage(topic_id) for topic_id in topic_ids]
 
 
 class _Attempt:
