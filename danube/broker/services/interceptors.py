@@ -11,13 +11,7 @@ from danube.broker.security.gate import Check, Gate
 from danube.broker.services.call import Action, Call, FindTargets
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import CallRecorder
-from danube.model.errors import (
-    CancelledError,
-    DanubeError,
-    InternalError,
-    NotPermittedError,
-    StorageUnavailableError,
-)
+from danube.model.errors import CancelledError, DanubeError, InternalError, NotPermittedError, StorageUnavailableError
 from danube.model.limits.broker import ADMIN_STORE_LOOK_S, ADMIN_STORE_WAIT_S
 from danube.model.plans.plan import Effect
 from danube.model.security.grants import Permission
@@ -278,14 +272,11 @@ class _CountedStream:
         self._stream = stream
         self._count = count
         self._is_over = False
+        self.caller = stream.caller
         self.open = stream.open
         self.write = stream.write
         self.pause_reading = stream.pause_reading
         self.resume_reading = stream.resume_reading
-
-    @property
-    def caller(self) -> Caller:
-        return self._stream.caller
 
     @property
     def room(self) -> int:
@@ -321,20 +312,12 @@ class _CountedStream:
 class _CountedHandler:
     """A stream's handler, whose errors end the stream."""
 
-    __slots__ = ("_handler", "_stream")
-
     def __init__(self, handler: StreamHandler, stream: _CountedStream) -> None:
         self._handler = handler
         self._stream = stream
-
-    def on_message(self, message: bytes) -> None:
-        self._stream.run(self._handler.on_message, message)
-
-    def on_half_close(self) -> None:
-        self._stream.run(self._handler.on_half_close)
-
-    def on_ready(self) -> None:
-        self._stream.run(self._handler.on_ready)
+        self.on_message = partial(stream.run, handler.on_message)
+        self.on_half_close = partial(stream.run, handler.on_half_close)
+        self.on_ready = partial(stream.run, handler.on_ready)
 
     def on_cancel(self) -> None:
         self._stream.end(CancelledError.code)
