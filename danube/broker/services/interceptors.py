@@ -299,8 +299,12 @@ class _CountedStream:
         try:
             return step(*given)
         except Exception as error:
-            self.end(error.code if isinstance(error, DanubeError) else InternalError.code)
+            self.end_by(error)
             raise
+
+    def end_by(self, error: Exception) -> None:
+        """Count the outcome of an error that its carrier answers."""
+        self.end(error.code if isinstance(error, DanubeError) else InternalError.code)
 
     def end(self, outcome: str) -> None:
         """Count the outcome, unless there was one."""
@@ -315,9 +319,15 @@ class _CountedHandler:
     def __init__(self, handler: StreamHandler, stream: _CountedStream) -> None:
         self._handler = handler
         self._stream = stream
-        self.on_message = partial(stream.run, handler.on_message)
         self.on_half_close = partial(stream.run, handler.on_half_close)
         self.on_ready = partial(stream.run, handler.on_ready)
+
+    def on_message(self, message: bytes) -> None:  # the busiest: without a call more than its own
+        try:
+            self._handler.on_message(message)
+        except Exception as error:
+            self._stream.end_by(error)
+            raise
 
     def on_cancel(self) -> None:
         self._stream.end(CancelledError.code)
