@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 from danube.model.lag.evidence import evidence_of
 from danube.model.lag.history import OLD_LAG_S
@@ -112,6 +113,8 @@ class _Seen:
     """True outside incidents: its lag is usual."""
 
 
+_PERIODIC = 1.2
+"""Times the shortest time between two visits that the longest may be."""
 _WEAK = frozenset({IncidentCause.CONSUMER_SLOW, IncidentCause.PRODUCER_BURST, IncidentCause.THROTTLED})
 """Causes that rates alone show: they follow from no other one."""
 
@@ -170,6 +173,8 @@ class IncidentFinder:
         self._lost = 0
         """Messages deleted unread since the last good moment."""
         self._open: _Open | None = None
+        self._visits: deque[int] = deque(maxlen=3)
+        """Times at which a reader came, of one that is away for most of the time."""
 
     @property
     def is_open(self) -> bool:
@@ -179,6 +184,7 @@ class IncidentFinder:
     def see(self, at_ms: int, verdict: LagVerdict, usual_s: float = 0.0) -> Incident | None:
         """The incident that ended at this moment; `usual_s` is the lag that is usual at this hour of the week."""
         self._drop_old(at_ms)
+        self._note_visit(at_ms, verdict)
         self._lost += self._newly_lost(verdict)
         cause = self._judge(at_ms, verdict, usual_s)
         ended = None
@@ -228,6 +234,19 @@ class IncidentFinder:
         while self._seen and at_ms - self._seen[0].at_ms > self._policy.memory_s * 1_000:
             self._seen.popleft()
 
+    def _note_visit(self, at_ms: int, verdict: LagVerdict) -> None:
+        before = self._seen[-1].verdict if self._seen else verdict
+        if before.cause is LagCause.NOBODY_READS and verdict.consumers and (before.lag_s or 0.0) >= self._policy.high_s:
+            if self._visits and 2_000 * (before.lag_s or 0.0) < at_ms - self._visits[-1]:
+                self._visits.clear()
+            self._visits.append(at_ms)
+
+    def _awaits_visit(self, at_ms: int) -> bool:
+        """True while a reader that came at set times, three at the least, is not late."""
+        gaps = [after - before for before, after in pairwise(self._visits)]
+        period_ms = _PERIODIC * min(gaps, default=0)
+        return len(gaps) > 1 and max(gaps) <= period_ms and at_ms - self._visits[-1] <= period_ms
+
     def _judge(self, at_ms: int, verdict: LagVerdict, usual_s: float) -> IncidentCause | None:
         """Cause of an incident at this moment, or None."""
         if verdict.rule is LagRule.SILENT:
@@ -245,6 +264,8 @@ class IncidentFinder:
             return False
         if verdict.blocked:
             return True
+        if verdict.cause is LagCause.NOBODY_READS and self._awaits_visit(at_ms):
+            return False
         if not self._seen or at_ms - self._seen[0].at_ms < policy.known_s * 1_000:
             return False
         return verdict.lag_s >= policy.usual_factor * self._usual_lag_s(at_ms, verdict)

@@ -33,6 +33,23 @@ def test_an_incident_begins_with_its_first_evidence_and_ends_when_the_lag_is_you
     assert "the oldest is 1 m 30 s old; 5.0/s arrive" in one.evidence
 
 
+def test_a_reader_at_set_times_is_no_incident_from_its_third_visit_on_until_it_is_late() -> None:
+    away = [behind(30.0 * number) for number in range(1, 115)]
+    hour = [*away, *[QUIET] * 6]
+    assert [one.chain for one in found(*[QUIET] * 20, *hour * 6)] == ["consumer_gone"] * 3
+    longer = [behind(30.0 * number) for number in range(1, 150)]
+    *_, late = found(*[QUIET] * 20, *hour * 6, *longer)
+    assert (late.chain, late.ended_ms) == ("consumer_gone", None)
+    assert late.began_ms == T0_MS + STEP_MS * (20 + 6 * 120 - 1)
+
+
+def test_a_consumer_that_leaves_now_and_then_or_reads_most_of_the_time_is_one_each_time() -> None:
+    visits = [[*[behind(30.0 * number) for number in range(1, many)], *[QUIET] * 6] for many in (40, 80, 60, 30, 90)]
+    assert len(found(*[QUIET] * 20, *(one for visit in visits for one in visit))) == 5
+    crashes = [*[behind(30.0 * number) for number in range(1, 15)], *[QUIET] * 100]
+    assert len(found(*[QUIET] * 20, *crashes * 5)) == 5
+
+
 def test_the_peaks_of_an_incident_are_those_of_its_whole_time() -> None:
     rise = [behind(30.0 * number) for number in range(1, 11)]
     few_and_old = replace(behind(600.0), lag_messages=32)
