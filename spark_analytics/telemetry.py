@@ -113,11 +113,8 @@ def _are_numbers(*names: str) -> Column:
 
 
 def _is_silent(told: Column) -> Column:
-    numbers = (told["since_ms"], told["in_flight"], F.coalesce(told["offset"], F.lit(0)))
-    found = told["name"].isNotNull()
-    for each in numbers:
-        found &= F.coalesce(each.between(0, LAG_NUMBER_END - 1), F.lit(col=False))
-    return found
+    numbers = F.array(told["since_ms"], told["in_flight"], F.coalesce(told["offset"], F.lit(0)))
+    return told["name"].isNotNull() & F.forall(numbers, lambda each: each.between(0, LAG_NUMBER_END - 1))
 
 
 def _are_there(*names: str) -> Column:

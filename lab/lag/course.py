@@ -48,12 +48,15 @@ class Course:
     """A second, and what happens to the whole world then."""
     skew_s: float = 0.0
     """So far the clock of who asks is ahead of the broker's."""
+    brokers: int = 1
+    look_s: float = LOOK_S
+    """Between two looks."""
 
 
 async def play(folder: Path, course: Course) -> dict[str, Played]:
     """Play the situations of a course; by name."""
     situations, disturbed = course.situations, course.disturbed
-    async with World(folder) as world:
+    async with World(folder, course.brokers) as world:
         began_s = world.clock.monotonic_s() + ASIDE_S
         began_ms = world.clock.now_ms() + round(ASIDE_S * 1_000)
         stages = {each.name: Stage(world, each.name.replace(" ", "-"), began_s) for each in situations}
@@ -63,8 +66,8 @@ async def play(folder: Path, course: Course) -> dict[str, Played]:
         for each in situations:
             stages[each.name].spawn(_begun(stages[each.name], each))
         looked: list[float] = []
-        for at_s in (LOOK_S * number for number in range(1, int(course.end_s / LOOK_S) + 1)):
-            if disturbed is not None and at_s - LOOK_S <= disturbed[0] < at_s:
+        for at_s in (course.look_s * number for number in range(1, int(course.end_s / course.look_s) + 1)):
+            if disturbed is not None and at_s - course.look_s <= disturbed[0] < at_s:
                 await world.run_until(began_s + disturbed[0])
                 await disturbed[1](world)
             if began_s + at_s < world.clock.monotonic_s():

@@ -1,5 +1,8 @@
 """Situations: what clients do, and what a verdict on them has to say."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from danube.client import Consumer, Message, SubType
 from danube.model.lag.verdict import LagCause, LagStatus
 from danube.model.policies import FailurePolicy, PoisonPolicy
@@ -13,6 +16,9 @@ TURN_S = 90.0
 END_S = 285.0
 WINDOW_S = 45.0
 """A silence is known to be one after so long."""
+HOURLY_S = tuple(1_785.0 + 3_600.0 * hour for hour in range(5))
+HOURLY_READS_S = 180.0
+HOURLY_MESSAGES_S = 20.0
 GIVES_NEVER_UP = FailurePolicy(max_redelivery_count=1_000, max_redelivery_delay_ms=5_000)
 GIVES_UP_AT_ONCE = FailurePolicy(max_redelivery_count=0, poison=PoisonPolicy.BLOCK)
 WELL = Phase(begins_s=0.0)
@@ -100,6 +106,18 @@ async def periodic_reader(stage: Stage) -> None:
         await consumer.close()
 
 
+async def hourly_job(stage: Stage) -> None:
+    """A consumer comes every hour for three minutes and reads all."""
+    producer = await stage.subscription()
+    stage.spawn(stage.produce(producer, 4, every_s=HOURLY_MESSAGES_S))
+    for begins_s in HOURLY_S:
+        await stage.until(begins_s)
+        consumer = await stage.consumer()
+        stage.spawn(stage.read(consumer))
+        await sleep_for(stage.world.clock, HOURLY_READS_S)
+        await consumer.close()
+
+
 async def bursty(stage: Stage) -> None:
     """Hundreds come at once, every minute."""
     producer = await stage.subscription()
@@ -137,6 +155,17 @@ async def slow(stage: Stage) -> None:
     stage.spawn(stage.produce(producer, 4))
     await stage.until(TURN_S)
     stage.spawn(stage.produce(producer, 8))
+
+
+def _hourly_truth() -> Iterator[Phase]:
+    """Nobody reads between the visits: records of a few minutes know no hours."""
+    away = Phase(
+        begins_s=0.0, statuses=STOOD, causes=frozenset({LagCause.NOBODY_READS}), evidence_s=HOURLY_MESSAGES_S + WINDOW_S
+    )
+    yield away
+    for begins_s in HOURLY_S:
+        yield Phase(begins_s=begins_s, causes=_CATCHES_UP)
+        yield replace(away, begins_s=begins_s + HOURLY_READS_S)
 
 
 def _refuses_one() -> Handle:
@@ -177,6 +206,7 @@ def stops() -> Handle:
     return handle
 
 
+HOURLY = Situation(name="hourly job", play=hourly_job, truth=(*_hourly_truth(),), is_steady=False)
 SITUATIONS = (
     Situation(name="healthy", play=healthy, truth=(WELL,)),
     Situation(name="gone", play=gone, truth=turned(LagCause.NOBODY_READS, STOOD, WINDOW_S)),

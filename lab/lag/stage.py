@@ -7,7 +7,7 @@ from danube.client import Consumer, DispatchStrategy, Message, Producer, SubType
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.model.calls.positions import CreateSubscription
 from danube.model.calls.stream import FetchFrom
-from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
+from danube.model.plans.plan import Effect
 from danube.model.policies import FailurePolicy, SetFailurePolicy, SubscriptionName
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
@@ -16,7 +16,6 @@ from lab.lag.truth import Ledger, Phase
 from lab.lag.world import World
 
 SUBSCRIPTION = "readers"
-PERSON = Caller(who="ada@laboratory", face=Face.CLI)
 
 Handle = Callable[["Stage", Consumer, Message], Awaitable[None]]
 """Work of an application on one message."""
@@ -114,13 +113,7 @@ class Stage:
 
     async def plan(self, operation: str, effect: Effect = Effect.MOVE, **arguments: object) -> None:
         """An administrator does what takes a plan."""
-        request = PlanRequest(
-            operation=operation, arguments=arguments, effect=effect, caller=PERSON, needs_approval=False
-        )
-        plan = await self.world.admin.create_plan(request)
-        await self.world.admin.apply_plan(
-            PlanApplication(plan_id=plan.plan_id, operation=operation, arguments=plan.arguments, caller=PERSON)
-        )
+        await self.world.plan(operation, effect, **arguments)
 
     def forget(self) -> None:
         """The topic was deleted: another one begins."""

@@ -1,4 +1,4 @@
-"""A whole broker, clients and an administrator of one process, on one simulated clock.
+"""A whole broker or two, clients and an administrator of one process, on one simulated clock.
 
 Time stands still while a thread of the broker works, so nobody seems slow because the disk was.
 """
@@ -18,12 +18,17 @@ from danube.admin.local_state import LocalState
 from danube.admin.target import Target
 from danube.broker import environment
 from danube.broker.app import Broker
+from danube.broker.cluster.metadata_store import MetaStore
+from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.client import DanubeClient, DanubeClientBuilder
+from danube.metadata.memory import MemoryStore
+from danube.model.calls.admin import DescribeTopics
 from danube.model.lag.group import LagFilter, PartitionLag
 from danube.model.lag.verdict import LagPolicy
 from danube.model.limits.faces import LAG_LIVE_RECORDS_MAX
-from danube.model.records.telemetry import TELEMETRY_TOPIC, Reading, Stamp, decode_record
+from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
+from danube.model.records.telemetry import SYSTEM_NAMESPACE, TELEMETRY_TOPIC, Reading, Stamp, decode_record
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.blocking import BlockingThread, InlineRunner
 from danube.runtime.rng import SystemRng
@@ -33,6 +38,7 @@ from danube.testing.simulated.clock import SimClock, settle
 
 T = TypeVar("T")
 
+PERSON = Caller(who="ada@laboratory", face=Face.CLI)
 _ANSWER_S = 60.0
 """Simulated time within which a call has its answer."""
 _SWEEP_S = 14.3
@@ -79,10 +85,12 @@ class BlockingWork:
 
 
 class World:
-    """One broker, which may be stopped and started again, and those who use it."""
+    """Brokers, of which the first may be stopped and started again, and those who use them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, brokers: int = 1) -> None:
         self.clock = SimClock()
+        self._meta_store = MetaStore(MemoryStore(self.clock), MetaStoreType.MEMORY) if brokers > 1 else None
+        self._brokers: list[Broker | None] = [None] * brokers
         self.scope = TaskScope("applications")
         self._calls = TaskScope("calls")
         self._folder = folder
@@ -90,9 +98,8 @@ class World:
         self._work = BlockingWork()
         self._clients: list[DanubeClient] = []
         self._ending = AsyncExitStack()
-        self._broker: Broker | None = None
         self._admin: AdminGateway | None = None
-        self._addresses = ("memory:0", "memory:0")
+        self._addresses = [("memory:0", "memory:0")] * brokers
 
     async def __aenter__(self) -> Self:
         def start(thread: BlockingThread, work: Callable[[], None]) -> None:
@@ -100,8 +107,9 @@ class World:
 
         self._ending.enter_context(patch.object(BlockingThread, "start", start))
         self._ending.enter_context(patch.object(environment, "SWEEP_INTERVAL_S", _SWEEP_S))
-        await self.start_broker()
-        target = Target(endpoint=f"http://{self._addresses[1]}")
+        for number in range(len(self._brokers)):
+            await self.start_broker(number)
+        target = Target(endpoint=f"http://{self._addresses[0][1]}")
         pool = ConnectionPool(target, self._carrier)
         self._ending.push_async_callback(pool.close)
         find_folder = self._folder.joinpath
@@ -114,7 +122,8 @@ class World:
         await self.complete(self.scope.close())
         for client in self._clients:
             await self.complete(client.close())
-        await self.stop_broker()
+        for number in reversed(range(len(self._brokers))):
+            await self.stop_broker(number)
         await self._ending.aclose()
 
     @property
@@ -123,26 +132,32 @@ class World:
         assert self._admin is not None  # noqa: S101 - the world was entered
         return self._admin
 
-    async def start_broker(self) -> None:
-        """Start the broker on its folder, at the addresses that it had."""
+    async def start_broker(self, number: int = 0) -> None:
+        """Start a broker on its folder, at the addresses that it had."""
+        addresses, shared = self._addresses[number], self._folder / "shared"
+        shared.mkdir(exist_ok=True)
+        of_cluster = {"mode": "cluster", "storage": {"mode": "shared_fs", "folder": shared}}
         settings = BrokerSettings.model_validate(
             {
-                "data_dir": self._folder / "data",
-                "broker_addr": self._addresses[0],
-                "admin_addr": self._addresses[1],
+                **(of_cluster if self._meta_store is not None else {}),
+                "data_dir": self._folder / f"data-{number}",
+                "broker_addr": addresses[0],
+                "admin_addr": addresses[1],
                 "durability": "os",
                 "journal_file_age_s": 5,  # so that retention has segments to delete
             }
         )
-        surroundings = environment.Environment(clock=self.clock, carrier=self._carrier, rng=SystemRng(1))
-        self._broker = await self.complete(Broker.start(settings, surroundings))
-        self._addresses = self._broker.addresses.broker, self._broker.addresses.admin
+        surroundings = environment.Environment(
+            clock=self.clock, carrier=self._carrier, rng=SystemRng(1 + number), meta_store=self._meta_store
+        )
+        self._brokers[number] = broker = await self.complete(Broker.start(settings, surroundings))
+        self._addresses[number] = broker.addresses.broker, broker.addresses.admin
 
-    async def stop_broker(self) -> None:
-        """Stop the broker in good order."""
-        if self._broker is not None:
-            await self.complete(self._broker.stop())
-            self._broker = None
+    async def stop_broker(self, number: int = 0) -> None:
+        """Stop a broker in good order."""
+        if (broker := self._brokers[number]) is not None:
+            await self.complete(broker.stop())
+            self._brokers[number] = None
 
     async def restart(self) -> None:
         """Stop the broker and start it again, a few seconds later."""
@@ -150,13 +165,30 @@ class World:
         await self.run_until(self.clock.monotonic_s() + _RESTART_S)
         await self.start_broker()
 
+    async def move(self) -> None:
+        """An administrator moves each topic to the other broker."""
+        named = await self.complete(self.admin.describe_topics(DescribeTopics(page_size=100)))
+        for each in named.topics:
+            if each.topic.namespace != SYSTEM_NAMESPACE:
+                await self.complete(self.plan("unload_topic", Effect.MOVE, topic=str(each.topic)))
+
+    async def plan(self, operation: str, effect: Effect, **arguments: object) -> None:
+        """An administrator does what takes a plan."""
+        request = PlanRequest(
+            operation=operation, arguments=arguments, effect=effect, caller=PERSON, needs_approval=False
+        )
+        plan = await self.admin.create_plan(request)
+        await self.admin.apply_plan(
+            PlanApplication(plan_id=plan.plan_id, operation=operation, arguments=plan.arguments, caller=PERSON)
+        )
+
     async def pause(self) -> None:
         """All stands still for a while, as a machine that is paused, and then goes on."""
         self.clock.advance(_PAUSE_S)
 
     async def client(self) -> DanubeClient:
         """A new client, as a process of its own would have."""
-        builder = DanubeClientBuilder().service_url(f"http://{self._addresses[0]}").with_carrier(self._carrier)
+        builder = DanubeClientBuilder().service_url(f"http://{self._addresses[0][0]}").with_carrier(self._carrier)
         client = await builder.with_clock(self.clock).build()
         self._clients.append(client)
         return client

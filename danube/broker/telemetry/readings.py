@@ -1,5 +1,7 @@
 """Telemetry readings of a broker, its topics and its subscriptions at this moment."""
 
+from itertools import chain
+
 from danube.broker.dispatch.attached import AttachedConsumer
 from danube.broker.telemetry.changes import Mark
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
@@ -68,11 +70,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
         round((engine.acknowledged_s or 0) * 1_000),
         engine.generation,
         engine.failures.timed_out,
-        *(
-            part
-            for each in engine.most_silent
-            for part in (each.consumer_id, each.in_flight, round(each.sign_s * 1_000))
-        ),
+        *chain.from_iterable((one.consumer_id, one.in_flight, round(one.sign_s * 1_000)) for one in engine.most_silent),
         *(_retention(topic, subscription) if isinstance(topic, ReliableTopic) else ()),
         topic.dispatch_rate,
     )

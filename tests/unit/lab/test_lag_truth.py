@@ -16,7 +16,7 @@ from lab.lag.__main__ import DOCUMENT
 from lab.lag.course import Played, play
 from lab.lag.courses import COURSES
 from lab.lag.judge import numbers_off, rates_off, score_of
-from lab.lag.situations import END_S, TURN_S
+from lab.lag.situations import END_S, HOURLY_READS_S, HOURLY_S, TURN_S
 from lab.lag.table import table_of
 from lab.lag.truth import GRACE_S
 
@@ -139,3 +139,25 @@ def test_an_incident_begins_with_its_evidence_and_has_one_name_whatever_the_step
     incidents = list(incidents_of(judge_history(observations, times, LagPolicy()), policy))
     assert [(one.chain, one.consumer) for one in incidents] == ([(chain, consumer)] if chain else [])
     assert all(abs(one.began_ms - found.began_ms - 1_000 * TURN_S) < BEGINS_WITHIN_MS for one in incidents)
+
+
+@pytest.mark.nightly
+def test_topics_that_move_are_told_of_by_both_brokers(course_of: Courses) -> None:
+    for found in course_of("topics move").values():
+        assert len({stamp.broker_id for stamp, _ in found.telemetry}) == 2
+        assert found.job[0].verdict is not None
+        assert found.job[-1].verdict is not None
+        assert found.job[0].verdict.broker_id != found.job[-1].verdict.broker_id
+
+
+@pytest.mark.nightly
+def test_an_hourly_job_is_no_incident_once_its_hours_are_known(course_of: Courses) -> None:
+    found = course_of("an hourly job")["hourly job"]
+    end_ms = found.began_ms + 1_000 * round(COURSES["an hourly job"].end_s)
+    (observations,) = observations_of(found.telemetry, end_ms)[0].values()
+    times = Times(first_ms=found.began_ms + 60_000, last_ms=end_ms, step_ms=60_000, close_ms=30_000)
+    incidents = incidents_of(judge_history(observations, times, LagPolicy()), AlertPolicy.for_step(60))
+    began_s = [(one.chain, round((one.began_ms - found.began_ms) / 1_000)) for one in incidents]
+    before = [0.0, *(at_s + HOURLY_READS_S for at_s in HOURLY_S[:2])]
+    assert [chain for chain, _ in began_s] == ["consumer_gone"] * 3
+    assert [at_s for _, at_s in began_s] == pytest.approx(before, abs=60.0)  # a step
