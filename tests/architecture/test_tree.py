@@ -13,7 +13,7 @@ from tests.architecture.conftest import parsed
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 MODULES_A_ROOM_MAX = 12
-LINES_MAX = {("danube/", "spark_analytics/"): 133_980, ("lab/",): 14_700}
+LINES_MAX = {("danube/", "spark_analytics/"): 134_000, ("lab/",): 14_700}
 """Before balance, schemas, security, object storage, an HTTP/2 engine and the pipeline: 84,300 and 12,700."""
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 # Written in parts, so that this file does not hold what it looks for.
