@@ -216,7 +216,14 @@ def test_numbers_that_no_broker_tells_are_left_out(spark: SparkSession) -> None:
     known = record("/default/orders", "billing", seen(50, 9, 4))
     fields = json.loads(encode_record(*known))
     wrong = {"head": 2**62, "position": -5, "at_ms": 2**62, "nacked": 2**48, "blocked": 2**48}
-    others = [{**fields, "sequence": number, name: value} for number, (name, value) in enumerate(wrong.items())]
+    silent = {"name": "one", "host": None, "since_ms": 1, "in_flight": 1, "offset": 1}
+    wrongly_silent = {"name": None, "since_ms": None, "in_flight": 2**62, "offset": -1}
+    strange = [
+        *wrong.items(),
+        *(("silent", each) for each in (7, "one", ["one"], [{"name": "one"}])),
+        *(("silent", [silent, {**silent, name: value}]) for name, value in wrongly_silent.items()),
+    ]
+    others = [{**fields, "sequence": number, name: value} for number, (name, value) in enumerate(strange)]
     telemetry = telemetry_records(messages(spark, [known], *(json.dumps(other).encode() for other in others)))
     (row,) = plain(lag_partitions(telemetry, Times.at(ms(AT_S)), POLICY))
     assert (row["head"], row["position"], row["looks"]) == (9, 4, 1)

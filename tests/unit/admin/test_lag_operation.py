@@ -228,7 +228,13 @@ async def test_what_strangers_wrote_to_the_telemetry_topic_is_left_out(gateway: 
     before = await asked(gateway)
     known = json.loads(encode_telemetry(*history(gateway)[0]))
     wrong = {"at_ms": "x", "head": 2**60, "position": -1, "lag_messages": [], "topic": 7, "sequence": None}
-    strange = [{**known, name: value} for name, value in wrong.items()]
+    silent = {"name": "one", "host": None, "since_ms": 1, "in_flight": 1, "offset": 1}
+    wrongly_silent = {"name": 7, "host": 7, "since_ms": None, "in_flight": 2**60, "offset": -1}
+    strange = [
+        *({**known, name: value} for name, value in wrong.items()),
+        *({**known, "silent": each} for each in (7, "one", ["one"], [{"name": "one"}])),
+        *({**known, "silent": [silent, {**silent, name: value}]} for name, value in wrongly_silent.items()),
+    ]
     no_json = (b"\xff", b"{}", b"[" * 100_000, b'{"version": 1, "kind": "topic", "at_ms": 1e999}')
     gateway.publish_system(TELEMETRY_TOPIC, *no_json, *(json.dumps(each).encode() for each in strange))
     after = await asked(gateway)

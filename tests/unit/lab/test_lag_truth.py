@@ -32,6 +32,7 @@ CASES = [
     for one in each.situations
     for face in (FACES if not each.skew_s else FACES[:1])  # a job goes by the broker's clock alone
 ]
+AT_NIGHT_S = 600
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lag")]
 RATES_WITHIN = 0.02
 BEGINS_WITHIN_MS = 6_000
@@ -62,7 +63,7 @@ def played(course_of: Courses) -> Mapping[str, Played]:
             *case,
             marks=[
                 *([pytest.mark.xfail(reason=KNOWN_WRONG[case], strict=True)] if case in KNOWN_WRONG else []),
-                *([pytest.mark.nightly] if case[0] in AT_NIGHT else []),
+                *((pytest.mark.nightly, pytest.mark.timeout(AT_NIGHT_S)) if case[0] in AT_NIGHT else ()),
             ],
             id=", ".join(case),
         )
@@ -151,6 +152,7 @@ def test_topics_that_move_are_told_of_by_both_brokers(course_of: Courses) -> Non
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(AT_NIGHT_S)
 def test_an_hourly_job_is_no_incident_once_its_hours_are_known(course_of: Courses) -> None:
     found = course_of("an hourly job")["hourly job"]
     end_ms = found.began_ms + 1_000 * round(COURSES["an hourly job"].end_s)
