@@ -91,10 +91,10 @@ async def burst_on_load(stage: Stage) -> None:
 
 
 async def even_batches(stage: Stage) -> None:
-    """Two at the very moment of every telemetry record, or one before."""
+    """Two for every telemetry record, the second a moment before it: which is first at one moment threads decide."""
     producer = await stage.subscription()
     stage.spawn(stage.read(await stage.consumer()))
-    await sleep_for(stage.world.clock, -stage.world.clock.monotonic_s() % 5.0)
+    await sleep_for(stage.world.clock, (-stage.world.clock.monotonic_s() - 0.01) % 5.0)
     stage.spawn(stage.produce(producer, 2, every_s=2.5))
 
 

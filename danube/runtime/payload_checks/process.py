@@ -4,7 +4,6 @@ One for a broker, started at the first need and again after a check that it did 
 """
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from multiprocessing.connection import Connection
 from danube.model.errors import ShuttingDownError, UnavailableError
 from danube.model.limits.registry import SCHEMA_VALIDATORS_MAX
 from danube.model.limits.schema import SCHEMA_CHECK_WALL_S
+from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingThread
 from danube.schema.validation import Judgement, Validator
 
@@ -64,7 +64,7 @@ class CheckProcess:
             answer = b""
         if answer:
             self._known.add(number)
-            return Judgement(*json.loads(answer))
+            return Judgement(*decode_json(answer, any_text=True))
         if self._end() == -signal.SIGKILL:  # by us after the wall time, or by somebody else: no limit of its own
             raise UnavailableError("the process that checks large messages was stopped: send the message again")
         return None

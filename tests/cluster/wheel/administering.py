@@ -30,9 +30,8 @@ async def set_policy(topic: str, poison: str, *more: str, ack_timeout_ms: int = 
     """Of the subscription `s`."""
     delays = ("--base-redelivery-delay-ms", "10", "--max-redelivery-delay-ms", "50")
     rules = ("--max-redelivery-count", str(POISON_SENDS - 1), "--ack-timeout-ms", str(ack_timeout_ms))
-    await administer(
-        "topics", "set-failure-policy", topic, "-s", "s", *rules, *delays, "--poison-policy", poison, *more
-    )
+    command = ("set-drop-policy", "--yes") if poison == "drop" else ("set-failure-policy", "--poison-policy", poison)
+    await administer("topics", command[0], topic, "-s", "s", *rules, *delays, *command[1:], *more)
 
 
 async def retry_blocked(topic: str) -> int:

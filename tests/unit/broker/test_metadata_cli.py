@@ -17,6 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
+from danube.data_folder.data_folder import Identity
 from danube.metadata.backup.backup import restored
 from danube.metadata.backup.format import Backup, decode_backup, encode_backup
 from danube.metadata.backup.raft import begin_group
@@ -97,8 +98,8 @@ def folder_of(path: Path, state: StateSnapshot) -> Path:
 
 def identify(path: Path, *, is_shared: bool = False, cluster_id: str = CLUSTER) -> None:
     path.mkdir()
-    identity = {"format": 1, "broker_id": str(BROKER), "cluster_id": cluster_id, "is_shared": is_shared}
-    (path / "broker.json").write_text(json.dumps(identity))
+    identity = Identity(broker_id=BROKER, cluster_id=cluster_id, is_shared=is_shared)
+    (path / "broker.json").write_bytes(identity.encode())
 
 
 def read(file: Path) -> Backup:

@@ -1,6 +1,7 @@
 """Topics as administrators see them while they move, and while nobody serves them; and plans of moves."""
 
 import random
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +34,7 @@ async def test_a_topic_that_waits_for_its_broker_is_described_with_the_reason(ne
     await until(lambda: is_unserved(second, ORDERS))
     described = {each.topic: each for each in await second.admin.describe()}
     (named,) = await second.admin.describe(ORDERS)
-    assert described[ORDERS] == named
+    assert replace(described[ORDERS], described_ms=named.described_ms) == named
     assert (named.broker_id, named.strategy) == (gone, DispatchStrategy.RELIABLE)
     assert state_of(named) is OwnershipState.WAITING
     reason = f"waits for broker {gone}, which has its messages and does not run: start that broker"
