@@ -100,9 +100,7 @@ class MessageTtlControl(PlannedPolicy):
         return PolicyEffect(
             topic=topic.name,
             change=f"{topic.name}: message TTL: {_words(before_s)} -> {_words(after_s)}.",
-            loss=f"{topic.name}: {count_text(messages, 'message')} are passed over, {_readers(unread)}."
-            if messages
-            else "",
+            loss=f"{topic.name} passes over {count_text(messages, 'message')}, {_readers(unread)}." if messages else "",
             messages=messages,
             readers=tuple(unread),
             lasts=bool(after_s),
