@@ -223,6 +223,8 @@ class PublishSession:
         if gate is not None and self._admitted != batch.sequence:
             later = partial(self._admitted_later, batch.sequence)
             self._admission = gate.admit(self, *_to_check(batch.body, count), later)
+            if self._admission is None:
+                self._admitted = batch.sequence
         return self._admission is None
 
     def _admitted_later(self, sequence: int, error: DanubeError | None) -> None:

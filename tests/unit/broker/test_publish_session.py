@@ -1,11 +1,13 @@
 """A stream of batches against a log on a simulated disk: the window, a full backlog, a failed round."""
 
 from collections.abc import AsyncIterator, Sequence
+from typing import cast
 
 import pytest
 
 from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.clients.fetch import FetchSession
+from danube.broker.schemas.gate import SchemaGate
 from danube.broker.topics.publish_stream import PublishSession
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import TopicRecord
@@ -144,6 +146,27 @@ async def test_full_backlog_makes_batches_wait_and_loses_and_reorders_nothing(sc
         await scene.world.clock.run_for(PUBLISH_RETRY_S)
     assert (scene.outlet.acknowledged[-1], scene.outlet.reading) == (7, True)
     assert await scene.stored() == payloads
+
+
+async def test_a_batch_that_waits_for_the_backlog_is_checked_by_its_schema_once(scene: Scene) -> None:
+    checked: list[object] = []
+
+    class Gate:
+        def admit(self, *asked: object) -> None:
+            checked.append(asked)
+
+    scene.topic.gate = cast("SchemaGate", Gate())
+    session = scene.session()
+    scene.world.writes.hold()
+    for sequence in range(8):
+        session.add(batch(sequence, bytes(900)))
+    for _ in range(3):  # tries that find the backlog full
+        await scene.world.clock.run_for(PUBLISH_RETRY_S)
+    scene.world.writes.release()
+    for _ in range(10):
+        await scene.world.clock.run_for(PUBLISH_RETRY_S)
+    assert scene.outlet.acknowledged[-1] == 7
+    assert len(checked) == 8
 
 
 async def test_failed_round_refuses_its_first_batch_and_stores_none_after_it(scene: Scene) -> None:
