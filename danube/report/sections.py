@@ -298,15 +298,11 @@ def _table_of(result: Reported, name: str, columns: Sequence[str]) -> Table:
 
 def _table(rows: Sequence[Row], total: int, columns: Sequence[str]) -> Table:
     cells = [
-        [_eta_cell(row) if column == "eta_s" else _cell(column, row.get(column)) for column in columns] for row in rows
+        [(_eta(row), True) if column == "eta_s" else _cell(column, row.get(column)) for column in columns]
+        for row in rows
     ]
     titles = [_TITLES.get(name, name.removesuffix("_ms").removesuffix("_s").replace("_", " ")) for name in columns]
     return Table(columns=titles, rows=cells, total=total)
-
-
-def _eta_cell(row: Row) -> Cell:
-    text = _eta(row)
-    return text, True
 
 
 _TITLES = {

@@ -113,7 +113,7 @@ class SchemaGate:
         self._tasks = tasks
         self._verdicts: dict[Pair, _Verdict] = {}
         self._waiting: dict[Hashable, int] = {}
-        """How many batches or messages of each producer wait."""
+        """Batches or messages that wait, by producer."""
         self._enforces = schema.policy is ValidationPolicy.ENFORCE
         self._turn = asyncio.Lock()
         """Of what waits, in its order."""

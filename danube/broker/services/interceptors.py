@@ -91,12 +91,12 @@ class _AdminCall:
     What it began goes on, and its late answer is dropped.
     """
 
-    __slots__ = ("_call", "_context", "_effect", "_is_over", "_timer")
+    __slots__ = ("_call", "_context", "_effect_of", "_is_over", "_timer")
 
-    def __init__(self, call: UnaryCall, context: ServiceContext, effect: Effect) -> None:
+    def __init__(self, call: UnaryCall, context: ServiceContext, effect_of: Callable[[], Effect]) -> None:
         self._call = call
         self._context = context
-        self._effect = effect
+        self._effect_of = effect_of
         self._is_over = False
         self._timer: TimerHandle | None = None
 
@@ -126,7 +126,7 @@ class _AdminCall:
         if reason is None:
             self.watch(ADMIN_STORE_LOOK_S)
             return
-        outcome = "" if self._effect is Effect.READ else " What was asked for may still be done: look then."
+        outcome = "" if self._effect_of() is Effect.READ else " What was asked for may still be done: look then."
         self.fail(
             StorageUnavailableError(
                 f"{reason}: try again once it does. Check object_store.endpoint and the network.{outcome}"
@@ -145,7 +145,7 @@ def _watched(call: Call, handler: UnaryHandler, context: ServiceContext) -> Unar
     """The handler of a call of administration, which waits for an object store a moment only."""
 
     def handle(request: bytes, unary: UnaryCall) -> bytes | None:
-        watched = _AdminCall(unary, context, call.effect_of(request))
+        watched = _AdminCall(unary, context, partial(call.effect_of, request))
         answer = handler(request, watched)
         if answer is None:
             watched.watch()

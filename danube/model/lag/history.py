@@ -21,7 +21,7 @@ class Times:
     last_ms: int
     step_ms: int = 60_000
     close_ms: int | None = None
-    """Where trouble turns, moments are so far apart: what is found of it does not depend on `step_ms`."""
+    """Between moments where trouble turns, so that what is found of it does not depend on `step_ms`."""
 
     @classmethod
     def at(cls, at_ms: int) -> "Times":

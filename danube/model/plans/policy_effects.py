@@ -32,8 +32,8 @@ class PolicyEffect:
     readers: tuple[str, ...] = ()
     """Subscriptions that lose some of them."""
     lasts: bool = False
-    """Whether what it takes later, without a further plan, never comes back either."""
+    """True if what it takes later, without a further plan, never comes back either."""
     is_later: bool = False
-    """Whether it is the effect on topics that are made later."""
+    """True for the effect on topics that are made later."""
     identity: str
     """JSON that changes when the topic is created again, its policy changes, or others lose messages."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, NewerDataFolderError
 from danube.objects.store import ObjectInfo, ObjectStore
-from danube.runtime.checksum import refuse_other_version
 from danube.storage.object_store.object_storage import CLUSTER
 from danube.storage.object_store.part_format import PartKind, decode_part, log_prefix, number_of
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of, segment_name
-from danube.storage.segment.manifest_format import MAGIC, VERSION, decode_manifest
+from danube.storage.segment.manifest_format import decode_manifest, refuse_other_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.takeover.journal_reader import JOURNALS
 from danube.storage.tiers.tier import SegmentTier
@@ -130,7 +129,7 @@ def _newest_manifest(store: ObjectStore, topic_id: int, listed: list[ObjectInfo]
         return None
     manifest = decode_manifest(encoded)
     if manifest is None:
-        refuse_other_version(versions[-1], encoded, MAGIC, VERSION)
+        refuse_other_manifest(versions[-1], encoded)
     if manifest is None or manifest.topic_id != topic_id:
         found.findings.append(_finding(versions[-1], "it is not what was written"))
         return None

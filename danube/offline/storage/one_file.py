@@ -8,7 +8,6 @@ from danube.data_folder.metadata_view import MetadataView
 from danube.model.errors import NotFoundError
 from danube.offline.storage.scan.scan import files_below
 from danube.offline.storage.scan.segment_scan import SegmentScan
-from danube.runtime.checksum import refuse_other_version
 from danube.runtime.disk import Disk, content_of
 from danube.storage.journal.contents import decode_index, refuse_other_index
 from danube.storage.journal.format import (
@@ -24,7 +23,7 @@ from danube.storage.journal.format import (
     refuse_other_mark,
 )
 from danube.storage.journal.walker import Damage, FileBegun, SoundRound, Torn
-from danube.storage.segment.manifest_format import MAGIC, VERSION, decode_manifest
+from danube.storage.segment.manifest_format import decode_manifest, refuse_other_manifest
 from danube.storage.tiers.directory import DirectoryTier
 
 Row = dict[str, object]
@@ -158,7 +157,7 @@ def _segment(disk: Disk, name: str, view: MetadataView) -> FileContent:
 def _manifest(disk: Disk, name: str, view: MetadataView) -> FileContent:
     manifest = decode_manifest(content := content_of(disk, name))
     if manifest is None:
-        refuse_other_version(name, content, MAGIC, VERSION)
+        refuse_other_manifest(name, content)
         return FileContent(name, "manifest", {"state": "damaged"}, [])
     facts: Row = {
         "topic": view.name(manifest.topic_id),

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError, StorageUnavailableError
 from danube.model.limits.broker import MANIFEST_EXPECTED_BYTES, MANIFESTS_AHEAD
-from danube.runtime.checksum import other_version
 from danube.storage.damage import fault_of, next_step
 from danube.storage.flush.orphans import highest_manifest_version
 from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal.index import TopicBase
 from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
-from danube.storage.segment.manifest_format import VERSION, decode_manifest, newer_version
+from danube.storage.segment.manifest_format import decode_manifest, refuse_other_manifest
 from danube.storage.tiers.tier import SegmentTier
 
 _MANIFEST = ".manifest"
@@ -59,8 +58,7 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> TopicHistory:
         raise StorageUnavailableError(f"a manifest could not be read: {fault_of(error, name)}") from error
     manifest = decode_manifest(encoded)
     if manifest is None:
-        if (version := newer_version(encoded)) is not None:
-            raise other_version(name, version, VERSION)
+        refuse_other_manifest(name, encoded)
         raise _damaged(name, "it is not what was written")
     if (manifest.topic_id, manifest.version) != (record.topic_id, record.manifest_version):
         raise _damaged(name, f"it is manifest version {manifest.version} of topic {manifest.topic_id}")

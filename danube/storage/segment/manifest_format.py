@@ -16,7 +16,7 @@ from danube.model.limits.broker import (
 from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
-from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
+from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.log.cursors import decode_failed, encode_failed, failed_bytes
 from danube.storage.segment.manifest import Manifest, Segment
@@ -79,11 +79,9 @@ def decode_manifest(data: bytes) -> Manifest | None:
         return None
 
 
-def newer_version(data: bytes) -> int | None:
-    """The version of a manifest written by a later Danube, which this one cannot read; None when it is not one."""
-    if data[:4] == MAGIC and len(data) > len(MAGIC) and data[4] > VERSION:
-        return data[4]
-    return None
+def refuse_other_manifest(name: str, data: bytes) -> None:
+    """Raise NewerDataFolderError for a manifest of another version."""
+    refuse_other_version(name, data, MAGIC, VERSION)
 
 
 def _require_bounds(manifest: Manifest) -> None:

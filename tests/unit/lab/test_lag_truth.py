@@ -21,8 +21,6 @@ from lab.lag.table import table_of
 from lab.lag.truth import GRACE_S
 
 FACES = ("live", "job")
-KNOWN_WRONG: dict[tuple[str, str, str], str] = {}
-"""Verdicts that are wrong today, and how; a rule that is mended takes its line away."""
 AT_REST = "at rest"
 AT_NIGHT = {*COURSES} - {AT_REST}
 """Too long for each day: half a minute is what the situations at rest take."""
@@ -62,7 +60,6 @@ def played(course_of: Courses) -> Mapping[str, Played]:
         pytest.param(
             *case,
             marks=[
-                *([pytest.mark.xfail(reason=KNOWN_WRONG[case], strict=True)] if case in KNOWN_WRONG else []),
                 *((pytest.mark.nightly, pytest.mark.timeout(AT_NIGHT_S)) if case[0] in AT_NIGHT else ()),
             ],
             id=", ".join(case),

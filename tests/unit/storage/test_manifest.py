@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from danube.model.errors import LimitReachedError
+from danube.model.errors import LimitReachedError, NewerDataFolderError
 from danube.model.limits import broker as limits
 from danube.model.limits import stream as stream_limits
 from danube.model.ranges import OffsetRange
@@ -11,7 +11,12 @@ from danube.runtime.checksum import with_crc
 from danube.storage.batches.producer_state import StoredNumbers
 from danube.storage.segment import manifest_format
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
-from danube.storage.segment.manifest_format import SEGMENT_ROW_BYTES, decode_manifest, encode_manifest, newer_version
+from danube.storage.segment.manifest_format import (
+    SEGMENT_ROW_BYTES,
+    decode_manifest,
+    encode_manifest,
+    refuse_other_manifest,
+)
 from tests.golden.storage.reader import read_manifest
 from tests.unit.storage.manifests import FULL, NOW_MS, manifest_of, row, sizes
 
@@ -86,10 +91,10 @@ def test_what_no_danube_writes_is_no_manifest_even_with_the_right_checksum(at: i
 
 
 def test_a_manifest_of_a_later_danube_is_known_as_one() -> None:
-    assert newer_version(forged(4, b"\3")) == 3
-    assert newer_version(encode_manifest(FAILED)) is None
-    assert newer_version(encode_manifest(FULL)) is None
-    assert newer_version(b"DnMf") is None
+    with pytest.raises(NewerDataFolderError, match="format 3; this one reads 1"):
+        refuse_other_manifest("a manifest", forged(4, b"\3"))
+    for other in (encode_manifest(FAILED), encode_manifest(FULL), b"DnMf"):
+        refuse_other_manifest("a manifest", other)
 
 
 def test_a_segment_costs_at_most_64_bytes_of_manifest() -> None:

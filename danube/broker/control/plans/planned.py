@@ -7,7 +7,10 @@ from danube.metadata.records.catalog import ExtraWrites
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Arguments, Effect, Impact, Plan, describe_call
 from danube.model.plans.policy_effects import PolicyEffect, PreviewPolicy
+from danube.model.policies import SubscriptionName
+from danube.model.subscription import check_member_name
 from danube.model.text import count_text
+from danube.model.topic import TopicName
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,15 @@ def texts(operation: str, arguments: Arguments, *names: str) -> list[str]:
     if arguments.keys() != set(names) or not all(isinstance(value, str) for value in arguments.values()):
         raise cannot_be_planned(operation, arguments, f"{' and '.join(names)}, as text")
     return [arguments[name] for name in names]
+
+
+def subscription_of(operation: str, arguments: Arguments, *others: str) -> SubscriptionName:
+    """The subscription of an operation that takes `others` besides. Raises InvalidRequestError."""
+    topic, subscription = arguments.get("topic"), arguments.get("subscription")
+    known = arguments.keys() == {"topic", "subscription", *others}
+    if not known or not isinstance(topic, str) or not isinstance(subscription, str):
+        raise cannot_be_planned(operation, arguments, f"topic, subscription and {', '.join(others)}")
+    return SubscriptionName(topic=TopicName.parse(topic), subscription=check_member_name("subscription", subscription))
 
 
 def cannot_be_planned(operation: str, arguments: Arguments, known: str) -> InvalidRequestError:

@@ -10,7 +10,13 @@ from dataclasses import astuple, replace
 from typing import ClassVar
 
 from danube.broker.control.plans.peers import Peers
-from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
+from danube.broker.control.plans.planned import (
+    PlannedCall,
+    PlannedOperation,
+    cannot_be_planned,
+    destroying,
+    subscription_of,
+)
 from danube.broker.control.policies import PolicyControl
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
@@ -22,7 +28,6 @@ from danube.model.plans.policy_changes import DROP_ARGUMENTS, drop_policy
 from danube.model.plans.policy_effects import PolicyEffect, PreviewPolicy
 from danube.model.policies import FailurePolicy, Limits, Policies, PolicyChange, SetFailurePolicy, SubscriptionName
 from danube.model.records.audit import AUDIT_TOPIC
-from danube.model.subscription import check_member_name
 from danube.model.text import count_text
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.wire.plan_messages import POLICY_EFFECTS, PREVIEW_POLICY
@@ -43,7 +48,7 @@ class PlannedPolicy(ABC):
     always: ClassVar[str]
     """A sentence on what it takes later, without a further plan."""
     is_counted: ClassVar[bool] = True
-    """Whether its effects count messages."""
+    """True where its effects count messages."""
 
     def __init__(self, topics: Topics, records: Records, peers: Peers) -> None:
         self._topics = topics
@@ -208,15 +213,7 @@ def drop_policies(policies: PolicyControl) -> Mapping[str, PlannedOperation]:
     """The operation that sets a failure policy which drops, by its name. It takes DROP_ARGUMENTS besides the names."""
 
     def set_subscription_drop_policy(arguments: Arguments) -> PlannedCall:
-        topic, subscription = arguments.get("topic"), arguments.get("subscription")
-        known = arguments.keys() <= {"topic", "subscription", *DROP_ARGUMENTS}
-        if not known or not isinstance(topic, str) or not isinstance(subscription, str):
-            raise cannot_be_planned(
-                "set_subscription_drop_policy", arguments, f"topic, subscription, {', '.join(DROP_ARGUMENTS)}"
-            )
-        name = SubscriptionName(
-            topic=TopicName.parse(topic), subscription=check_member_name("subscription", subscription)
-        )
+        name = subscription_of("set_subscription_drop_policy", arguments, *DROP_ARGUMENTS)
         policy = drop_policy(arguments)
 
         async def impact() -> Impact:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from danube.broker.control.plans.peers import PartitionedSeek
-from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
+from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, destroying, subscription_of
 from danube.broker.control.positions import PositionControl, skip_end, unread_before
 from danube.model.calls.positions import SeekPreview, SeekSubscription, SkipMessages
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
@@ -18,16 +18,14 @@ from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import PLAN_NAMES_MAX, SKIP_MESSAGES_MAX
 from danube.model.plans.plan import Arguments, Impact, PartialImpact, fingerprint_of
 from danube.model.policies import SubscriptionName
-from danube.model.subscription import check_member_name
 from danube.model.text import count_text
-from danube.model.topic import TopicName
 
 
 def position_changes(control: PositionControl, seeks: PartitionedSeek) -> Mapping[str, PlannedOperation]:
     """The operations, by their names."""
 
     def seek_subscription(arguments: Arguments) -> PlannedCall:
-        name = _name("seek_subscription", arguments, "to")
+        name = subscription_of("seek_subscription", arguments, "to")
         wanted = SeekSubscription(name=name, to=_start(arguments["to"]))
 
         async def impact() -> Impact:
@@ -37,7 +35,7 @@ def position_changes(control: PositionControl, seeks: PartitionedSeek) -> Mappin
         return PlannedCall(impact, lambda extra_writes: seeks.seek(wanted, extra_writes))
 
     def skip_messages(arguments: Arguments) -> PlannedCall:
-        name = _name("skip_messages", arguments, "count")
+        name = subscription_of("skip_messages", arguments, "count")
         wanted = SkipMessages(name=name, count=_count(arguments["count"]))
 
         async def impact() -> Impact:
@@ -57,14 +55,6 @@ def position_changes(control: PositionControl, seeks: PartitionedSeek) -> Mappin
         return PlannedCall(impact, lambda extra_writes: control.skip(wanted, extra_writes=extra_writes))
 
     return destroying(seek_subscription, skip_messages)
-
-
-def _name(operation: str, arguments: Arguments, other: str) -> SubscriptionName:
-    topic, subscription = arguments.get("topic"), arguments.get("subscription")
-    known = arguments.keys() == {"topic", "subscription", other}
-    if not known or not isinstance(topic, str) or not isinstance(subscription, str):
-        raise cannot_be_planned(operation, arguments, f"topic, subscription and {other}")
-    return SubscriptionName(topic=TopicName.parse(topic), subscription=check_member_name("subscription", subscription))
 
 
 def _count(count: object) -> int:
