@@ -414,15 +414,16 @@ async def _serve_metrics(
 ) -> str | None:
     if given.settings.prom_exporter is None:
         return None
-    from danube.broker.telemetry.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
+    from danube.rpc.metrics_port import MetricsPort  # noqa: PLC0415 - a broker without a metrics port starts without it
 
-    server = HttpServer(
+    server = MetricsPort(
         registry,
         lambda: storage.stopped,  # a restart does not help against a full disk
         given.tasks,
         metrics=security.guarded(metrics_app(registry, security.gate)),
         tls=security.http_tls,
         facts=security.facts,
+        instead="choose another address for metrics with --prom-exporter",
     )
     await server.start(given.settings.prom_exporter)
     given.running.push_async_callback(server.stop)

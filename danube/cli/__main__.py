@@ -10,6 +10,7 @@ import typer
 from danube import __version__
 from danube.cli import arguments
 from danube.cli.arguments import Access
+from danube.cli.connect import app as connect_app
 from danube.cli.output import EXIT_CODES, PROGRAM, run, say
 from danube.cli.render import OutputFormat
 from danube.cli.schema import app as schema_app
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 
 app.add_typer(schema_app, name="schema")
+app.add_typer(connect_app, name="connect")
 
 _EPILOG = f"""Examples:
 

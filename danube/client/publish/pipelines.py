@@ -1,8 +1,8 @@
 """Pipelines of `send_many`: in batches where the broker takes them, else one call for each message."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from danube.client.publish.batch_stream import BatchStream, OnStored, StoredRange
 from danube.client.publish.topic_producer import TopicProducer
@@ -10,8 +10,18 @@ from danube.model.calls.client import NO_ATTRIBUTES
 from danube.runtime.tasks import TaskScope
 
 Payloads = Iterable[bytes] | AsyncIterable[bytes]
-Keyed = tuple[str, bytes]
-"""Key and payload."""
+
+
+class OutgoingRecord(NamedTuple):
+    """A message with what is its own."""
+
+    data: Any
+    """Bytes, or with a schema a value that follows it."""
+    routing_key: str | None = None
+    attributes: Mapping[str, str] = NO_ATTRIBUTES
+
+
+Records = Iterable[OutgoingRecord] | AsyncIterable[OutgoingRecord]
 Item = TypeVar("Item")
 OnSent = Callable[[int], None]
 """Gets the number of messages that the broker has by now."""
@@ -100,14 +110,14 @@ class BatchPipeline:
             self._on_sent(self._sent)
 
 
-class KeyedPipeline:
-    """As BatchPipeline, for messages that have a key each: whole messages, to the partition of the key."""
+class RecordPipeline:
+    """As BatchPipeline, for records with keys and attributes of their own: whole messages."""
 
     def __init__(
         self,
         producers: Sequence[TopicProducer],
-        choose: Callable[[Keyed], int],
-        encoded: Callable[[int, Keyed], bytes],
+        choose: Callable[[OutgoingRecord], int],
+        encoded: Callable[[int, OutgoingRecord], bytes],
         *,
         on_sent: OnSent | None,
         on_stored: OnStored | None,
@@ -124,16 +134,16 @@ class KeyedPipeline:
         """As `BatchPipeline.open`."""
         await self._batches.open()
 
-    async def run(self, messages: Iterable[Keyed] | AsyncIterable[Keyed]) -> int:
+    async def run(self, records: Records) -> int:
         """As `BatchPipeline.run`."""
-        if isinstance(messages, AsyncIterable):
-            return await self._batches.run(self._record(message) async for message in messages)
-        return await self._batches.run(self._record(message) for message in messages)
+        if isinstance(records, AsyncIterable):
+            return await self._batches.run(self._whole(record) async for record in records)
+        return await self._batches.run(self._whole(record) for record in records)
 
-    def _record(self, message: Keyed) -> bytes:
+    def _whole(self, record: OutgoingRecord) -> bytes:
         """The encoded message; the pipeline asks for its partition right after it has it."""
-        self._next = self._choose(message)
-        return self._encoded(self._next, message)
+        self._next = self._choose(record)
+        return self._encoded(self._next, record)
 
 
 class SendPipeline(Generic[Item]):

@@ -10,7 +10,7 @@ from typing import Any, Self
 from danube.client.connection.connection import Connection
 from danube.client.metrics import Metrics
 from danube.client.publish.batch_stream import OnStored
-from danube.client.publish.pipelines import BatchPipeline, KeyedPipeline, OnSent, SendPipeline
+from danube.client.publish.pipelines import BatchPipeline, OnSent, OutgoingRecord, RecordPipeline, Records, SendPipeline
 from danube.client.publish.routing import Router
 from danube.client.publish.topic_producer import ProducerSettings, TopicProducer
 from danube.client.schemas import SchemaRegistryClient
@@ -26,6 +26,11 @@ from danube.storage.batches.compression import codec_of
 __all__ = ["Producer", "ProducerBuilder", "ProducerOptions"]
 
 _log = logging.getLogger(__name__)
+
+_NEEDS_BATCHES = (
+    "the broker takes no batches, so it knows neither exclusive producers nor de-duplication: use a newer one, or do"
+    " without them"
+)
 
 
 class Producer:
@@ -116,10 +121,7 @@ class Producer:
                 await batches.open()
             except UnsupportedError as error:
                 if self._needs_streams:
-                    raise UnsupportedError(
-                        "the broker takes no batches, so it knows neither exclusive producers nor de-duplication: use "
-                        "a newer one, or do without them"
-                    ) from error
+                    raise UnsupportedError(_NEEDS_BATCHES) from error
                 _log.debug("the broker takes no batches: messages are sent one by one")
             else:
                 return await self._counted(batches.run(self._encoded(payloads)))
@@ -141,29 +143,47 @@ class Producer:
 
         Where the broker takes no batches of whole messages, it is one call after the other.
         """
-        attributes = attributes or {}
-        if self._settings.strategy is DispatchStrategy.RELIABLE and not self._needs_streams:
+        shared = attributes or {}
+        if not isinstance(messages, AsyncIterable):
+            records: Records = (OutgoingRecord(payload, key, shared) for key, payload in messages)
+        else:
+            records = (OutgoingRecord(payload, key, shared) async for key, payload in messages)
+        return await self.send_records(records, on_sent=on_sent, on_stored=on_stored)
+
+    async def send_records(
+        self, records: Records, *, on_sent: OnSent | None = None, on_stored: OnStored | None = None
+    ) -> int:
+        """As `send_many`, for records that have each its own key and attributes.
+
+        One partition for each key, in order, and for records without a key each in turn. Where the broker takes no
+        batches of whole messages, it is one call after the other.
+        """
+        if self._settings.strategy is DispatchStrategy.RELIABLE:
             self._check_open()
 
-            def choose(message: tuple[str, Any]) -> int:
+            def choose(record: OutgoingRecord) -> int:
                 self._check_open()
-                return self._router.choose(message[0])
+                return self._router.choose(record.routing_key)
 
-            def encoded(index: int, message: tuple[str, Any]) -> bytes:
-                return self._producers[index].encoded(self._encode(message[1]), attributes, message[0])
+            def encoded(index: int, record: OutgoingRecord) -> bytes:
+                producer = self._producers[index]
+                return producer.encoded(self._encode(record.data), record.attributes, record.routing_key)
 
-            batches = KeyedPipeline(self._producers, choose, encoded, on_sent=on_sent, on_stored=on_stored)
+            batches = RecordPipeline(self._producers, choose, encoded, on_sent=on_sent, on_stored=on_stored)
             try:
                 await batches.open()
-            except UnsupportedError:
+            except UnsupportedError as error:
+                if self._needs_streams:
+                    raise UnsupportedError(_NEEDS_BATCHES) from error
                 _log.debug("the broker takes no batches of whole messages: they are sent one by one")
             else:
-                return await self._counted(batches.run(messages))
+                return await self._counted(batches.run(records))
 
-        async def send(message: tuple[str, Any]) -> int:
-            return await self.send_with_key(message[1], attributes, message[0])
+        async def send(record: OutgoingRecord) -> int:
+            data, key, attributes = record
+            return await self._choose(key).send(self._encode(data), dict(attributes), key)
 
-        return await SendPipeline(send, 1, on_sent).run(messages)
+        return await SendPipeline(send, 1, on_sent).run(records)
 
     async def flush(self) -> None:
         """Return once every single send that is under way was answered, whatever the answer."""

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from prometheus_client import CollectorRegistry, Gauge
 
-from danube.broker.telemetry.http import HttpServer
 from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE, METRICS_REQUESTS_MAX
 from danube.rpc.address import split_address
+from danube.rpc.metrics_port import MetricsPort
 from danube.runtime.tasks import TaskScope
 from danube.testing.patience import PATIENCE_S
 
@@ -23,7 +23,7 @@ class Port:
         registry = CollectorRegistry()
         Gauge("danube_test", "Something.", registry=registry).set(7)
         self.tasks = TaskScope("test")
-        self.server = HttpServer(registry, lambda: self.trouble, self.tasks)
+        self.server = MetricsPort(registry, lambda: self.trouble, self.tasks, instead="choose another")
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(*split_address(self.server.address))

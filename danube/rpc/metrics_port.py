@@ -12,10 +12,10 @@ from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
 
 Health = Callable[[], str | None]
-"""What is wrong with the broker, or None."""
+"""What is wrong with the process, or None."""
 
 
-class HttpServer:
+class MetricsPort:
     """The listening metrics port."""
 
     def __init__(
@@ -26,12 +26,17 @@ class HttpServer:
         *,
         metrics: App | None = None,
         tls: ssl.SSLContext | None = None,
-        facts: Callable[[], Mapping[str, str]] = dict,
+        facts: Callable[[], Mapping[str, object]] = dict,
+        instead: str,
     ) -> None:
-        """`metrics` answers in place of the whole registry; `facts` are told beside the health."""
+        """`metrics` answers in place of the whole registry; `facts` are told beside the health.
+
+        `instead` is what to do where it cannot listen.
+        """
         self._metrics: App = metrics or make_asgi_app(registry)
         self._tls = tls
         self._facts = facts
+        self._instead = instead
         self._health = health
         self._tasks = tasks
         self._stop: Callable[[], Awaitable[None]] | None = None
@@ -39,7 +44,7 @@ class HttpServer:
 
     async def start(self, address: str) -> None:
         """Listen on `host:port`. Raises SettingsError when it cannot."""
-        listener = listen(*split_address(address), "choose another address for metrics with --prom-exporter")
+        listener = listen(*split_address(address), self._instead)
         self.address = join_address(*listener.getsockname()[:2])
         port = HttpPort(
             self._answer,
@@ -68,7 +73,7 @@ class HttpServer:
             await _send_json(send, 404, {"error": "there are /metrics and /health"})
 
 
-async def _send_json(send: Send, status: int, body: dict[str, str]) -> None:
+async def _send_json(send: Send, status: int, body: dict[str, object]) -> None:
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})

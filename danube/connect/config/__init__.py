@@ -1,0 +1,1 @@
+"""Files of connectors: our form and the original's."""

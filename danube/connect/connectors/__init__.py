@@ -1,0 +1,1 @@
+"""Connectors: none is imported before a file names it."""

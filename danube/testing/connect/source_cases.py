@@ -1,0 +1,118 @@
+"""Cases of the contract of sources that are read."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from danube.connect.runner import Runner
+from danube.connect.sdk import SourceDefinition
+from danube.testing.connect.faults import Faults, Step, faulty_source
+from danube.testing.connect.sides import SourceSide
+from danube.testing.connect.workbench import BATCH, TOPIC, Workbench, payloads, until, workbench
+
+_COUNT = 3 * BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCase:
+    """One case."""
+
+    name: str
+    work: "Callable[[_Scene], Awaitable[None]]"
+
+    async def run(self, side: SourceSide, folder: Path) -> None:
+        """Run it against an empty other side, in an empty folder. Raises AssertionError."""
+        async with workbench(folder) as bench:
+            await self.work(_Scene(side, bench))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    side: SourceSide
+    bench: Workbench
+
+    async def run(self, faults: Faults | None = None, *, partitions: int = 0) -> Runner:
+        definition = self.side.definition
+        assert isinstance(definition, SourceDefinition), "this is the contract of sources"  # noqa: S101 - of a test
+        wanted = definition if faults is None else faulty_source(definition, faults)
+        return await self.bench.run(wanted, self.side.section, [{"to": TOPIC, "partitions": partitions}])
+
+    async def holds(self, wanted: Sequence[bytes]) -> None:
+        """Wait until the topic has all that is wanted, each once, and in order where it has no partitions."""
+
+        async def is_there() -> bool:
+            return set(wanted) <= {message.payload for message in await self.bench.stored()}
+
+        await until(is_there, f"the topic has {len(wanted)} records")
+        stored = [message.payload for message in await self.bench.stored()]
+        assert Counter(stored) == Counter(wanted)  # noqa: S101 - as above
+        if len(await self.bench.client.partitions(TOPIC)) == 1:
+            assert stored == list(wanted)  # noqa: S101 - as above
+
+
+async def _all_are_sent(scene: _Scene) -> None:
+    await scene.side.add(payloads(_COUNT))
+    await scene.run()
+    await scene.holds(payloads(_COUNT))
+    await scene.side.add(payloads(5, first=_COUNT))
+    await scene.holds(payloads(_COUNT + 5))
+
+
+async def _drained_and_begun_anew(scene: _Scene) -> None:
+    await scene.side.add(payloads(_COUNT))
+    runner = await scene.run()
+    await scene.holds(payloads(_COUNT))
+    assert await runner.drain()  # noqa: S101 - as above
+    await scene.side.add(payloads(_COUNT, first=_COUNT))
+    await scene.run()
+    await scene.holds(payloads(2 * _COUNT))
+
+
+def _killed(step: Step, occurrence: int, partitions: int) -> SourceCase:
+    async def work(scene: _Scene) -> None:
+        faults = Faults(stop_at=(step, occurrence))
+        await scene.side.add(payloads(_COUNT))
+        runner = await scene.run(faults, partitions=partitions)
+        await faults.stopped.wait()
+        await runner.close()
+        await scene.run(partitions=partitions)
+        await scene.holds(payloads(_COUNT))
+
+    where = f", {partitions} partitions" if partitions else ""
+    return SourceCase(f"killed {step}, number {occurrence}{where}", work)
+
+
+async def _zombie(scene: _Scene) -> None:
+    """A task that was paused before a record comes back after another has sent the same records."""
+    faults = Faults(stop_at=(Step.BEFORE_RECORD, BATCH + 3))
+    await scene.side.add(payloads(_COUNT))
+    paused = await scene.run(faults)
+    await faults.stopped.wait()
+    await paused.disconnect()
+    await scene.run()
+    await scene.holds(payloads(_COUNT))
+    faults.released.set()
+    await scene.side.add(payloads(5, first=_COUNT))
+    await scene.holds(payloads(_COUNT + 5))
+
+
+SOURCE_CASES = (
+    SourceCase("all records are sent, once and in order", _all_are_sent),
+    SourceCase("drained and begun anew", _drained_and_begun_anew),
+    *(
+        _killed(step, nth, partitions)
+        for partitions in (0, 3)
+        for step, nth in (
+            (Step.OPENED, 1),
+            (Step.BEFORE_RECORD, 1),
+            (Step.BEFORE_RECORD, BATCH + 3),
+            (Step.BEFORE_CONFIRM, 1),
+            (Step.AFTER_CONFIRM, 1),
+        )
+    ),
+    SourceCase("a paused task comes back", _zombie),
+)
