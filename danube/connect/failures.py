@@ -9,7 +9,11 @@ from danube.model.limits.connect import CONNECT_REASON_CHARS_MAX
 
 
 class OtherSideError(Exception):
-    """The other side is away, slow or full: the same batch may succeed later."""
+    """The other side is away, slow or full: the same batch may succeed later, after `retry_after_s` if it said so."""
+
+    def __init__(self, reason: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
 
 
 class RefusedError(Exception):
@@ -61,6 +65,11 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split()) or "no reason was given"
     named = text if isinstance(error, DanubeError | RefusedError | OtherSideError | StandbyError) else None
     return (named or f"{type(error).__name__}: {text}")[:CONNECT_REASON_CHARS_MAX]
+
+
+def retry_after_s_of(error: BaseException) -> float:
+    """Seconds for which the other side wants to be left alone."""
+    return error.retry_after_s if isinstance(error, OtherSideError) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,8 +102,6 @@ class TopicConsumer:
         self._batches = ConsumeStream(connection, scope, credit, self._decoder)
         self._has_streamed = False
         self._taken = Taken()
-        self._has_begun = settings.start is FetchFrom.LATEST
-        """False until the subscription exists at the position that was asked for."""
         self.attachment = Attachment(
             connection, ClientKind.CONSUMER, topic, member=self, options=settings.options, scope=scope
         )
@@ -251,10 +249,8 @@ class TopicConsumer:
         """As `Member.attach`."""
         call = self._subscribe()
         try:
-            if not self._has_begun:
-                consumer_id = await self._batches.open(address, call, self._settings.start, reads=False)
-                self._has_begun = True
-                return consumer_id
+            if self._settings.start is not FetchFrom.LATEST:  # each time: a topic made anew has no subscription yet
+                return await self._batches.open(address, call, self._settings.start, reads=False)
             answer = await self._connection.call(address, paths.SUBSCRIBE, client_messages.SUBSCRIBE.encode(call))
         except AlreadyExistsError as error:
             raise UnrecoverableError(f"the consumer cannot subscribe: {error}") from error

@@ -48,7 +48,6 @@ ENTRIES = (
         delivery=Delivery.AT_LEAST_ONCE,
         summary="An HTTP server: each POST becomes a record, answered after the receipt.",
         target="danube.connect.connectors.webhook_in.source:WebhookSource",
-        extra="webhook",
         root_sections=("server", "auth", "rate_limit", "routes"),
         known_by="server",
     ),

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from danube.connect.batch import Batch, Record
-from danube.connect.failures import Backoff, FailureKind, OtherSideError, kind_of, reason_of
+from danube.connect.failures import Backoff, FailureKind, OtherSideError, kind_of, reason_of, retry_after_s_of
 from danube.connect.metrics import TaskMetrics
 from danube.model.limits.connect import CONNECT_FAILED_IN_ROW_MAX, CONNECT_IN_PLACE_S
 from danube.runtime.clock import Clock, sleep_for
@@ -119,13 +119,15 @@ class CarefulWriter:
             try:
                 return await self._write(batch)
             except Exception as error:
-                if kind_of(error) is not FailureKind.OTHER_SIDE or not await self._wait(failures := failures + 1):
+                failures += 1
+                is_other_side = kind_of(error) is FailureKind.OTHER_SIDE
+                if not is_other_side or not await self._wait(failures, retry_after_s_of(error)):
                     raise
                 self._metrics.retried.inc(len(batch.records))
 
-    async def _wait(self, failures: int) -> bool:
+    async def _wait(self, failures: int, least_s: float = 0.0) -> bool:
         """Wait for the backoff, if the time of this batch allows for it; tells whether it did."""
-        delay_s = self._backoff.delay_s(failures, self._rng.uniform(0, 1))
+        delay_s = max(self._backoff.delay_s(failures, self._rng.uniform(0, 1)), least_s)
         if self._clock.monotonic_s() + delay_s > self._give_up_s:
             return False
         await sleep_for(self._clock, delay_s)

@@ -7,6 +7,7 @@ from typing import Any
 from danube.client import Producer
 from danube.connect.batch import Out
 from danube.connect.config.routes import SourceRoute
+from danube.connect.failures import OtherSideError
 from danube.connect.sdk import Context, PushedSource, SourceDefinition
 from danube.connect.tasks.outgoing import producer_of, send
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings
@@ -51,8 +52,8 @@ class PushedLife:
                 await asyncio.wait([serving], timeout=CONNECT_IDLE_S)
             if serving.done():
                 serving.result()
-            else:
-                await self._source.drain()
+                raise OtherSideError("the server has ended by itself")
+            await self._source.drain()
         finally:
             await scope.close()
             for producer in self._producers.values():

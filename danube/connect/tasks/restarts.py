@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from danube.connect.failures import Backoff, FailureKind, kind_of
+from danube.connect.failures import Backoff, FailureKind, kind_of, retry_after_s_of
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings
 from danube.model.limits.connect import CONNECT_RESTART_DELAY_MAX_S, CONNECT_RESTART_DELAY_S, CONNECT_STANDBY_S
 from danube.runtime.clock import sleep_for
@@ -37,7 +37,8 @@ async def live(around: Surroundings, make: Callable[[], Life], draining: Drainin
             if kind is FailureKind.STANDBY:
                 await sleep_for(around.clock, CONNECT_STANDBY_S)
             else:
-                await sleep_for(around.clock, _BACKOFF.delay_s(failures, around.rng.uniform(0, 1)))
+                delay_s = _BACKOFF.delay_s(failures, around.rng.uniform(0, 1))
+                await sleep_for(around.clock, max(delay_s, retry_after_s_of(error)))
     state.change(Status.STOPPED, around.clock.monotonic_s())
 
 

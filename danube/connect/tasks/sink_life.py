@@ -90,9 +90,9 @@ class SinkLife:
 
     async def run(self) -> None:
         """Serve until it is to drain."""
+        await self._find_partition()
         consumer = self._consumer()
         try:
-            await self._find_partition()
             await self._sink.open()
             await consumer.subscribe()
             if isinstance(self._sink, ExactSink):
@@ -137,7 +137,9 @@ class SinkLife:
             await self._write(messages, 0, 0)
             return
         fresh = [message for message in messages if self._is_fresh(message.offset)]
-        self._around.metrics.repeated.inc(len(messages) - len(fresh))
+        if len(fresh) < len(messages) or (self._is_exact and self._next is None):
+            await self._start_offset()
+            self._around.metrics.repeated.inc(len(messages) - len(fresh))
         for run in _runs(sorted(fresh, key=_offset)):
             start, end = run[0].offset, run[-1].offset + 1
             if self._is_exact:
@@ -153,7 +155,7 @@ class SinkLife:
         """Write what the other side lacks before an offset: it was restored, or records come out of order."""
         if self._next is None or self._next >= until:
             return
-        first = (await self._around.client.bounds(self._topic)).start_offset
+        first = await self._start_offset()
         if first > self._next:
             gone = min(first, until)
             _log.warning("%s: offsets %d to %d are gone, and were never written", self._topic, self._next, gone - 1)
@@ -162,6 +164,13 @@ class SinkLife:
             _log.info("%s: the other side has all before %d: reading up to %d again", self._topic, self._next, until)
             await self._write_stored(self._next, until)
         self._next = until
+
+    async def _start_offset(self) -> int:
+        """The first offset that the topic has. Raises StandbyError where it is another topic of the same name."""
+        bounds = await self._around.client.bounds(self._topic)
+        if bounds.topic_id != self._partition.topic_id:
+            raise StandbyError(f"topic {self._topic} was made anew: its task begins anew, too")
+        return bounds.start_offset
 
     async def _write_stored(self, start: int, end: int) -> None:
         size, chunk = self._around.config.processing.batch_size, list[Message]()
@@ -230,7 +239,9 @@ class SinkLife:
         builder.with_consumer_name(f"{around.config.name}-{around.rng.new_id():x}")
         builder.with_subscription_type(route.subscription_type)
         builder.with_options(ConsumerOptions(connect_total_s=CONNECT_RECONNECT_S, retry_total_s=CONNECT_RECONNECT_S))
-        if route.start == "earliest":
+        if not self._has_offsets:
+            builder.with_streams(enabled=False)
+        elif route.start == "earliest":
             builder.with_start(FetchFrom.EARLIEST)
         return builder.with_prefetch_messages(CONNECT_PREFETCH_BATCHES * around.config.processing.batch_size).build()
 

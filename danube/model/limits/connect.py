@@ -43,3 +43,21 @@ CONNECT_RECONNECT_S = 20.0
 """A task whose broker is away for longer begins anew, and says so."""
 CONNECT_SEARCH_RECORDS = 1_000
 """Records at the end of a topic among which a source looks for its own; ten times as many each time it finds none."""
+WEBHOOK_REQUESTS_MAX = 1_000
+"""Requests of a webhook source at one time; beyond it the answer is 503."""
+WEBHOOK_BODY_BYTES_DEFAULT = 1_048_576
+"""The original's number."""
+WEBHOOK_ADDRESSES_MAX = 10_000
+"""Addresses whose rates are counted; the one that was quiet longest is forgotten."""
+WEBHOOK_IDS_MAX = 100_000
+"""Ids of requests that are remembered for each route, the newest."""
+WEBHOOK_SIGNATURE_AGE_S = 300.0
+"""A signature is refused that was made longer ago, or so much ahead: Standard Webhooks and Stripe say five minutes."""
+WEBHOOK_HEADER_CHARS_MAX = 1_000
+"""Characters of a header that becomes a key, an id or an attribute."""
+WEBHOOK_DRAIN_S = 10.0
+"""Requests under way have this long when a webhook source ends."""
+WEBHOOK_IN_FLIGHT_MAX = 64
+"""Requests of a webhook sink at one time, each of another key."""
+WEBHOOK_RETRY_AFTER_MAX_S = 600.0
+"""Longest Retry-After that is followed."""

@@ -89,6 +89,11 @@ class MemorySide:
         """It has no settings."""
         return {}
 
+    @property
+    def route(self) -> dict[str, Any]:
+        """Nor has its route."""
+        return {}
+
     async def rows(self) -> Sequence[bytes]:
         """The payloads."""
         return list(self.payloads)

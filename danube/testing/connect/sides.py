@@ -17,6 +17,10 @@ class SinkSide(Protocol):
     def section(self) -> Mapping[str, Any]:
         """Its section in a file, without routes."""
 
+    @property
+    def route(self) -> Mapping[str, Any]:
+        """The keys of its route but for the topic."""
+
     async def rows(self) -> Sequence[bytes]:
         """The payloads that the other side holds, in any order, those that it holds twice twice."""
 

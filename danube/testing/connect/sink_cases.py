@@ -13,7 +13,6 @@ from danube.testing.connect.sides import SinkSide
 from danube.testing.connect.workbench import BATCH, TOPIC, Workbench, payloads, until, workbench
 
 _COUNT = 3 * BATCH
-_ROUTE = {"from": TOPIC, "to": "contract"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class _Scene:
         definition = self.side.definition
         assert isinstance(definition, SinkDefinition), "this is the contract of sinks"  # noqa: S101 - of a test
         wanted = definition if faults is None else faulty_sink(definition, faults)
-        return await self.bench.run(wanted, self.side.section, [_ROUTE])
+        return await self.bench.run(wanted, self.side.section, [{**self.side.route, "from": TOPIC}])
 
     async def holds(self, wanted: Sequence[bytes], *, twice_max: int = 0) -> None:
         """Wait until the other side holds all that is wanted, and judge what it holds twice."""

@@ -15,6 +15,7 @@ from danube.connect.connector import Plan
 from danube.connect.runner import Runner
 from danube.connect.sdk import Definition
 from danube.model.errors import TopicNotFoundError
+from danube.model.topic import TopicName
 from danube.runtime.clock import TimerHandle
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
@@ -57,6 +58,10 @@ class Workbench:
         producer = self.client.new_producer().with_topic(topic).with_name("maker").with_partitions(partitions)
         async with producer.with_dispatch_strategy(DispatchStrategy.RELIABLE).build():
             pass
+
+    async def delete(self, topic: str = TOPIC) -> None:
+        """Delete a topic, or all its partitions."""
+        await self.cell.admin.delete_topic(TopicName.parse(topic))
 
     async def produce(self, payloads: Iterable[bytes], topic: str = TOPIC, partitions: int = 0) -> None:
         """Send payloads in order; with partitions, each by a key of its own."""

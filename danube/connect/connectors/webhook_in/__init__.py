@@ -1,0 +1,1 @@
+"""Webhooks in: an HTTP server whose requests become records."""
