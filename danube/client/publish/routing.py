@@ -12,6 +12,8 @@ class Router:
 
     def choose(self, routing_key: str | None) -> int:
         """The partition of the next message."""
+        if self._partitions == 1:
+            return 0
         if routing_key is not None:
             return fnv1a_64(routing_key.encode()) % self._partitions
         chosen = self._next
