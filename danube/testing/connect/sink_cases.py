@@ -148,7 +148,7 @@ async def _many_failures_are_no_dead_letters(scene: _Scene) -> None:
     runner = await scene.run(faults)
 
     async def retries() -> bool:
-        return any(state.status is Status.RETRYING for state in runner.states)
+        return any(state.restarts for state in runner.states)
 
     await until(retries, "the task begins anew")
     letters = [letter.payload for letter in await scene.bench.dead_letters()]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from danube.connect.runner import Runner
 from danube.connect.sdk import SourceDefinition
+from danube.connect.tasks.surroundings import Status
 from danube.testing.connect.faults import Faults, Step, faulty_source
 from danube.testing.connect.sides import SourceSide
 from danube.testing.connect.workbench import BATCH, TOPIC, Workbench, payloads, until, workbench
@@ -100,6 +101,24 @@ async def _zombie(scene: _Scene) -> None:
     await scene.holds(payloads(_COUNT + 5))
 
 
+async def _second_stands_by(scene: _Scene) -> None:
+    """A second runner sends nothing while the first has the topic, and takes over where that ended."""
+    await scene.side.add(payloads(_COUNT))
+    first = await scene.run()
+    await scene.holds(payloads(_COUNT))
+    second = await scene.run()
+
+    async def stands_by() -> bool:
+        return [state.status for state in second.states] == [Status.STANDBY]
+
+    await until(stands_by, "the second runner stands by")
+    await scene.side.add(payloads(5, first=_COUNT))
+    await scene.holds(payloads(_COUNT + 5))
+    await first.close()
+    await scene.side.add(payloads(5, first=_COUNT + 5))
+    await scene.holds(payloads(_COUNT + 10))
+
+
 SOURCE_CASES = (
     SourceCase("all records are sent, once and in order", _all_are_sent),
     SourceCase("drained and begun anew", _drained_and_begun_anew),
@@ -115,4 +134,5 @@ SOURCE_CASES = (
         )
     ),
     SourceCase("a paused task comes back", _zombie),
+    SourceCase("a second runner stands by", _second_stands_by),
 )
