@@ -133,13 +133,13 @@ class Runner:
     async def _client(self, config: ConnectorConfig) -> DanubeClient:
         key = (config.service_url, config.ca_cert, config.token)
         if key not in self._clients:
-            self._clients[key] = await client_of(config, self._carrier, self._clock, self._rng)
+            self._clients[key] = await client_of(config, self._carrier)
         return self._clients[key]
 
 
-async def client_of(config: ConnectorConfig, carrier: Carrier | None, clock: Clock, rng: Rng) -> DanubeClient:
+async def client_of(config: ConnectorConfig, carrier: Carrier | None) -> DanubeClient:
     """A client for a connector. Raises SettingsError."""
-    builder = DanubeClientBuilder().service_url(config.service_url).with_clock(clock, rng)
+    builder = DanubeClientBuilder().service_url(config.service_url)
     if carrier is not None:
         builder.with_carrier(carrier)
     if config.ca_cert:
@@ -152,7 +152,7 @@ async def client_of(config: ConnectorConfig, carrier: Carrier | None, clock: Clo
 async def check(plan: Plan, carrier: Carrier | None = None) -> AsyncIterator[tuple[bool, str]]:
     """Reach both sides of a connector, and change neither: for each thing, whether it is well and a sentence."""
     async with contextlib.AsyncExitStack() as stack:
-        client = await stack.enter_async_context(await client_of(plan.config, carrier, SystemClock(), SystemRng()))
+        client = await stack.enter_async_context(await client_of(plan.config, carrier))
         for route in plan.routes:
             topic = getattr(route, "topic", None) or route.to
             yield await _topic_answer(client, topic, is_read=hasattr(route, "topic"))
