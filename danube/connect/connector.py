@@ -18,7 +18,7 @@ from danube.connect.tasks.sink_life import SinkLife, WrittenOffsets
 from danube.connect.tasks.source_life import SourceLife
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings, TaskState
 from danube.model.errors import DanubeError, SettingsError
-from danube.model.limits.connect import CONNECT_PARTITIONS_INTERVAL_S, CONNECT_STANDBY_S
+from danube.model.limits.faces import CONNECT_PARTITIONS_INTERVAL_S, CONNECT_STANDBY_S
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope

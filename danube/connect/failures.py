@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from danube.model.errors import DanubeError, PayloadInvalidError, SettingsError, SubscriptionBusyError, TopicHeldError
-from danube.model.limits.connect import CONNECT_REASON_CHARS_MAX
+from danube.model.limits.faces import CONNECT_REASON_CHARS_MAX
 
 
 class OtherSideError(Exception):

@@ -11,7 +11,7 @@ from danube.connect.connector import Connector, Plan, worst
 from danube.connect.metrics import ConnectorMetrics
 from danube.connect.tasks.surroundings import Status, TaskState
 from danube.model.errors import DanubeError, SettingsError
-from danube.model.limits.connect import CONNECT_CHECK_TIMEOUT_S, CONNECT_DRAIN_S, CONNECT_UNHEALTHY_S
+from danube.model.limits.faces import CONNECT_CHECK_TIMEOUT_S, CONNECT_DRAIN_S, CONNECT_UNHEALTHY_S
 from danube.rpc.address import join_address
 from danube.rpc.carrier import Carrier
 from danube.rpc.metrics_port import MetricsPort

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from danube.connect.connector import Plan
 from danube.connect.runner import Runner
 from danube.model.exit_codes import ExitCode
-from danube.model.limits.connect import CONNECT_IDLE_S
+from danube.model.limits.faces import CONNECT_IDLE_S
 from danube.runtime.log import LogFormat, configure_logging
 from danube.runtime.process import on_end, settle_memory
 

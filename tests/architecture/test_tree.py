@@ -13,8 +13,15 @@ from tests.architecture.conftest import parsed
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 MODULES_A_ROOM_MAX = 12
-LINES_MAX = {("danube/", "spark_analytics/"): 134_000, ("lab/",): 14_700}
-"""Before balance, schemas, security, object storage, an HTTP/2 engine and the pipeline: 84,300 and 12,700."""
+LINES_MAX = {
+    ("danube/", "spark_analytics/"): 134_200,
+    ("lab/",): 14_700,
+    ("danube/connect/", "danube/testing/connect/"): 4_500,
+}
+"""Before balance, schemas, security, object storage, an HTTP/2 engine and the pipeline: 84,300 and 12,700.
+
+A module counts in the last row that has its folder.
+"""
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 # Written in parts, so that this file does not hold what it looks for.
 OF_ONE_MACHINE = re.compile(
@@ -54,9 +61,11 @@ def test_a_room_has_at_most_twelve_modules(written: list[str]) -> None:
 
 
 def test_packages_and_laboratory_stay_within_their_lines(root: Path, written: list[str]) -> None:
-    for folders, lines_max in LINES_MAX.items():
-        lines = sum(len((root / name).read_text().splitlines()) for name in written if name.startswith(folders))
-        assert lines <= lines_max, f"{' and '.join(folders)}: {lines} lines"
+    lines = Counter[tuple[str, ...]]()
+    for name in written:
+        if rows := [folders for folders in LINES_MAX if name.startswith(folders)]:
+            lines[rows[-1]] += len((root / name).read_text().splitlines())
+    assert {folders: count for folders, count in lines.items() if count > LINES_MAX[folders]} == {}
 
 
 def test_functions_stay_within_70_lines(root: Path, written: list[str]) -> None:

@@ -14,7 +14,7 @@ from danube.connect.connectors.catalogue import BY_NAME, ENTRIES, Entry, setting
 from danube.connect.failures import Backoff
 from danube.model.address import host_and_port
 from danube.model.errors import DanubeError, SettingsError
-from danube.model.limits import connect as limits
+from danube.model.limits import faces as limits
 
 _CONNECTOR_KEYS = ("connector_name", "retry", "processing", "schemas", "connector", *BY_NAME)
 _ROOT_KEYS = (

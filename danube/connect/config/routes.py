@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import PARTITIONS_MAX
-from danube.model.limits.connect import CONNECT_ROUTES_MAX
+from danube.model.limits.faces import CONNECT_ROUTES_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -84,7 +84,7 @@ class SourceRoute(Section):
 
     @property
     def strategy(self) -> DispatchStrategy:
-        """How the topic delivers."""
+        """Delivery mode of the topic."""
         return DispatchStrategy.NON_RELIABLE if self.reliable_dispatch is False else DispatchStrategy.RELIABLE
 
 

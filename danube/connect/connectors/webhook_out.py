@@ -19,7 +19,7 @@ from danube.connect.connectors.webhook_in.proof import standard_key, standard_si
 from danube.connect.failures import OtherSideError, RefusedError
 from danube.connect.sdk import Context, Sink, sink
 from danube.model.errors import SettingsError
-from danube.model.limits.connect import WEBHOOK_IN_FLIGHT_MAX, WEBHOOK_RETRY_AFTER_MAX_S
+from danube.model.limits.faces import WEBHOOK_IN_FLIGHT_MAX, WEBHOOK_RETRY_AFTER_MAX_S
 from danube.runtime.blocking import run_apart
 
 _TRIED_AGAIN = {401, 403, 407, 408, 409, 421, 423, 425, 429}

@@ -6,7 +6,7 @@ from typing import Any
 from danube.connect.batch import Batch, Record
 from danube.connect.failures import Backoff, FailureKind, OtherSideError, kind_of, reason_of, retry_after_s_of
 from danube.connect.metrics import TaskMetrics
-from danube.model.limits.connect import CONNECT_FAILED_IN_ROW_MAX, CONNECT_IN_PLACE_S
+from danube.model.limits.faces import CONNECT_FAILED_IN_ROW_MAX, CONNECT_IN_PLACE_S
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.rng import Rng
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.client.message import Message
 from danube.client.publish.pipelines import OutgoingRecord
-from danube.model.limits.connect import CONNECT_REASON_CHARS_MAX
+from danube.model.limits.faces import CONNECT_REASON_CHARS_MAX
 
 
 class DeadLetterTopic:

@@ -11,7 +11,7 @@ from danube.connect.config.file import ConnectorConfig, SchemaMapping, Strategy
 from danube.connect.config.routes import SourceRoute
 from danube.model.calls.schemas import RegisterVersion
 from danube.model.errors import SettingsError
-from danube.model.limits.connect import CONNECT_FILE_BYTES_MAX
+from danube.model.limits.faces import CONNECT_FILE_BYTES_MAX
 from danube.model.schema import SchemaType
 from danube.model.topic import DispatchStrategy
 from danube.runtime.blocking import run_apart

@@ -12,7 +12,7 @@ from danube.connect.sdk import Context, PushedSource, SourceDefinition
 from danube.connect.tasks.outgoing import producer_of, send
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings
 from danube.model.errors import InvalidRequestError, TopicDeletedError
-from danube.model.limits.connect import CONNECT_IDLE_S
+from danube.model.limits.faces import CONNECT_IDLE_S
 from danube.runtime.tasks import TaskScope
 
 

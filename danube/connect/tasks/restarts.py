@@ -6,7 +6,7 @@ from typing import Protocol
 
 from danube.connect.failures import Backoff, FailureKind, kind_of, retry_after_s_of
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings
-from danube.model.limits.connect import CONNECT_RESTART_DELAY_MAX_S, CONNECT_RESTART_DELAY_S, CONNECT_STANDBY_S
+from danube.model.limits.faces import CONNECT_RESTART_DELAY_MAX_S, CONNECT_RESTART_DELAY_S, CONNECT_STANDBY_S
 from danube.runtime.clock import sleep_for
 
 _log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnsupportedError,
 )
-from danube.model.limits.connect import CONNECT_IDLE_S, CONNECT_PREFETCH_BATCHES, CONNECT_RECONNECT_S
+from danube.model.limits.faces import CONNECT_IDLE_S, CONNECT_PREFETCH_BATCHES, CONNECT_RECONNECT_S
 from danube.model.ranges import RangeSet
 from danube.model.subscription import SubscriptionType
 

@@ -18,7 +18,7 @@ from danube.connect.tasks.positions import Held, Mark, Resume
 from danube.connect.tasks.pump import Pump
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings
 from danube.model.errors import OffsetTrimmedError, SettingsError
-from danube.model.limits.connect import CONNECT_IDLE_S, CONNECT_SEARCH_RECORDS
+from danube.model.limits.faces import CONNECT_IDLE_S, CONNECT_SEARCH_RECORDS
 from danube.runtime.clock import sleep_for
 
 _log = logging.getLogger(__name__)

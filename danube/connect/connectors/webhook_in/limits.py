@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from danube.connect.connectors.webhook_in.settings import RateLimit
-from danube.model.limits.connect import WEBHOOK_ADDRESSES_MAX, WEBHOOK_IDS_MAX
+from danube.model.limits.faces import WEBHOOK_ADDRESSES_MAX, WEBHOOK_IDS_MAX
 
 
 class Bucket:

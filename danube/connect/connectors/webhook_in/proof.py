@@ -9,7 +9,7 @@ from pathlib import Path
 
 from danube.connect.connectors.webhook_in.settings import Auth
 from danube.model.errors import SettingsError
-from danube.model.limits.connect import WEBHOOK_SIGNATURE_AGE_S
+from danube.model.limits.faces import WEBHOOK_SIGNATURE_AGE_S
 from danube.model.text import install_text
 
 Headers = Mapping[str, str]

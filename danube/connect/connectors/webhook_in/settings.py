@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from danube.connect.config.routes import Section, SourceRoute, SourceSettings
 from danube.model.limits.broker import MESSAGE_BYTES_MAX
-from danube.model.limits.connect import WEBHOOK_BODY_BYTES_DEFAULT
+from danube.model.limits.faces import WEBHOOK_BODY_BYTES_DEFAULT
 
 
 class Server(Section):

@@ -14,7 +14,7 @@ from danube.connect.connectors.webhook_in.proof import Headers, Proof, proof_of
 from danube.connect.connectors.webhook_in.settings import WebhookRoute, WebhookSettings
 from danube.connect.sdk import Context, Emit, PushedSource, source
 from danube.model.errors import DanubeError, InvalidRequestError, LimitReachedError, NotPermittedError
-from danube.model.limits.connect import WEBHOOK_DRAIN_S, WEBHOOK_HEADER_CHARS_MAX, WEBHOOK_REQUESTS_MAX
+from danube.model.limits.faces import WEBHOOK_DRAIN_S, WEBHOOK_HEADER_CHARS_MAX, WEBHOOK_REQUESTS_MAX
 from danube.rpc.address import join_address
 from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
 from danube.runtime.blocking import run_apart
