@@ -67,8 +67,6 @@ class Caller:
     """The call's text metadata, keys in lower case."""
     certificate_name: str | None = None
     """Common name of the client certificate that the transport verified; None without one."""
-    deadline_s: float | None = None
-    """Monotonic time after which nobody waits for the answer."""
 
 
 class UnaryCall(Protocol):

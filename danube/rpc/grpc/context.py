@@ -90,13 +90,11 @@ async def receive_request(context: Context, path: str, side: ServerSide) -> byte
 def caller_of(context: Context, side: ServerSide) -> Caller:
     """The caller. Only while the call is under way: gRPC's core crashes when it is asked later."""
     metadata = _text_metadata(context)
-    remaining_s = cast("float | None", context.time_remaining())
     return Caller(
         address=_peer_address(context.peer()),
         user_agent=metadata.pop("user-agent", ""),
         metadata=metadata,
         certificate_name=_certificate_name(context) if side.secure else None,
-        deadline_s=None if remaining_s is None else side.clock.monotonic_s() + remaining_s,
     )
 
 

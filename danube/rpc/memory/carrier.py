@@ -71,7 +71,7 @@ class MemoryChannel:
     ) -> bytes:
         self._check_open()
         server = self._server()
-        call = server.begin_call(path, request, self._caller(timeout_s, metadata))
+        call = server.begin_call(path, request, self._caller(metadata))
 
         def end(error: DanubeError) -> None:
             call.lose(status_of(error))
@@ -116,7 +116,7 @@ class MemoryChannel:
         self, path: str, timeout_s: float | None, metadata: Sequence[tuple[str, str]], *, both_ways: bool
     ) -> MemoryStream:
         self._check_open()
-        caller, carrier = self._caller(timeout_s, metadata), self._carrier
+        caller, carrier = self._caller(metadata), self._carrier
         stream = MemoryStream(path, caller, carrier.options, carrier.memory, both_ways=both_ways)
         try:
             server = self._server()
@@ -140,12 +140,11 @@ class MemoryChannel:
             raise errors.BrokerUnreachableError(f"nobody listens on {self._address}: check the address and the broker")
         return server
 
-    def _caller(self, timeout_s: float | None, metadata: Sequence[tuple[str, str]]) -> Caller:
+    def _caller(self, metadata: Sequence[tuple[str, str]]) -> Caller:
         return Caller(
             address="memory",
             user_agent=USER_AGENT,
             metadata={key.lower(): text for key, text in metadata},
-            deadline_s=None if timeout_s is None else self._carrier.clock.monotonic_s() + timeout_s,
         )
 
     def _expiry(self, timeout_s: float | None, end: Callable[[DanubeError], None]) -> Callable[[], None]:

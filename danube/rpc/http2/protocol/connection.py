@@ -23,7 +23,8 @@ from danube.rpc.http2.protocol.events import (
 )
 from danube.rpc.http2.protocol.flood_budget import FloodBudget
 from danube.rpc.http2.protocol.frames import ErrorCode, ProtocolError, Setting, StreamError
-from danube.rpc.http2.protocol.header_blocks import Field, HeaderDecoder
+from danube.rpc.http2.protocol.header_blocks import HeaderDecoder
+from danube.rpc.http2.protocol.header_table import Field
 from danube.rpc.http2.protocol.heads import RequestHead, ResponseHead
 from danube.rpc.http2.protocol.sender import Sender
 from danube.rpc.http2.protocol.streams import Stream, StreamTable, dependency_problem
@@ -290,7 +291,7 @@ class Connection(Generic[H]):
             self._on_block(stream_id, bytes(block.data), block.ended, block.problem)
 
     def _on_block(self, stream_id: int, block: bytes, ended: bool, problem: StreamError | None) -> None:  # noqa: FBT001 - one caller passes a flag of the wire
-        head = self._headers.decode(block)
+        head, timeout = self._headers.decode(block)
         stream = self.streams.get(stream_id)
         if stream is None:
             if not self._is_server or stream_id <= self.table.newest:
@@ -309,7 +310,7 @@ class Connection(Generic[H]):
         if ended:
             stream.check_content(ended=True)
             self._end_remote(stream)
-        self._events.append(HeadersReceived(stream_id, head, ended))
+        self._events.append(HeadersReceived(stream_id, head, ended, timeout))
 
     def _accept(self, stream_id: int, head: H, problem: StreamError | None) -> Stream:
         self.table.newest = stream_id

@@ -14,6 +14,8 @@ class HeadersReceived(Generic[H]):
     head: H
     ended: bool
     """True if the peer sends nothing more on this stream."""
+    timeout: bytes | None = None
+    """`grpc-timeout` of a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,38 +1,27 @@
-"""Header blocks: decoding with a cache, and encoding without a state.
+"""Header blocks: decoding with two caches, and encoding without a state.
 
-A peer that repeats its calls repeats the bytes of their headers. A block means the same as long as the dynamic table
-stays as it is, so decoded blocks are kept, by their bytes, until the table changes: the table counts insertions. (To
-compare its length and newest entry is not enough: an entry that is inserted twice shifts the others unseen.)
+1. A block means the same as long as the dynamic table stays as it is, so heads are kept by the bytes of their blocks
+   until the table changes.
+2. Equal fields mean equal heads, whatever the table. A deadline differs from call to call: `grpc-timeout` is taken out
+   of the fields, and given beside the head.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-import hpack
-from hpack.table import HeaderTable
+from hpack.exceptions import HPACKError
 
 from danube.model.limits import http2 as limits
 from danube.rpc.http2.protocol.frames import ErrorCode, ProtocolError
+from danube.rpc.http2.protocol.header_table import ENTRY_BYTES, TIMEOUT, Field, FieldReader
 
 H = TypeVar("H")
-Field = tuple[bytes, bytes]
+K = TypeVar("K")
+V = TypeVar("V")
 
-
-class CountedTable(HeaderTable):
-    """A dynamic table that counts what is inserted."""
-
-    def __init__(self) -> None:
-        self.insertions = 0
-        super().__init__()
-
-    @property
-    def state(self) -> tuple[int, int, int]:
-        """Differs from any earlier one once the table, or its bound, has changed."""
-        return self.insertions, len(self.dynamic_entries), self.maxsize
-
-    def add(self, name: bytes, value: bytes) -> None:
-        self.insertions += 1
-        super().add(name, value)
+_TIMEOUT_BYTES_MAX: Final = 9
+_ANY_TIMEOUT: Final[Field] = (TIMEOUT, b"99999999n")
+"""Stands for every timeout that is written as gRPC has it, and is as long as the longest."""
 
 
 class HeaderDecoder(Generic[H]):
@@ -40,38 +29,70 @@ class HeaderDecoder(Generic[H]):
 
     def __init__(self, parse: Callable[[list[Field]], H], list_bytes_max: int) -> None:
         self._parse = parse
-        self._table = CountedTable()
-        self._decoder = hpack.Decoder(max_header_list_size=list_bytes_max)
-        self._decoder.header_table = self._table
-        self._cache: dict[bytes, H] = {}
+        self._list_bytes_max = list_bytes_max
+        self._reader = FieldReader()
+        self._changes = 0
+        self._by_block: dict[bytes, tuple[H, bytes | None]] = {}
+        self._by_fields: dict[tuple[Field, ...], H] = {}
 
     @property
     def cached(self) -> int:
-        """Blocks in the cache."""
-        return len(self._cache)
+        """Heads in the caches."""
+        return len(self._by_block) + len(self._by_fields)
 
-    def decode(self, block: bytes) -> H:
-        """The head of a block. Raises ProtocolError."""
-        head = self._cache.get(block)
+    def decode(self, block: bytes) -> tuple[H, bytes | None]:
+        """The head of a block, and its `grpc-timeout` where that is digits and a unit. Raises ProtocolError."""
+        found = self._by_block.get(block)
+        if found is not None:
+            return found
+        try:
+            fields = self._reader.read(block)
+        except (HPACKError, IndexError) as error:
+            raise ProtocolError(ErrorCode.COMPRESSION_ERROR, "a header block cannot be decoded") from error
+        timeout = _take_timeout(fields)
+        found = self._head(fields), timeout
+        if self._reader.changes != self._changes:
+            self._changes = self._reader.changes
+            self._by_block.clear()
+        elif len(block) <= limits.HTTP2_HEADER_CACHE_BLOCK_BYTES:
+            _keep(self._by_block, block, found)
+        return found
+
+    def _head(self, fields: list[Field]) -> H:
+        key = tuple(fields)
+        head = self._by_fields.get(key)
         if head is not None:
             return head
-        state = self._table.state
-        try:
-            fields = self._decoder.decode(block, raw=True)
-        except hpack.OversizedHeaderListError as error:
-            raise ProtocolError(
-                ErrorCode.ENHANCE_YOUR_CALM, "the headers are far larger than this end takes"
-            ) from error
-        except (hpack.HPACKError, IndexError, ValueError) as error:
-            raise ProtocolError(ErrorCode.COMPRESSION_ERROR, "a header block cannot be decoded") from error
-        head = self._parse([(bytes(name), bytes(value)) for name, value in fields])
-        if self._table.state != state:
-            self._cache.clear()
-        elif len(block) <= limits.HTTP2_HEADER_CACHE_BLOCK_BYTES:
-            if len(self._cache) >= limits.HTTP2_HEADER_CACHE_BLOCKS:
-                self._cache.clear()
-            self._cache[block] = head
+        list_bytes = sum(len(name) + len(value) + ENTRY_BYTES for name, value in fields)
+        if list_bytes > self._list_bytes_max:
+            raise ProtocolError(ErrorCode.ENHANCE_YOUR_CALM, "the headers are far larger than this end takes")
+        head = self._parse(fields)
+        if list_bytes <= limits.HTTP2_HEADER_CACHE_BLOCK_BYTES:
+            _keep(self._by_fields, key, head)
         return head
+
+
+def _keep(cache: dict[K, V], key: K, value: V) -> None:
+    if len(cache) >= limits.HTTP2_HEADER_CACHE_BLOCKS:
+        cache.clear()
+    cache[key] = value
+
+
+def _take_timeout(fields: list[Field]) -> bytes | None:
+    """The only timeout, taken out of the fields; None if there is none, several, or one that gRPC does not write."""
+    at = -1
+    for number, field in enumerate(fields):
+        if field[0] is TIMEOUT:
+            if at >= 0:
+                return None
+            at = number
+    if at < 0:
+        return None
+    value = fields[at][1]
+    if not (2 <= len(value) <= _TIMEOUT_BYTES_MAX and value[:-1].isdigit() and value[-1:] in b"HMSmun"):
+        return None
+    fields[at] = _ANY_TIMEOUT
+    return value
 
 
 def encode(fields: Iterable[Field]) -> bytes:

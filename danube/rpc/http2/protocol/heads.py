@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from danube.rpc.http2.protocol.header_blocks import Field
+from danube.rpc.http2.protocol.header_table import ENTRY_BYTES, Field
 
 _UPPERCASE: Final = re.compile(rb"[^!#$%&'*+\-.^_`|~0-9a-z]")
 _FORBIDDEN_VALUE: Final = re.compile(rb"[\0\r\n]")
@@ -14,9 +14,8 @@ _OF_CONNECTIONS: Final = frozenset(
 )
 _REQUEST_PSEUDO: Final = frozenset({b":method", b":scheme", b":authority", b":path", b":protocol"})
 _RESPONSE_PSEUDO: Final = frozenset({b":status"})
-_ENTRY_BYTES: Final = 32
 _RESERVED: Final = frozenset({b"content-type", b"te", b"user-agent", b"host", b"content-length"})
-_TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])")
+_TIMEOUT: Final = re.compile(rb"[0-9]{1,8}[HMSmun]")
 _UNIT_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _CONTENT_TYPE: Final = re.compile(rb"application/grpc(?:\+[a-z0-9]+)?(?:\s*;.*)?", re.IGNORECASE)
 
@@ -30,12 +29,12 @@ class RequestHead:
     is_grpc: bool = False
     encoding: bytes = b"identity"
     """Name of the compression of its messages."""
-    timeout_s: float | None = None
     bad_timeout: bool = False
+    """True where `grpc-timeout` is no time. One that is comes beside the head: it differs from call to call."""
     user_agent: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     list_bytes: int = 0
-    """As HTTP/2 counts them: 32 bytes for each field beside its text."""
+    """As HTTP/2 counts them, 32 bytes for each field beside its text; a timeout counts as the longest one."""
     content_bytes: int | None = None
     """Bytes that the peer said it would send."""
     has_pseudo: bool = False
@@ -70,15 +69,13 @@ def request_head(fields: list[Field]) -> RequestHead:
     if not malformed and has_pseudo:
         malformed = _missing(values)
     timeout = values.get(b"grpc-timeout")
-    read = None if timeout is None else _TIMEOUT.fullmatch(timeout)
     content_bytes, bad_length = _content_bytes(values)
     return RequestHead(
         path=path,
         method=method,
         is_grpc=_CONTENT_TYPE.fullmatch(values.get(b"content-type", b"")) is not None,
         encoding=values.get(b"grpc-encoding", b"identity"),
-        timeout_s=None if read is None else int(read[1]) * _UNIT_S[read[2]],
-        bad_timeout=timeout is not None and read is None,
+        bad_timeout=timeout is not None and _TIMEOUT.fullmatch(timeout) is None,
         user_agent=values.get(b"user-agent", b"").decode(errors="replace"),
         metadata=_metadata(fields),
         list_bytes=_list_bytes(fields),
@@ -123,6 +120,11 @@ def percent_encoded(text: str) -> bytes:
 def percent_decoded(value: bytes) -> str:
     """The text of a status message; a wrong escape stands for itself."""
     return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes((int(found[1], 16),)), value).decode(errors="replace")
+
+
+def read_timeout_s(timeout: bytes) -> float:
+    """The seconds of a timeout as gRPC writes it: digits and a unit."""
+    return int(timeout[:-1]) * _UNIT_S[timeout[-1:]]
 
 
 def timeout_text(timeout_s: float) -> bytes:
@@ -176,7 +178,7 @@ def _content_bytes(values: Mapping[bytes, bytes]) -> tuple[int | None, str]:
 
 
 def _list_bytes(fields: list[Field]) -> int:
-    return sum(len(name) + len(value) + _ENTRY_BYTES for name, value in fields)
+    return sum(len(name) + len(value) + ENTRY_BYTES for name, value in fields)
 
 
 def _metadata(fields: list[Field]) -> dict[str, str]:

@@ -29,7 +29,7 @@ from danube.rpc.http2.protocol.events import (
 )
 from danube.rpc.http2.protocol.frames import ErrorCode
 from danube.rpc.http2.protocol.header_blocks import encode
-from danube.rpc.http2.protocol.heads import RequestHead, percent_encoded, request_head
+from danube.rpc.http2.protocol.heads import RequestHead, percent_encoded, read_timeout_s, request_head
 from danube.rpc.http2.protocol.sender import ANSWER_HEADERS
 from danube.rpc.http2.protocol.streams import Stream
 from danube.rpc.http2.server.arrivals import Arrivals
@@ -142,10 +142,8 @@ class ServerConnection(ConnectionDriver):
             user_agent=head.user_agent,
             metadata=head.metadata,
             certificate_name=self._certificate_name,
-            deadline_s=None if head.timeout_s is None else self.heard_s + head.timeout_s,
         )
-        if head.timeout_s is None:
-            self._known_caller = head, caller
+        self._known_caller = head, caller
         return caller
 
     def answer(self, call: Http2Call, response: bytes) -> None:
@@ -242,8 +240,8 @@ class ServerConnection(ConnectionDriver):
         self.side.active += 1
         call = (Http2Call if method.unary is not None else Http2ServerStream)(self, stream, method, head)
         self._calls[stream.id] = call
-        if head.timeout_s is not None:
-            self._deadlines.add(stream.id, self.heard_s + head.timeout_s)
+        if event.timeout is not None:
+            self._deadlines.add(stream.id, self.heard_s + read_timeout_s(event.timeout))
         if event.ended:
             call.half_close()
 

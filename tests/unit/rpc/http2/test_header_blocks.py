@@ -9,6 +9,7 @@ from danube.rpc.http2.protocol.header_blocks import HeaderDecoder, encode, encod
 from danube.rpc.http2.protocol.heads import (
     percent_decoded,
     percent_encoded,
+    read_timeout_s,
     request_head,
     response_head,
     timeout_text,
@@ -24,16 +25,34 @@ def decoder() -> HeaderDecoder[Fields]:
 
 def test_repeated_block_is_decoded_once() -> None:
     decoded, block = decoder(), encode(REQUEST)
-    assert decoded.decode(block) == REQUEST
+    assert decoded.decode(block) == (REQUEST, None)
     assert decoded.decode(block) is decoded.decode(block)
 
 
-def test_block_that_changes_the_table_is_decoded_each_time_and_empties_the_cache() -> None:
+def test_calls_with_other_deadlines_share_one_head() -> None:
     decoded, encoder = decoder(), hpack.Encoder()
-    plain = encode(REQUEST)
-    decoded.decode(plain)
-    decoded.decode(encoder.encode([("x", "1")]))
-    assert decoded.cached == 0
+    heads = []
+    for number in range(200):
+        timeout = b"%du" % (4_990_000 + number)
+        head, read = decoded.decode(encoder.encode([*REQUEST, (b"grpc-timeout", timeout), (b"te", b"trailers")]))
+        heads.append(head)
+        assert read == timeout
+    assert all(head is heads[0] for head in heads)
+    assert decoded.cached <= 2
+
+
+@pytest.mark.parametrize("timeouts", [[b"1x"], [b"123456789S"], [b""], [b"1\n"], [b"S"], [b"1S", b"2S"]])
+def test_timeout_that_is_none_stays_among_the_fields(timeouts: list[bytes]) -> None:
+    fields = [*REQUEST, *((b"grpc-timeout", timeout) for timeout in timeouts)]
+    assert decoder().decode(encode(fields)) == (fields, None)
+
+
+def test_block_that_changes_the_table_forgets_the_earlier_blocks() -> None:
+    decoded = decoder()
+    decoded.decode(b"\x40\x01a\x01a")
+    assert decoded.decode(b"\xbe")[0] == [(b"a", b"a")]
+    decoded.decode(b"\x40\x01b\x01b")
+    assert decoded.decode(b"\xbe")[0] == [(b"b", b"b")]
 
 
 def test_entry_inserted_twice_shifts_the_others() -> None:
@@ -45,15 +64,15 @@ def test_entry_inserted_twice_shifts_the_others() -> None:
         decoded.decode(b"\x40\x01b\x01b")
     decoded.decode(b"\x40\x01a\x01a" + b"\x40\x01b\x01b")
     second = b"\xbf"  # the entry before the newest
-    assert decoded.decode(second) == [(b"a", b"a")]
+    assert decoded.decode(second)[0] == [(b"a", b"a")]
     decoded.decode(b"\x40\x01b\x01b")
-    assert decoded.decode(second) == [(b"b", b"b")]
+    assert decoded.decode(second)[0] == [(b"b", b"b")]
 
 
 def test_table_that_is_emptied_and_grown_again_in_one_block_empties_the_cache() -> None:
     decoded = decoder()
     decoded.decode(b"\x40\x01a\x01a")
-    assert decoded.decode(b"\xbe") == [(b"a", b"a")]
+    assert decoded.decode(b"\xbe")[0] == [(b"a", b"a")]
     decoded.decode(b"\x20\x3f\xe1\x1f\x82")  # size 0, then 4,096
     with pytest.raises(ProtocolError):
         decoded.decode(b"\xbe")
@@ -63,16 +82,16 @@ def test_random_encoders_and_repeated_calls_are_understood() -> None:
     decoded, encoder = decoder(), hpack.Encoder()
     for number in range(500):
         fields = [*REQUEST, (b"x-%d" % (number % 7), b"%d" % (number % 3)), (b"y", b"z" * (number % 11))]
-        assert decoded.decode(encoder.encode(fields)) == fields
+        assert decoded.decode(encoder.encode(fields))[0] == fields
 
 
 def test_cache_is_bounded() -> None:
     decoded = decoder()
     for number in range(3 * limits.HTTP2_HEADER_CACHE_BLOCKS):
         decoded.decode(encode([(b"x", b"%d" % number)]))
-    assert decoded.cached <= limits.HTTP2_HEADER_CACHE_BLOCKS
+    assert decoded.cached <= 2 * limits.HTTP2_HEADER_CACHE_BLOCKS
     decoded.decode(encode([(b"x", bytes(2 * limits.HTTP2_HEADER_CACHE_BLOCK_BYTES))]))
-    assert decoded.cached <= limits.HTTP2_HEADER_CACHE_BLOCKS
+    assert decoded.cached <= 2 * limits.HTTP2_HEADER_CACHE_BLOCKS
 
 
 def test_long_values_and_secrets_are_encoded_as_hpack_reads_them() -> None:
@@ -99,7 +118,7 @@ def test_request_head_has_what_a_call_needs() -> None:
         (b"x-data-bin", b"AAA"),
     ]
     head = request_head([*REQUEST, *more])
-    assert (head.path, head.is_grpc, head.timeout_s, head.user_agent) == (b"/a.B/C", True, 1.5, "grpc-go/1")
+    assert (head.path, head.is_grpc, head.bad_timeout, head.user_agent) == (b"/a.B/C", True, False, "grpc-go/1")
     assert (dict(head.metadata), head.encoding, head.malformed) == ({"x-token": "secret"}, b"identity", "")
     assert head.list_bytes == sum(32 + len(name) + len(value) for name, value in [*REQUEST, *more])
 
@@ -116,8 +135,7 @@ def test_timeout_that_is_none_is_noticed(text: bytes, wrong: bool) -> None:
 
 @pytest.mark.parametrize("timeout_s", [0.0, 1e-6, 0.05, 1.0, 10.0, 3_600.0, 1e6, 1e9])
 def test_timeout_is_read_as_it_is_written(timeout_s: float) -> None:
-    read_s = request_head([*REQUEST, (b"grpc-timeout", timeout_text(timeout_s))]).timeout_s
-    assert read_s == pytest.approx(timeout_s, rel=1e-6)
+    assert read_timeout_s(timeout_text(timeout_s)) == pytest.approx(timeout_s, rel=1e-6)
 
 
 def test_answer_head_has_the_status() -> None:
