@@ -1,7 +1,13 @@
-"""A file in which a process says where it serves, for those who started it: there only while it serves. Blocks."""
+"""A file in which a process says where it serves, for those who started it: there only while it serves. Blocks.
+
+systemd is told as well, where it started the process and waits for that (`Type=notify`).
+"""
 
 import json
+import os
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,6 +34,7 @@ class ReadyFile:
 
     def write(self, facts: Mapping[str, object]) -> None:
         """Write the facts as JSON, at once or not at all. Raises SettingsError."""
+        _notify(b"READY=1")
         if self._path is None:
             return
         written = json.dumps(facts).encode()
@@ -53,3 +60,11 @@ class ReadyFile:
 
     def _failed(self, what: str, error: OSError) -> SettingsError:
         return SettingsError(f"cannot {what} the ready file {self._path}: {error.strerror}; {next_step_of(error)}")
+
+
+def _notify(state: bytes) -> None:
+    """Tell the service manager, if there is one: https://www.freedesktop.org/software/systemd/man/sd_notify.html."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.sendto(state, address.replace("@", "\0", 1) if address[0] == "@" else address)
