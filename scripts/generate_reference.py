@@ -42,8 +42,8 @@ def metrics_page(exposition: str) -> str:
     rows = [f"| `{name}` | {kinds[name]} | {_cell(text)} |" for name, text in sorted(helps.items())]
     head = (
         "# Metrics of the broker\n\n"
-        "`danube-broker --prom-exporter 127.0.0.1:9040` serves them at `/metrics`, and `/health` beside them. Names\n"
-        "that end with `_total` count since the broker started.\n\n"
+        "`danube-broker --prom-exporter 127.0.0.1:9040` serves them at `/metrics`, and [probes](deployment.md#probes)\n"
+        "beside them. Names that end with `_total` count since the broker started.\n\n"
         f"{_GENERATED}\n| metric | kind | meaning |\n|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"

@@ -62,12 +62,13 @@ from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
 from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
-from danube.broker.security.assembly import Security, open_security
+from danube.broker.security.assembly import Security, open_credentials, open_security
 from danube.broker.security.metrics import SecurityCollector, metrics_app
 from danube.broker.security.planned import security_changes
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import recorder_of_modes
+from danube.broker.telemetry.health import open_health
 from danube.broker.telemetry.inspection import InspectionControl
 from danube.broker.telemetry.log_ring import LogRing
 from danube.broker.telemetry.metrics import RpcCounts, new_registry
@@ -91,9 +92,8 @@ from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
     from danube.broker.cluster.member import Cluster
+    from danube.rpc.metrics_port import MetricsPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +113,20 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     """Build and start all parts; closing `running` stops them. Raises as `Broker.start`."""
     how_stored, replaced, fenced = storage_settings(settings), asyncio.Event(), asyncio.Event()
     given = await _open_folder(settings, environment, running)
+    credentials = await open_credentials(given)
+    health, port = await open_health(given, credentials)
     metadata = await open_metadata(given)
     storage = await _open_storage(given, metadata, how_stored)
+    health.follow(storage)
     running.push_async_callback(given.tasks.close)
     owner = TopicOwner(storage, metadata.stored, given.folder.broker_id, is_alone=metadata.cluster is None)
-    security = await open_security(given, metadata)
+    security = await open_security(given, metadata, credentials)
     context, balance = await _open_topics(given, metadata, storage, owner, security=security)
     context.gate = security.gate
     security.directory.know_topics(context.topics.is_plain)
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name
-    addresses = await _listen(given, context, storage, security)
+    addresses = await _listen(given, context, storage, security, port)
     running.callback(_announce_end, context)
     await _start_sweeps(given, context, storage)
     storage.start()
@@ -143,6 +146,8 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
         _start_placement(given, metadata, context, owner, copies=copies, fenced=fenced)
     start_balance(given, metadata, balance, storage, context.topics, audit=context.control.audit.record)
     await _start_telemetry(given, context, storage)
+    health.started()
+    running.callback(health.ending)
     return Assembled(addresses, context.moves, replaced, fenced, metadata.cluster)
 
 
@@ -390,7 +395,13 @@ def _control(
     )
 
 
-async def _listen(given: Dependencies, context: ServiceContext, storage: Storage, security: Security) -> Addresses:
+async def _listen(
+    given: Dependencies,
+    context: ServiceContext,
+    storage: Storage,
+    security: Security,
+    port: "MetricsPort | None",
+) -> Addresses:
     settings = given.settings
     broker = await _serve(given, security.carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
@@ -398,35 +409,16 @@ async def _listen(given: Dependencies, context: ServiceContext, storage: Storage
     registry = new_registry(context.topics, storage, context.counts, context.validations)
     registry.register(SecurityCollector(security))
     context.control.inspection.follow(registry)
-    metrics = await _serve_metrics(given, registry, storage, security)
+    if port is not None:
+        port.show(security.guarded(metrics_app(registry, security.gate)))
+        given.running.callback(port.show, None)
     schemas = await serve_schemas(given, context.control.schemas, security, recorder_of_modes(context))
-    return Addresses(broker, admin, metrics, schemas)
+    return Addresses(broker, admin, port.address if port else None, schemas)
 
 
 async def _serve(given: Dependencies, carrier: Carrier, address: str, services: list[Service]) -> str:
     server = await carrier.serve(address, services)
     given.running.push_async_callback(server.stop, DRAIN_TIMEOUT_S)
-    return server.address
-
-
-async def _serve_metrics(
-    given: Dependencies, registry: "CollectorRegistry", storage: Storage, security: Security
-) -> str | None:
-    if given.settings.prom_exporter is None:
-        return None
-    from danube.rpc.metrics_port import MetricsPort  # noqa: PLC0415 - a broker without a metrics port starts without it
-
-    server = MetricsPort(
-        registry,
-        lambda: storage.stopped,  # a restart does not help against a full disk
-        given.tasks,
-        metrics=security.guarded(metrics_app(registry, security.gate)),
-        tls=security.http_tls,
-        facts=security.facts,
-        instead="choose another address for metrics with --prom-exporter",
-    )
-    await server.start(given.settings.prom_exporter)
-    given.running.push_async_callback(server.stop)
     return server.address
 
 

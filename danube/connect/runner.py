@@ -5,6 +5,8 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from prometheus_client import make_asgi_app
+
 from danube.client import DanubeClient, DanubeClientBuilder
 from danube.connect.config.file import ConnectorConfig
 from danube.connect.connector import Connector, Plan, worst
@@ -105,12 +107,12 @@ class Runner:
     async def _open_port(self) -> None:
         processing = self._plans[0].config.processing
         self._port = MetricsPort(
-            self._metrics.registry,
-            self.problem,
+            {"/health": self.problem, "/health/ready": self.problem, "/health/live": lambda: None},
             self._scope,
             facts=self._facts,
             instead="choose another metrics_port in [processing]",
         )
+        self._port.show(make_asgi_app(self._metrics.registry))
         await self._port.start(join_address(processing.metrics_host, processing.metrics_port))
         _log.info("health and metrics on %s", self._port.address)
 

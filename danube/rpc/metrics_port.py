@@ -1,18 +1,16 @@
-"""The metrics port: `/metrics` for Prometheus, `/health` for process supervisors."""
+"""The metrics port: `/metrics` for Prometheus, `/health` and what is below it for probes."""
 
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-
-from prometheus_client import CollectorRegistry, make_asgi_app
 
 from danube.model.limits.faces import METRICS_DRAIN_S, METRICS_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
 
-Health = Callable[[], str | None]
-"""What is wrong with the process, or None."""
+Check = Callable[[], str | None]
+"""The problem that a probe asks for, or None."""
 
 
 class MetricsPort:
@@ -20,27 +18,29 @@ class MetricsPort:
 
     def __init__(
         self,
-        registry: CollectorRegistry,
-        health: Health,
+        checks: Mapping[str, Check],
         tasks: TaskScope,
         *,
-        metrics: App | None = None,
         tls: ssl.SSLContext | None = None,
         facts: Callable[[], Mapping[str, object]] = dict,
         instead: str,
     ) -> None:
-        """`metrics` answers in place of the whole registry; `facts` are told beside the health.
+        """`checks` are the probes by their path; `facts` are told beside each answer.
 
         `instead` is what to do where it cannot listen.
         """
-        self._metrics: App = metrics or make_asgi_app(registry)
+        self._checks = checks
+        self._metrics: App | None = None
         self._tls = tls
         self._facts = facts
         self._instead = instead
-        self._health = health
         self._tasks = tasks
         self._stop: Callable[[], Awaitable[None]] | None = None
         self.address = ""
+
+    def show(self, metrics: App | None) -> None:
+        """Answer `/metrics` by this application; None: there are none yet, or none any more."""
+        self._metrics = metrics
 
     async def start(self, address: str) -> None:
         """Listen on `host:port`. Raises SettingsError when it cannot."""
@@ -50,7 +50,7 @@ class MetricsPort:
             self._answer,
             requests_max=METRICS_REQUESTS_MAX,
             drain_s=METRICS_DRAIN_S,
-            probes=frozenset({"/health"}),
+            probes=frozenset(self._checks),
             tls=self._tls,
         )
         serving = self._tasks.spawn(port.serve(sockets=[listener]), "metrics port")
@@ -64,13 +64,17 @@ class MetricsPort:
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if scope["path"] == "/metrics":
-            await self._metrics(scope, receive, send)
-        elif scope["path"] == "/health":
-            problem = self._health()
+        path = scope["path"]
+        if path in self._checks:
+            problem = self._checks[path]()
             await _send_json(send, 200 if problem is None else 503, {"status": problem or "ok", **self._facts()})
+        elif path != "/metrics":
+            there = ", ".join(["/metrics", *self._checks])
+            await _send_json(send, 404, {"error": f"there are {there}"})
+        elif self._metrics is None:
+            await _send_json(send, 503, {"error": "it starts or stops, and has no metrics"})
         else:
-            await _send_json(send, 404, {"error": "there are /metrics and /health"})
+            await self._metrics(scope, receive, send)
 
 
 async def _send_json(send: Send, status: int, body: dict[str, object]) -> None:

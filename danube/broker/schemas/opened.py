@@ -11,6 +11,7 @@ from danube.broker.schemas.control import SchemaControl
 from danube.broker.schemas.definitions import Definitions
 from danube.broker.schemas.versions import SchemaVersions
 from danube.broker.security.assembly import Security
+from danube.broker.telemetry.health import http_tls
 from danube.broker.topics.local_topics import Topics
 from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.metadata.store import MetadataStore
@@ -68,7 +69,7 @@ async def serve_schemas(
         check=checker(security.gate, Permission.MANAGE_SCHEMA),
         record=record,
         guarded=security.guarded,
-        tls=security.http_tls,
+        tls=http_tls(given, security.credentials),
     )
     await server.start(given.settings.schema_http_addr)
     given.running.push_async_callback(server.stop)

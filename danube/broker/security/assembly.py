@@ -1,7 +1,6 @@
 """Security of a broker, built and started: the gate, the administration, and the carriers of both ports."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,6 @@ from danube.rpc.engines import server_carrier
 from danube.runtime.clock import sleep_for
 
 if TYPE_CHECKING:
-    import ssl
-
     from danube.rpc.http_port import App
 
 
@@ -37,8 +34,6 @@ class Security:
     """None while `auth.mode` is none."""
     credentials: Credentials | None
     directory: SecurityDirectory
-    http_tls: "ssl.SSLContext | None" = None
-    """Of the ports that speak HTTP."""
 
     def guarded(self, app: "App") -> "App":
         """The application behind the gate; as it is while security is off."""
@@ -47,13 +42,6 @@ class Security:
         from danube.broker.security.http_gate import GuardedApp  # noqa: PLC0415 - for ports that are switched on
 
         return GuardedApp(app, self.gate)
-
-    def facts(self) -> dict[str, str]:
-        """Expiry of the certificate, for whoever asks for the broker's health."""
-        if self.credentials is None:
-            return {}
-        until = datetime.fromtimestamp(self.credentials.certificates.expires_s, UTC)
-        return {"certificate_expires": until.isoformat(timespec="seconds")}
 
 
 def unguarded(given: Dependencies, metadata: Metadata, carrier: Carrier) -> Security:
@@ -65,10 +53,15 @@ def unguarded(given: Dependencies, metadata: Metadata, carrier: Carrier) -> Secu
     )
 
 
-async def open_security(given: Dependencies, metadata: Metadata) -> Security:
-    """Read credentials, follow roles and bindings. Raises SettingsError for files that cannot be used."""
+async def open_credentials(given: Dependencies) -> Credentials | None:
+    """Read the files of a secured broker. Raises SettingsError for those that cannot be used."""
     settings = given.settings.auth
-    credentials = await given.reader.run(partial(read_credentials, settings)) if settings.is_on else None
+    return await given.reader.run(partial(read_credentials, settings)) if settings.is_on else None
+
+
+async def open_security(given: Dependencies, metadata: Metadata, credentials: Credentials | None) -> Security:
+    """Follow roles and bindings, and the files of credentials. Raises SettingsError."""
+    settings = given.settings.auth
     directory = SecurityDirectory(metadata.store, given.clock, frozenset(settings.super_admins))
     await directory.start(given.tasks)
     control = SecurityControl(
@@ -94,7 +87,6 @@ async def open_security(given: Dependencies, metadata: Metadata) -> Security:
         gate=gate,
         credentials=credentials,
         directory=directory,
-        http_tls=credentials.http_certificates.context if credentials is not None and settings.http_tls else None,
     )
 
 

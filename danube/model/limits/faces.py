@@ -272,7 +272,7 @@ CLI_ANSWER_CHARS_MAX = 1_000
 
 # HTTP ports
 METRICS_REQUESTS_MAX = 100
-"""Requests of the metrics port at one time; beyond it the answer is 503, but for /health."""
+"""Requests of the metrics port at one time; beyond it the answer is 503, but for probes."""
 METRICS_DRAIN_S = 1.0
 """Requests of the metrics port that are under way have this long to end when the broker stops."""
 HTTP_REQUEST_TIMEOUT_S = 20.0

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, make_asgi_app
 
 from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE, METRICS_REQUESTS_MAX
 from danube.rpc.address import split_address
@@ -20,10 +20,13 @@ class Port:
 
     def __init__(self) -> None:
         self.trouble: str | None = None
+        self.tasks = TaskScope("test")
+        self.server = MetricsPort({"/health": lambda: self.trouble}, self.tasks, instead="choose another")
+
+    def show_metrics(self) -> None:
         registry = CollectorRegistry()
         Gauge("danube_test", "Something.", registry=registry).set(7)
-        self.tasks = TaskScope("test")
-        self.server = MetricsPort(registry, lambda: self.trouble, self.tasks, instead="choose another")
+        self.server.show(make_asgi_app(registry))
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(*split_address(self.server.address))
@@ -42,6 +45,7 @@ class Port:
 async def port() -> AsyncIterator[Port]:
     port = Port()
     await port.server.start("127.0.0.1:0")
+    port.show_metrics()
     yield port
     await port.server.stop()
     await port.tasks.close()
@@ -53,7 +57,12 @@ async def test_prometheus_gets_the_metrics_and_others_are_told_what_there_is(por
         "# HELP danube_test Something.\n# TYPE danube_test gauge\ndanube_test 7.0\n",
     )
     status, body = await port.get("/")
-    assert (status, "there are /metrics and /health" in body) == (404, True)
+    assert (status, "there are /metrics, /health" in body) == (404, True)
+
+
+async def test_probes_are_answered_while_there_are_no_metrics_yet_or_any_more(port: Port) -> None:
+    port.server.show(None)
+    assert [(await port.get(path))[0] for path in ("/health", "/metrics")] == [200, 503]
 
 
 async def test_health_says_what_is_wrong(port: Port) -> None:
