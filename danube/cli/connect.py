@@ -76,7 +76,7 @@ def list_command() -> None:
     from danube.connect.connectors.catalogue import ENTRIES  # noqa: PLC0415 - as above
 
     for entry in ENTRIES:
-        absent = "" if entry.target is not None else " (not in this version)"
+        absent = "" if entry.target else " (not in this version)"
         typer.echo(f"{entry.name:<12} {entry.direction:<7} {entry.delivery:<14} {entry.summary}{absent}")
     typer.echo('One of your own is a section [connector] with name = "module:function".')
 
@@ -86,7 +86,7 @@ def example_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A connector of `list`, or `own`.", show_default=False)],
 ) -> None:
     """Write a commented file for a connector to standard output."""
-    from danube.connect.config.examples import example  # noqa: PLC0415 - as above
+    from danube.connect.connectors.catalogue import example  # noqa: PLC0415 - as above
 
     try:
         typer.echo(example(name), nl=False)

@@ -11,7 +11,7 @@ from danube.connect.config.routes import SinkRoute, SourceRoute
 from danube.connect.connectors.catalogue import load_definition
 from danube.connect.failures import StandbyError
 from danube.connect.metrics import ConnectorMetrics
-from danube.connect.sdk import Context, Definition, Delivery, Direction, SinkDefinition, SourceDefinition
+from danube.connect.sdk import Context, Definition, Delivery, Direction
 from danube.connect.tasks.pushed_life import PushedLife
 from danube.connect.tasks.restarts import Life, live
 from danube.connect.tasks.sink_life import SinkLife, WrittenOffsets
@@ -38,7 +38,7 @@ class Plan:
     def routes(self) -> tuple[Any, ...]:
         """Its routes; that of the decorator where a source's file has none."""
         routes: tuple[Any, ...] = self.settings.routes
-        if not routes and isinstance(self.definition, SourceDefinition) and self.definition.topic is not None:
+        if not routes and self.definition.topic is not None:
             return (SourceRoute(to=self.definition.topic),)
         return routes
 
@@ -97,11 +97,11 @@ class Connector:
     def start(self) -> None:
         """Start its tasks, also those of partitions that come later."""
         definition, routes = self.plan.definition, self.plan.routes
-        if isinstance(definition, SinkDefinition):
-            for route in routes:
-                self._scope.spawn(self._follow(definition, route), f"partitions of {route.topic}")
-        else:
+        if definition.direction is Direction.SOURCE:
             self._start_source(definition, routes)
+            return
+        for route in routes:
+            self._scope.spawn(self._follow(definition, route), f"partitions of {route.topic}")
 
     async def drain(self) -> None:
         """End each task after its batch under way; those that wait for something end now."""
@@ -117,7 +117,7 @@ class Connector:
         """End at once what is left."""
         await self._scope.close()
 
-    async def _follow(self, definition: SinkDefinition, route: SinkRoute) -> None:
+    async def _follow(self, definition: Definition, route: SinkRoute) -> None:
         """Start a task for each partition of a topic, as they come."""
         while not self._draining.wanted:
             try:
@@ -145,7 +145,7 @@ class Connector:
             error = StandbyError(f"topic {route.topic} is not there")
             state.change(Status.STANDBY, self._clock.monotonic_s(), error)
 
-    def _start_sink(self, definition: SinkDefinition, route: SinkRoute, topic: str, name: str) -> None:
+    def _start_sink(self, definition: Definition, route: SinkRoute, topic: str, name: str) -> None:
         if topic != route.topic:
             self.states.pop(self._task_name(route, route.topic), None)
         around, context, written = self._around(name, route.topic), self.plan.context(route), WrittenOffsets()
@@ -155,7 +155,7 @@ class Connector:
 
         self._spawn(name, around, make)
 
-    def _start_source(self, definition: SourceDefinition, routes: tuple[SourceRoute, ...]) -> None:
+    def _start_source(self, definition: Definition, routes: tuple[SourceRoute, ...]) -> None:
         context = self.plan.context(routes[0] if len(routes) == 1 else None)
         if definition.delivery is Delivery.EXACTLY_ONCE:
             around = self._around(routes[0].to, routes[0].to)

@@ -18,11 +18,11 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from danube.client.typed.decoder import WritersSchema
 from danube.connect.batch import Batch, Out, Partition
-from danube.connect.config.routes import SinkRoute, SinkSettings, SourceRoute, SourceSettings
+from danube.connect.config.routes import SinkSettings, SourceSettings
 from danube.model.errors import SettingsError
 
 T = TypeVar("T")
@@ -58,25 +58,29 @@ class Context:
     """Of a sink's task, the route that it serves; of a source's, the only route, or None where there are several."""
 
 
-class Sink(Generic[T]):
-    """A sink with state: one object for each task, made anew each time that the task begins anew."""
+class Side:
+    """The other side of one task: one object for each life of the task."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
     async def open(self) -> None:
-        """Connect to the other side."""
-
-    async def write(self, batch: Batch[T]) -> None:
-        """Write a batch; all of it is durable on return. Raises OtherSideError, RefusedError, or anything."""
-        raise NotImplementedError
+        """Connect to it."""
 
     async def close(self) -> None:
         """Disconnect. Called whatever failed, also after an `open` that raised."""
 
     async def check(self) -> str:
-        """Reach the other side without changing it, and answer what it is."""
+        """Reach it without changing it, and answer what it is."""
         return "nothing to reach"
+
+
+class Sink(Side, Generic[T]):
+    """A sink with state."""
+
+    async def write(self, batch: Batch[T]) -> None:
+        """Write a batch; all of it is durable on return. Raises OtherSideError, RefusedError, or anything."""
+        raise NotImplementedError
 
 
 class ExactSink(Sink[T]):
@@ -91,14 +95,8 @@ class ExactSink(Sink[T]):
         raise NotImplementedError
 
 
-class Source(Generic[T]):
+class Source(Side, Generic[T]):
     """A source that is read from a position on."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-
-    async def open(self) -> None:
-        """Connect to the other side."""
 
     def read(self, after: Any) -> AsyncIterator[Out[T]]:  # noqa: ANN401 - JSON
         """The records after a position, in order and the same each time; None means from the beginning."""
@@ -106,13 +104,6 @@ class Source(Generic[T]):
 
     async def confirm(self, position: Any) -> None:  # noqa: ANN401 - JSON
         """All records up to `position` are stored in the topic: the other side may forget them."""
-
-    async def close(self) -> None:
-        """Disconnect. Called whatever failed, also after an `open` that raised."""
-
-    async def check(self) -> str:
-        """Reach the other side without changing it, and answer what it is."""
-        return "nothing to reach"
 
 
 class Emit(Protocol):
@@ -122,11 +113,8 @@ class Emit(Protocol):
         """Send them in order; returns after the receipt. Raises DanubeError."""
 
 
-class PushedSource:
+class PushedSource(Side):
     """A source that others push to, such as an HTTP server: it emits, and confirms after the receipt."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
 
     async def run(self, emit: Emit) -> None:
         """Serve until cancelled."""
@@ -135,36 +123,21 @@ class PushedSource:
     async def drain(self) -> None:
         """Take nothing more, and return when what is under way is answered; `run` is cancelled afterwards."""
 
-    async def check(self) -> str:
-        """Find out whether it could serve, and answer where."""
-        return "nothing to reach"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkDefinition:
-    """A sink as the runner knows it."""
+class Definition:
+    """A connector as the runner knows it."""
 
-    direction: ClassVar[Direction] = Direction.SINK
-    make: Callable[[Context], Sink[Any]]
-    delivery: Delivery
-    settings: type[Any]
-    schema: Any = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceDefinition:
-    """A source as the runner knows it."""
-
-    direction: ClassVar[Direction] = Direction.SOURCE
-    make: Callable[[Context], Source[Any] | PushedSource]
+    direction: Direction
+    make: Callable[[Context], Any]
+    """Its Sink, Source or PushedSource."""
     delivery: Delivery
     settings: type[Any]
     schema: Any = None
     topic: str | None = None
-    """The topic, where its file has no route."""
+    """The topic of a source whose file has no route."""
 
 
-Definition = SinkDefinition | SourceDefinition
 Position = Callable[[Partition], Awaitable[int | None]]
 Write = Callable[[Batch[Any]], Awaitable[None]]
 
@@ -191,12 +164,12 @@ def sink(
     """
 
     def mark(target: F) -> F:
-        is_class = isinstance(target, type)
-        if not is_class and not inspect.iscoroutinefunction(target):
+        if not _extends(target, Sink) and not inspect.iscoroutinefunction(target):
             raise SettingsError(f"{target.__qualname__} is no sink: make it an `async def`, or a subclass of Sink")
-        is_exact = position is not None or (is_class and issubclass(target, ExactSink))  # type: ignore[arg-type]
-        definition = SinkDefinition(
-            make=target if is_class else _sink_of(target, position),
+        is_exact = position is not None or _extends(target, ExactSink)
+        definition = Definition(
+            direction=Direction.SINK,
+            make=target if isinstance(target, type) else _sink_of(target, position),
             delivery=Delivery.EXACTLY_ONCE if is_exact else Delivery.AT_LEAST_ONCE,
             settings=settings or SinkSettings,
             schema=schema,
@@ -226,15 +199,14 @@ def source(
     """
 
     def mark(target: F) -> F:
-        is_class = isinstance(target, type)
-        if not is_class and not inspect.isasyncgenfunction(target):
+        if not _extends(target, Source | PushedSource) and not inspect.isasyncgenfunction(target):
             raise SettingsError(
                 f"{target.__qualname__} is no source: make it an async generator, or a subclass of Source"
             )
-        is_pushed = is_class and issubclass(target, PushedSource)  # type: ignore[arg-type]
-        definition = SourceDefinition(
-            make=target if is_class else _source_of(target),
-            delivery=Delivery.AT_LEAST_ONCE if is_pushed else Delivery.EXACTLY_ONCE,
+        definition = Definition(
+            direction=Direction.SOURCE,
+            make=target if isinstance(target, type) else _source_of(target),
+            delivery=Delivery.AT_LEAST_ONCE if _extends(target, PushedSource) else Delivery.EXACTLY_ONCE,
             settings=settings or SourceSettings,
             schema=schema,
             topic=topic,
@@ -245,25 +217,28 @@ def source(
     return mark if target is None else mark(target)
 
 
-def definition_of(target: object) -> Definition | None:
-    """The definition of what was marked with `@sink` or `@source`; None for anything else."""
+def definition_of(target: object) -> Definition:
+    """The definition of what was marked with `@sink` or `@source`. Raises SettingsError for anything else."""
     found: Definition | None = getattr(target, _ATTRIBUTE, None)
+    if found is None:
+        name = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', target)}"
+        raise SettingsError(f"{name} is no connector: decorate it with @sink or @source of danube.connect")
     return found
 
 
-def _sink_of(write: Write, position: Position | None) -> Callable[[Context], Sink[Any]]:
-    class OfFunction(Sink[Any]):
-        async def write(self, batch: Batch[Any]) -> None:
-            await write(batch)
+def _extends(target: object, kind: Any) -> bool:  # noqa: ANN401 - a class, or several
+    return isinstance(target, type) and issubclass(target, kind)
 
-    class Exact(ExactSink[Any]):
+
+def _sink_of(write: Write, position: Position | None) -> Callable[[Context], Sink[Any]]:
+    class OfFunction(ExactSink[Any]):
         async def write(self, batch: Batch[Any]) -> None:
             await write(batch)
 
         async def position(self, partition: Partition) -> int | None:
-            return await position(partition) if position is not None else None
+            return None if position is None else await position(partition)
 
-    return OfFunction if position is None else Exact
+    return OfFunction
 
 
 def _source_of(generate: Callable[[Any], AsyncGenerator[Any, None]]) -> Callable[[Context], Source[Any]]:
@@ -277,29 +252,3 @@ def _source_of(generate: Callable[[Any], AsyncGenerator[Any, None]]) -> Callable
                 await generator.aclose()
 
     return OfGenerator
-
-
-__all__ = [
-    "WRITERS",
-    "Batch",
-    "Context",
-    "Definition",
-    "Delivery",
-    "Direction",
-    "Emit",
-    "ExactSink",
-    "Out",
-    "Partition",
-    "PushedSource",
-    "Sink",
-    "SinkDefinition",
-    "SinkRoute",
-    "SinkSettings",
-    "Source",
-    "SourceDefinition",
-    "SourceRoute",
-    "SourceSettings",
-    "definition_of",
-    "sink",
-    "source",
-]

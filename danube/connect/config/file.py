@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from danube.connect.config.routes import Section, Topic
-from danube.connect.connectors.catalogue import BY_NAME, ENTRIES, Entry, settings_class
+from danube.connect.connectors.catalogue import BY_NAME, ENTRIES, Entry, load_definition
 from danube.connect.failures import Backoff
 from danube.model.address import host_and_port
 from danube.model.errors import DanubeError, SettingsError
@@ -128,7 +128,7 @@ class ConnectorConfig:
 
     def settings(self) -> Any:  # noqa: ANN401 - each connector has a class of its own
         """The settings, checked by the connector's own class. Raises SettingsError."""
-        kind = settings_class(self.kind)
+        kind = load_definition(self.kind).settings
         try:
             return kind.model_validate(self.section)
         except ValidationError as error:
@@ -198,7 +198,7 @@ def _connector(values: dict[str, Any], origin: str, environment: Mapping[str, st
 def _section(values: Mapping[str, Any], origin: str) -> tuple[Entry | None, str, dict[str, Any]]:
     """The connector that the file is for, and its settings; the entry is None for a user's own."""
     named = [key for key in ("connector", *BY_NAME) if key in values]
-    named += [entry.name for entry in ENTRIES if entry.known_by and entry.known_by in values]
+    named += [entry.name for entry in ENTRIES if entry.root_sections and entry.root_sections[0] in values]
     if len(named) != 1:
         what = f"{' and '.join(f'[{each}]' for each in named)} are two" if named else "no section names one"
         raise SettingsError(
@@ -226,12 +226,11 @@ def _own_name(section: Mapping[str, Any], origin: str) -> str:
 def _secrets(entry: Entry, section: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """`MQTT_PASSWORD` sets `password` of `[mqtt]`: secrets and addresses need not be in the file."""
     prefix = f"{entry.name.upper()}_"
-    if not any(name.startswith(prefix) for name in environment) or entry.root_sections:
+    if not any(name.startswith(prefix) for name in environment) or entry.root_sections or not entry.target:
         return
-    for key, field_info in settings_class(entry.name).model_fields.items():
+    for key in load_definition(entry.name).settings.model_fields:
         name = prefix + key.upper()
         if name in environment and key != "routes" and not isinstance(section.get(key), dict | list):
-            del field_info
             yield key, environment[name]
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from danube.connect.sdk import Definition, Delivery, Direction, definition_of
-from danube.model.errors import SettingsError
+from danube.model.errors import InvalidRequestError, SettingsError
 from danube.model.text import install_text
 
+_EXAMPLES = Path(__file__).with_name("examples")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One connector."""
 
@@ -21,76 +23,32 @@ class Entry:
     direction: Direction
     delivery: Delivery
     summary: str
-    target: str | None
-    """`module:object`; None for one of the original's that is not in this version."""
-    settings: str | None = None
-    """The settings of one without a target."""
-    extra: str | None = None
+    target: str = ""
+    """`module:object`; empty for one of the original's that is not in this version."""
+    extra: str = ""
     """The extra that installs what it needs."""
     root_sections: tuple[str, ...] = ()
-    """Sections of the root that are its settings, where its file has no section of its name."""
-    known_by: str = ""
-    """The section of the root that tells such a file."""
+    """Sections of the root that are its settings, where its file has no section of its name; the first one tells it."""
 
 
-_ABSENT = "danube.connect.config.original"
+_SINK, _SOURCE = Direction.SINK, Direction.SOURCE
+_EXACT, _AT_LEAST = Delivery.EXACTLY_ONCE, Delivery.AT_LEAST_ONCE
+_HERE = "danube.connect.connectors"
+_HOOK = "An HTTP server: each POST becomes a record, answered after the receipt."
 ENTRIES = (
+    Entry("null", _SINK, _AT_LEAST, "Reads and forgets: for measurements.", f"{_HERE}.null:NullSink"),
     Entry(
-        name="null",
-        direction=Direction.SINK,
-        delivery=Delivery.AT_LEAST_ONCE,
-        summary="Reads and forgets: for measurements.",
-        target="danube.connect.connectors.null:NullSink",
-    ),
-    Entry(
-        name="webhook",
-        direction=Direction.SOURCE,
-        delivery=Delivery.AT_LEAST_ONCE,
-        summary="An HTTP server: each POST becomes a record, answered after the receipt.",
-        target="danube.connect.connectors.webhook_in.source:WebhookSource",
+        *("webhook", _SOURCE, _AT_LEAST, _HOOK, f"{_HERE}.webhook_in.source:WebhookSource"),
         root_sections=("server", "auth", "rate_limit", "routes"),
-        known_by="server",
     ),
     Entry(
-        name="webhook_out",
-        direction=Direction.SINK,
-        delivery=Delivery.AT_LEAST_ONCE,
-        summary="POSTs each record to a URL, signed.",
-        target="danube.connect.connectors.webhook_out:WebhookSink",
+        *("webhook_out", _SINK, _AT_LEAST, "POSTs each record to a URL, signed.", f"{_HERE}.webhook_out:WebhookSink"),
         extra="webhook",
     ),
-    Entry(
-        name="mqtt",
-        direction=Direction.SOURCE,
-        delivery=Delivery.AT_LEAST_ONCE,
-        summary="Topics of an MQTT broker.",
-        target=None,
-        settings=f"{_ABSENT}:MqttSettings",
-    ),
-    Entry(
-        name="deltalake",
-        direction=Direction.SINK,
-        delivery=Delivery.EXACTLY_ONCE,
-        summary="Tables of Delta Lake.",
-        target=None,
-        settings=f"{_ABSENT}:DeltaSettings",
-    ),
-    Entry(
-        name="qdrant",
-        direction=Direction.SINK,
-        delivery=Delivery.AT_LEAST_ONCE,
-        summary="Collections of Qdrant.",
-        target=None,
-        settings=f"{_ABSENT}:QdrantSettings",
-    ),
-    Entry(
-        name="surrealdb",
-        direction=Direction.SINK,
-        delivery=Delivery.AT_LEAST_ONCE,
-        summary="Tables of SurrealDB.",
-        target=None,
-        settings=f"{_ABSENT}:SurrealSettings",
-    ),
+    Entry("mqtt", _SOURCE, _AT_LEAST, "Topics of an MQTT broker."),
+    Entry("deltalake", _SINK, _EXACT, "Tables of Delta Lake."),
+    Entry("qdrant", _SINK, _AT_LEAST, "Collections of Qdrant."),
+    Entry("surrealdb", _SINK, _AT_LEAST, "Tables of SurrealDB."),
 )
 BY_NAME: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
 
@@ -99,29 +57,23 @@ def load_definition(name: str) -> Definition:
     """The connector of a name, or a user's own by `module:function`. Raises SettingsError."""
     entry = BY_NAME.get(name)
     if entry is None:
-        return _definition(name, _imported(name, None))
-    if entry.target is None:
+        return definition_of(_imported(name, ""))
+    if not entry.target:
         raise SettingsError(f"the connector {name} is not in this version: `danube connect list` has those that are")
-    return _definition(name, _imported(entry.target, entry.extra))
+    return definition_of(_imported(entry.target, entry.extra))
 
 
-def settings_class(name: str) -> type[Any]:
-    """The settings of a connector, also of one that is not in this version. Raises SettingsError."""
-    entry = BY_NAME.get(name)
-    if entry is not None and entry.settings is not None:
-        found: type[Any] = _imported(entry.settings, None)
-        return found
-    return load_definition(name).settings
+def example(name: str) -> str:
+    """A commented file for a connector, or for `own`. Raises InvalidRequestError for one that has none."""
+    files = {path.stem: path for path in _EXAMPLES.glob("*.toml")}
+    root = files.pop("root").read_text(encoding="utf-8")
+    if name not in files:
+        absent = f"{name} is not in this version" if name in BY_NAME else f"there is no connector {name!r}"
+        raise InvalidRequestError(f"{absent}: use {', '.join(sorted(files))}")
+    return root.replace("NAME", name) + files[name].read_text(encoding="utf-8")
 
 
-def _definition(name: str, found: object) -> Definition:
-    definition = definition_of(found)
-    if definition is None:
-        raise SettingsError(f"{name} is no connector: decorate it with @sink or @source of danube.connect")
-    return definition
-
-
-def _imported(target: str, extra: str | None) -> Any:  # noqa: ANN401 - whatever the module has
+def _imported(target: str, extra: str) -> Any:  # noqa: ANN401 - whatever the module has
     module, colon, attribute = target.partition(":")
     if not (module and colon and attribute):
         raise SettingsError(
@@ -131,7 +83,7 @@ def _imported(target: str, extra: str | None) -> Any:  # noqa: ANN401 - whatever
         found = getattr(_module(module), attribute, None)
     except ImportError as error:
         missing = error.name or str(error)
-        if extra is not None:
+        if extra:
             raise SettingsError(f"{missing} is missing: install it with {install_text(extra)}") from None
         raise SettingsError(
             f"cannot import {module} ({error}): run in its folder, or set PYTHONPATH to the folder that has it"

@@ -8,7 +8,7 @@ from danube.client import Producer
 from danube.connect.batch import Out
 from danube.connect.config.routes import SourceRoute
 from danube.connect.failures import OtherSideError
-from danube.connect.sdk import Context, PushedSource, SourceDefinition
+from danube.connect.sdk import Context, Definition, PushedSource
 from danube.connect.tasks.outgoing import producer_of, send
 from danube.connect.tasks.surroundings import Draining, Status, Surroundings
 from danube.model.errors import InvalidRequestError, TopicDeletedError
@@ -22,17 +22,14 @@ class PushedLife:
     def __init__(
         self,
         around: Surroundings,
-        definition: SourceDefinition,
+        definition: Definition,
         context: Context,
         routes: Sequence[SourceRoute],
         *,
         draining: Draining,
     ) -> None:
-        source = definition.make(context)
-        if not isinstance(source, PushedSource):
-            raise TypeError("a source that is read has a life of another kind")
         self._around = around
-        self._source = source
+        self._source: PushedSource = definition.make(context)
         self._routes = routes
         self._draining = draining
         self._schema = definition.schema

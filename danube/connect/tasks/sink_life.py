@@ -11,7 +11,7 @@ from danube.client.message import Message
 from danube.connect.batch import Batch, Partition, Record
 from danube.connect.config.routes import SinkRoute
 from danube.connect.failures import StandbyError
-from danube.connect.sdk import Context, Delivery, ExactSink, Sink, SinkDefinition
+from danube.connect.sdk import Context, Definition, Delivery
 from danube.connect.tasks.careful_writer import CarefulWriter
 from danube.connect.tasks.dead_letters import DeadLetterTopic
 from danube.connect.tasks.decoding import Decoding
@@ -51,7 +51,7 @@ class SinkLife:
     def __init__(
         self,
         around: Surroundings,
-        definition: SinkDefinition,
+        definition: Definition,
         context: Context,
         topic: str,
         *,
@@ -64,7 +64,7 @@ class SinkLife:
         self._draining = draining
         self._subscription = self._route.subscription or around.config.name
         self._is_exact = definition.delivery is Delivery.EXACTLY_ONCE
-        self._sink: Sink[Any] = definition.make(context)
+        self._sink = definition.make(context)
         self._letters = DeadLetterTopic(
             around.client, self._route.dead_letters, f"{around.config.name}-dlq", self._subscription
         )
@@ -95,7 +95,7 @@ class SinkLife:
         try:
             await self._sink.open()
             await consumer.subscribe()
-            if isinstance(self._sink, ExactSink):
+            if self._is_exact:
                 self._next = await self._sink.position(self._partition)
                 self._around.state.position = self._next
             self._around.state.change(Status.RUNNING, self._around.clock.monotonic_s())

@@ -10,7 +10,7 @@ from danube.client.publish.pipelines import OutgoingRecord
 from danube.client.publish.routing import Router
 from danube.connect.batch import Out
 from danube.connect.config.routes import SourceRoute
-from danube.connect.sdk import Context, PushedSource, Source, SourceDefinition
+from danube.connect.sdk import Context, Definition, Source
 from danube.connect.tasks import positions
 from danube.connect.tasks.feed import Feed
 from danube.connect.tasks.outgoing import payload_of, producer_of
@@ -30,17 +30,14 @@ class SourceLife:
     def __init__(
         self,
         around: Surroundings,
-        definition: SourceDefinition,
+        definition: Definition,
         context: Context,
         route: SourceRoute,
         *,
         draining: Draining,
     ) -> None:
-        source = definition.make(context)
-        if isinstance(source, PushedSource):
-            raise TypeError("a source that is pushed to has a life of another kind")
         self._around = around
-        self._source: Source[Any] = source
+        self._source: Source[Any] = definition.make(context)
         self._route = route
         self._draining = draining
         self._schema = definition.schema

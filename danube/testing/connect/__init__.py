@@ -2,25 +2,20 @@
 
 ```python
 @pytest.mark.parametrize("case", SINK_CASES, ids=str)
-async def test_my_sink_keeps_the_contract(case: SinkCase, tmp_path: Path) -> None:
+async def test_my_sink_keeps_the_contract(case: Case[SinkSide], tmp_path: Path) -> None:
     await case.run(MySide(), tmp_path)
 ```
 """
 
-from danube.testing.connect.memory import MemoryExactSink, MemorySide, MemorySink, MemorySource
 from danube.testing.connect.sides import SinkSide, SourceSide
-from danube.testing.connect.sink_cases import SINK_CASES, SinkCase
-from danube.testing.connect.source_cases import SOURCE_CASES, SourceCase
+from danube.testing.connect.sink_cases import SINK_CASES
+from danube.testing.connect.source_cases import SOURCE_CASES
+from danube.testing.connect.workbench import Case
 
 __all__ = [
     "SINK_CASES",
     "SOURCE_CASES",
-    "MemoryExactSink",
-    "MemorySide",
-    "MemorySink",
-    "MemorySource",
-    "SinkCase",
+    "Case",
     "SinkSide",
-    "SourceCase",
     "SourceSide",
 ]

@@ -3,13 +3,15 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from danube.connect.batch import Batch, Out, Partition
+from danube.connect.batch import Batch, Out
 from danube.connect.failures import OtherSideError, RefusedError
-from danube.connect.sdk import Context, ExactSink, Sink, SinkDefinition, Source, SourceDefinition
+from danube.connect.sdk import Definition
+from danube.testing.patience import PATIENCE_S
 
 
 class Step(StrEnum):
@@ -48,6 +50,11 @@ class Faults:
             self.stopped.set()
             await self.released.wait()
 
+    async def stands(self) -> None:
+        """Wait until a task stands still. Raises TimeoutError after PATIENCE_S."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.stopped.wait()
+
     def judge(self, batch: Batch[Any]) -> None:
         """Raise what is wished for this batch."""
         if self.down:
@@ -58,80 +65,40 @@ class Faults:
             raise RefusedError("refused by the test", refused)
 
 
-class _FaultySink(Sink[Any]):
-    def __init__(self, context: Context, sink: Sink[Any], faults: Faults) -> None:
-        super().__init__(context)
-        self.inner = sink
+class _Faulty:
+    """Stands for a sink or a source, with faults before and after its steps."""
+
+    def __init__(self, inner: Any, faults: Faults) -> None:  # noqa: ANN401 - a Sink or a Source
+        self._inner = inner
         self._faults = faults
 
-    async def open(self) -> None:
-        await self.inner.open()
-        await self._faults.reach(Step.OPENED)
-
-    async def write(self, batch: Batch[Any]) -> None:
-        self._faults.judge(batch)
-        await self._faults.reach(Step.BEFORE_WRITE)
-        await self.inner.write(batch)
-        await self._faults.reach(Step.AFTER_WRITE)
-
-    async def close(self) -> None:
-        await self.inner.close()
-
-    async def check(self) -> str:
-        return await self.inner.check()
-
-
-class _FaultyExactSink(_FaultySink, ExactSink[Any]):
-    async def position(self, partition: Partition) -> int | None:
-        assert isinstance(self.inner, ExactSink)  # noqa: S101 - for mypy; `faulty_sink` has looked
-        return await self.inner.position(partition)
-
-
-def faulty_sink(definition: SinkDefinition, faults: Faults) -> SinkDefinition:
-    """The same sink with faults around it."""
-
-    def make(context: Context) -> Sink[Any]:
-        inner = definition.make(context)
-        kind = _FaultyExactSink if isinstance(inner, ExactSink) else _FaultySink
-        return kind(context, inner, faults)
-
-    return replace(definition, make=make)
-
-
-class _FaultySource(Source[Any]):
-    def __init__(self, context: Context, source: Source[Any], faults: Faults) -> None:
-        super().__init__(context)
-        self._inner = source
-        self._faults = faults
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the inner one has it
+        return getattr(self._inner, name)
 
     async def open(self) -> None:
         await self._inner.open()
         await self._faults.reach(Step.OPENED)
 
+    async def write(self, batch: Batch[Any]) -> None:
+        self._faults.judge(batch)
+        await self._faults.reach(Step.BEFORE_WRITE)
+        await self._inner.write(batch)
+        await self._faults.reach(Step.AFTER_WRITE)
+
     async def read(self, after: Any) -> AsyncGenerator[Out[Any], None]:  # noqa: ANN401 - JSON
-        async for record in self._inner.read(after):
-            await self._faults.reach(Step.BEFORE_RECORD)
-            yield record
+        async with aclosing(self._inner.read(after)) as records:
+            async for record in records:
+                await self._faults.reach(Step.BEFORE_RECORD)
+                yield record
 
     async def confirm(self, position: Any) -> None:  # noqa: ANN401 - JSON
         await self._faults.reach(Step.BEFORE_CONFIRM)
         await self._inner.confirm(position)
         await self._faults.reach(Step.AFTER_CONFIRM)
 
-    async def close(self) -> None:
-        await self._inner.close()
 
-    async def check(self) -> str:
-        return await self._inner.check()
-
-
-def faulty_source(definition: SourceDefinition, faults: Faults) -> SourceDefinition:
-    """The same source with faults around it. Raises TypeError for one that is pushed to."""
-
-    def make(context: Context) -> Source[Any]:
-        inner = definition.make(context)
-        if not isinstance(inner, Source):
-            raise TypeError("a source that is pushed to is tested by pushing")
-        return _FaultySource(context, inner, faults)
-
-    return replace(definition, make=make)
+def faulty(definition: Definition, faults: Faults | None) -> Definition:
+    """The same connector with faults around it, if there are any."""
+    if faults is None:
+        return definition
+    return replace(definition, make=lambda context: _Faulty(definition.make(context), faults))

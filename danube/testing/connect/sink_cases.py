@@ -3,32 +3,15 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from danube.connect.runner import Runner
-from danube.connect.sdk import Delivery, SinkDefinition
+from danube.connect.sdk import Delivery
 from danube.connect.tasks.surroundings import Status
-from danube.testing.connect.faults import Faults, Step, faulty_sink
+from danube.testing.connect.faults import Faults, Step, faulty
 from danube.testing.connect.sides import SinkSide
-from danube.testing.connect.workbench import BATCH, TOPIC, Workbench, payloads, until, workbench
+from danube.testing.connect.workbench import BATCH, TOPIC, Case, Workbench, payloads, until
 
 _COUNT = 3 * BATCH
-
-
-@dataclass(frozen=True, slots=True)
-class SinkCase:
-    """One case."""
-
-    name: str
-    work: "Callable[[_Scene], Awaitable[None]]"
-
-    async def run(self, side: SinkSide, folder: Path) -> None:
-        """Run it against an empty other side, in an empty folder. Raises AssertionError."""
-        async with workbench(folder) as bench:
-            await self.work(_Scene(side, bench))
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +24,7 @@ class _Scene:
         return self.side.definition.delivery is Delivery.EXACTLY_ONCE
 
     async def run(self, faults: Faults | None = None) -> Runner:
-        definition = self.side.definition
-        assert isinstance(definition, SinkDefinition), "this is the contract of sinks"  # noqa: S101 - of a test
-        wanted = definition if faults is None else faulty_sink(definition, faults)
+        wanted = faulty(self.side.definition, faults)
         return await self.bench.run(wanted, self.side.section, [{**self.side.route, "from": TOPIC}])
 
     async def holds(self, wanted: Sequence[bytes], *, twice_max: int = 0) -> None:
@@ -66,6 +47,10 @@ class _Scene:
             return sum(state.written for state in runner.states) >= count
 
         await until(is_level, f"{count} records are worked off")
+
+
+def _case(name: str, work: Callable[[_Scene], Awaitable[None]]) -> Case[SinkSide]:
+    return Case(name, lambda side, bench: work(_Scene(side, bench)))
 
 
 async def _all_are_written(scene: _Scene) -> None:
@@ -159,24 +144,24 @@ async def _drained_in_the_middle(scene: _Scene) -> None:
     faults = Faults(stop_at=(Step.BEFORE_WRITE, 2))
     await scene.bench.produce(payloads(_COUNT))
     runner = await scene.run(faults)
-    await faults.stopped.wait()
+    await faults.stands()
     faults.released.set()
     assert await runner.drain()  # noqa: S101 - as above
     await scene.run()
     await scene.holds(payloads(_COUNT))
 
 
-def _killed(step: Step, occurrence: int) -> SinkCase:
+def _killed(step: Step, occurrence: int) -> Case[SinkSide]:
     async def work(scene: _Scene) -> None:
         faults = Faults(stop_at=(step, occurrence))
         await scene.bench.produce(payloads(_COUNT))
         runner = await scene.run(faults)
-        await faults.stopped.wait()
+        await faults.stands()
         await runner.close()
         await scene.run()
         await scene.holds(payloads(_COUNT), twice_max=BATCH)
 
-    return SinkCase(f"killed {step}, the {('first', 'second')[occurrence - 1]} time", work)
+    return _case(f"killed {step}, the {('first', 'second')[occurrence - 1]} time", work)
 
 
 async def _zombie(scene: _Scene) -> None:
@@ -184,7 +169,7 @@ async def _zombie(scene: _Scene) -> None:
     faults = Faults(stop_at=(Step.BEFORE_WRITE, 2))
     await scene.bench.produce(payloads(_COUNT))
     paused = await scene.run(faults)
-    await faults.stopped.wait()
+    await faults.stands()
     await paused.disconnect()
     await scene.run()
     await scene.holds(payloads(_COUNT))
@@ -198,20 +183,20 @@ async def _zombie(scene: _Scene) -> None:
 
 
 SINK_CASES = (
-    SinkCase("all records are written, once", _all_are_written),
-    SinkCase("each partition has a task", _partitions_are_read),
-    SinkCase("the topic may come later", _topic_may_come_later),
-    SinkCase("a failure that nobody explains is bisected", _unknown_failure_is_bisected),
-    SinkCase("half a batch is refused", _half_a_batch_is_refused),
-    SinkCase("a refused record at the end is refused once", _refused_at_the_end_is_refused_once),
-    SinkCase("the other side is away for long", _other_side_is_away),
-    SinkCase("many failures in a row are no dead letters", _many_failures_are_no_dead_letters),
-    SinkCase("drained in the middle of a batch", _drained_in_the_middle),
+    _case("all records are written, once", _all_are_written),
+    _case("each partition has a task", _partitions_are_read),
+    _case("the topic may come later", _topic_may_come_later),
+    _case("a failure that nobody explains is bisected", _unknown_failure_is_bisected),
+    _case("half a batch is refused", _half_a_batch_is_refused),
+    _case("a refused record at the end is refused once", _refused_at_the_end_is_refused_once),
+    _case("the other side is away for long", _other_side_is_away),
+    _case("many failures in a row are no dead letters", _many_failures_are_no_dead_letters),
+    _case("drained in the middle of a batch", _drained_in_the_middle),
     *(
         _killed(step, nth)
         for step in (Step.OPENED, Step.BEFORE_WRITE, Step.AFTER_WRITE)
         for nth in (1, 2)
         if (step, nth) != (Step.OPENED, 2)
     ),
-    SinkCase("a paused task comes back", _zombie),
+    _case("a paused task comes back", _zombie),
 )

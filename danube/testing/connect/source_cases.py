@@ -3,32 +3,14 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from danube.connect.runner import Runner
-from danube.connect.sdk import SourceDefinition
 from danube.connect.tasks.surroundings import Status
-from danube.testing.connect.faults import Faults, Step, faulty_source
+from danube.testing.connect.faults import Faults, Step, faulty
 from danube.testing.connect.sides import SourceSide
-from danube.testing.connect.workbench import BATCH, TOPIC, Workbench, payloads, until, workbench
+from danube.testing.connect.workbench import BATCH, TOPIC, Case, Workbench, payloads, until
 
 _COUNT = 3 * BATCH
-
-
-@dataclass(frozen=True, slots=True)
-class SourceCase:
-    """One case."""
-
-    name: str
-    work: "Callable[[_Scene], Awaitable[None]]"
-
-    async def run(self, side: SourceSide, folder: Path) -> None:
-        """Run it against an empty other side, in an empty folder. Raises AssertionError."""
-        async with workbench(folder) as bench:
-            await self.work(_Scene(side, bench))
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +19,7 @@ class _Scene:
     bench: Workbench
 
     async def run(self, faults: Faults | None = None, *, partitions: int = 0) -> Runner:
-        definition = self.side.definition
-        assert isinstance(definition, SourceDefinition), "this is the contract of sources"  # noqa: S101 - of a test
-        wanted = definition if faults is None else faulty_source(definition, faults)
+        wanted = faulty(self.side.definition, faults)
         return await self.bench.run(wanted, self.side.section, [{"to": TOPIC, "partitions": partitions}])
 
     async def holds(self, wanted: Sequence[bytes]) -> None:
@@ -53,6 +33,10 @@ class _Scene:
         assert Counter(stored) == Counter(wanted)  # noqa: S101 - as above
         if len(await self.bench.client.partitions(TOPIC)) == 1:
             assert stored == list(wanted)  # noqa: S101 - as above
+
+
+def _case(name: str, work: Callable[[_Scene], Awaitable[None]]) -> Case[SourceSide]:
+    return Case(name, lambda side, bench: work(_Scene(side, bench)))
 
 
 async def _all_are_sent(scene: _Scene) -> None:
@@ -73,18 +57,18 @@ async def _drained_and_begun_anew(scene: _Scene) -> None:
     await scene.holds(payloads(2 * _COUNT))
 
 
-def _killed(step: Step, occurrence: int, partitions: int) -> SourceCase:
+def _killed(step: Step, occurrence: int, partitions: int) -> Case[SourceSide]:
     async def work(scene: _Scene) -> None:
         faults = Faults(stop_at=(step, occurrence))
         await scene.side.add(payloads(_COUNT))
         runner = await scene.run(faults, partitions=partitions)
-        await faults.stopped.wait()
+        await faults.stands()
         await runner.close()
         await scene.run(partitions=partitions)
         await scene.holds(payloads(_COUNT))
 
     where = f", {partitions} partitions" if partitions else ""
-    return SourceCase(f"killed {step}, number {occurrence}{where}", work)
+    return _case(f"killed {step}, number {occurrence}{where}", work)
 
 
 async def _zombie(scene: _Scene) -> None:
@@ -92,7 +76,7 @@ async def _zombie(scene: _Scene) -> None:
     faults = Faults(stop_at=(Step.BEFORE_RECORD, BATCH + 3))
     await scene.side.add(payloads(_COUNT))
     paused = await scene.run(faults)
-    await faults.stopped.wait()
+    await faults.stands()
     await paused.disconnect()
     await scene.run()
     await scene.holds(payloads(_COUNT))
@@ -120,8 +104,8 @@ async def _second_stands_by(scene: _Scene) -> None:
 
 
 SOURCE_CASES = (
-    SourceCase("all records are sent, once and in order", _all_are_sent),
-    SourceCase("drained and begun anew", _drained_and_begun_anew),
+    _case("all records are sent, once and in order", _all_are_sent),
+    _case("drained and begun anew", _drained_and_begun_anew),
     *(
         _killed(step, nth, partitions)
         for partitions in (0, 3)
@@ -133,6 +117,6 @@ SOURCE_CASES = (
             (Step.AFTER_CONFIRM, 1),
         )
     ),
-    SourceCase("a paused task comes back", _zombie),
-    SourceCase("a second runner stands by", _second_stands_by),
+    _case("a paused task comes back", _zombie),
+    _case("a second runner stands by", _second_stands_by),
 )

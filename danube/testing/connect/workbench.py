@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy
 from danube.client.message import Message
@@ -19,6 +19,8 @@ from danube.model.topic import TopicName
 from danube.runtime.clock import TimerHandle
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
+
+S = TypeVar("S")
 
 TOPIC = "/default/orders"
 NAME = "contract"
@@ -118,6 +120,22 @@ async def workbench(folder: Path) -> AsyncIterator[Workbench]:
             finally:
                 for runner in bench.runners:
                     await runner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Generic[S]):
+    """One case of the contract, for an other side of its kind."""
+
+    name: str
+    work: Callable[[S, Workbench], Awaitable[None]]
+
+    async def run(self, side: S, folder: Path) -> None:
+        """Run it against an empty other side, in an empty folder. Raises AssertionError."""
+        async with workbench(folder) as bench:
+            await self.work(side, bench)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:

@@ -12,8 +12,8 @@ from danube.connect import WRITERS, Batch, Out, Partition, Sink, sink, source
 from danube.connect.sdk import Definition, Delivery, definition_of
 from danube.connect.tasks.surroundings import Status
 from danube.model.errors import SettingsError
-from danube.testing.connect import MemoryExactSink, MemorySide
 from danube.testing.connect.workbench import TOPIC, Workbench, payloads, until, workbench
+from tests.unit.connect.memory import MemoryExactSink, MemorySide
 
 ROUTE = {"from": TOPIC}
 
@@ -25,9 +25,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Workbench]:
 
 
 def defined(target: object) -> Definition:
-    found = definition_of(target)
-    assert found is not None
-    return found
+    return definition_of(target)
 
 
 @dataclass

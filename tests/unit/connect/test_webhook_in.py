@@ -19,7 +19,7 @@ from danube.connect.connectors.webhook_in.proof import proof_of, standard_key, s
 from danube.connect.connectors.webhook_in.settings import Auth, RateLimit
 from danube.connect.connectors.webhook_in.source import WebhookSource
 from danube.connect.runner import Runner
-from danube.connect.sdk import Context, SourceDefinition, definition_of
+from danube.connect.sdk import Context, definition_of
 from danube.connect.tasks.surroundings import Status
 from danube.model.errors import SettingsError
 from danube.testing.connect.workbench import TOPIC, Workbench, until, workbench
@@ -48,7 +48,6 @@ class Hooks:
 
     async def start(self, *, auth: dict[str, Any] | None = None, **route: Any) -> Runner:
         found = definition_of(WebhookSource)
-        assert isinstance(found, SourceDefinition)
 
         def make(context: Context) -> WebhookSource:
             self.sources.append(WebhookSource(context))
@@ -116,7 +115,6 @@ async def test_a_missing_secret_is_a_wrong_configuration_and_no_open_port(
 ) -> None:
     monkeypatch.delenv("HOOK_KEY")
     found = definition_of(WebhookSource)
-    assert isinstance(found, SourceDefinition)
     section = {"server": SERVER, "auth": {"type": "apikey", "secret_env": "HOOK_KEY"}}
     runner = await bench.run(found, section, [{"from": "/orders", "to": TOPIC}])
 

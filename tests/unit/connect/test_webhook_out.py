@@ -13,7 +13,7 @@ from danube.connect.connectors.webhook_out import WebhookSink, retry_after_s
 from danube.connect.sdk import Definition, definition_of
 from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
-from danube.testing.connect import SINK_CASES, SinkCase
+from danube.testing.connect import SINK_CASES, Case, SinkSide
 from danube.testing.connect.workbench import TOPIC, payloads, until, workbench
 
 
@@ -33,9 +33,7 @@ class Receiver:
 
     @property
     def definition(self) -> Definition:
-        found = definition_of(WebhookSink)
-        assert found is not None
-        return found
+        return definition_of(WebhookSink)
 
     @property
     def section(self) -> dict[str, Any]:
@@ -81,7 +79,7 @@ CASES = [case for case in SINK_CASES if "paused" not in str(case)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_the_webhook_sink_keeps_the_contract(case: SinkCase, receiver: Receiver, tmp_path: Path) -> None:
+async def test_the_webhook_sink_keeps_the_contract(case: Case[SinkSide], receiver: Receiver, tmp_path: Path) -> None:
     await case.run(receiver, tmp_path)
 
 
@@ -134,7 +132,7 @@ async def test_records_of_one_key_are_posted_in_order_through_failures(receiver:
 
 
 async def _has(receiver: Receiver, count: int) -> bool:
-    return len(receiver.taken) >= count
+    return len(set(receiver.taken)) >= count
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from danube.connect.batch import Batch, Out, Partition
 from danube.connect.sdk import Context, Definition, ExactSink, Sink, Source, definition_of, sink, source
-from danube.model.errors import SettingsError
 
 
 @sink
@@ -47,7 +47,7 @@ class MemorySource(Source[bytes]):
         super().__init__(context)
         self._side = side or MemorySide()
 
-    async def read(self, after: Any) -> AsyncGenerator[Out[bytes], None]:  # noqa: ANN401 - JSON
+    async def read(self, after: Any) -> AsyncGenerator[Out[bytes], None]:
         index = 0 if after is None else int(after) + 1
         while True:
             while index < len(self._side.payloads):
@@ -57,7 +57,7 @@ class MemorySource(Source[bytes]):
             self._side.added.clear()
             await self._side.added.wait()
 
-    async def confirm(self, position: Any) -> None:  # noqa: ANN401 - JSON
+    async def confirm(self, position: Any) -> None:
         self._side.confirmed = max(self._side.confirmed, int(position))
 
 
@@ -74,15 +74,8 @@ class MemorySide:
     @property
     def definition(self) -> Definition:
         """The connector, with this memory for its other side."""
-        found = definition_of(self._kind)
-        if found is None:
-            raise SettingsError(f"{self._kind.__name__} is no connector")
         kind: Any = self._kind
-        made: Any = type(found)(
-            make=lambda context: kind(context, self), delivery=found.delivery, settings=found.settings
-        )
-        result: Definition = made
-        return result
+        return replace(definition_of(kind), make=lambda context: kind(context, self))
 
     @property
     def section(self) -> dict[str, Any]:
