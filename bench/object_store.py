@@ -33,11 +33,11 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.object_store.object_disk import ObjectDisk
-from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.settings import JournalSettings, StorageSettings
+from danube.storage.takeover.object_storage import ObjectEnvironment, ObjectStorage
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.object_server import MotoServer
@@ -118,7 +118,7 @@ async def _throughput(server: MotoServer, folder: Path, size: Size, adapter: Ada
         ]
 
 
-async def _by_turns(storage: ObjectStorage, log: TieredLog, size: Size) -> tuple[float, float]:
+async def _by_turns(storage: ObjectStorage, log: TopicLog, size: Size) -> tuple[float, float]:
     ours: list[float] = []
     plain: list[float] = []
     for _ in range(size.turns):
@@ -156,7 +156,7 @@ async def _requests(admin_url: str) -> tuple[int, float]:
     return sum(one.requests for one in use.requests), sum(one.dollars for one in use.requests)
 
 
-async def _append(log: TieredLog, body: bytes) -> int:
+async def _append(log: TopicLog, body: bytes) -> int:
     done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     log.append_batch(body, done.set_result)
     offset = await done

@@ -15,7 +15,7 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_payloads
 from danube.storage.environment import StorageEnvironment
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.settings import JournalSettings, StorageSettings
 from danube.storage.store import Storage
 
@@ -52,7 +52,7 @@ async def opened(
             await thread.aclose()
 
 
-async def publish(logs: Sequence[TieredLog], writers: int, body: bytes, each: int) -> None:
+async def publish(logs: Sequence[TopicLog], writers: int, body: bytes, each: int) -> None:
     """Have writers go from topic to topic; each sends its next batch when it is told of the one before."""
     left = writers
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()

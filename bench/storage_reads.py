@@ -23,7 +23,7 @@ from bench.result import Figure, median
 from bench.storage_load import batch_of, opened, publish
 from danube.model.limits.broker import READ_BYTES_MAX
 from danube.runtime.checksum import is_intact
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 
 CUT_TIMEOUT_S = 180
@@ -95,7 +95,7 @@ def _share(rounds: Sequence[tuple[float, float]]) -> float:
 
 
 async def _read_dropped(
-    folder: Path, logs: Sequence[TieredLog], expected_bytes: int, plain: Sequence[Path]
+    folder: Path, logs: Sequence[TopicLog], expected_bytes: int, plain: Sequence[Path]
 ) -> tuple[float, float]:
     """Seconds of ours and of the plain way, nothing in the page cache before."""
     _drop_cached(folder)
@@ -116,7 +116,7 @@ def _drop_cached(folder: Path) -> None:
         os.close(descriptor)
 
 
-async def _cut(storage: Storage, logs: Sequence[TieredLog], body: bytes) -> None:
+async def _cut(storage: Storage, logs: Sequence[TopicLog], body: bytes) -> None:
     """Have all there is in segments: another topic fills the journal's last file, so that it is closed."""
     filler, end = storage.topic(len(logs) + 1, 1), storage.stats.journal.files
     while storage.stats.journal.files == end:
@@ -126,7 +126,7 @@ async def _cut(storage: Storage, logs: Sequence[TieredLog], body: bytes) -> None
             await storage.flush()
 
 
-async def _read(logs: Sequence[TieredLog], expected_bytes: int) -> float:
+async def _read(logs: Sequence[TopicLog], expected_bytes: int) -> float:
     total, started_s = 0, time.monotonic()
     for log in logs:
         offset = log.start_offset

@@ -16,16 +16,15 @@ from danube.objects.opening import open_objects, probe, unusable
 from danube.objects.retrying import Patience, RetryingStore
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.disk import Disk, LocalDisk
-from danube.storage.journal.folder import FOLDER
+from danube.storage.journal.folder import FOLDER, JOURNALS
 from danube.storage.object_store.local_parts import NOT_UPLOADED
 from danube.storage.object_store.object_disk import ObjectDisk
-from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage, check_cluster, use_of
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.object_store.tiered_tier import MARKER, SegmentMover, TieredTier
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
-from danube.storage.takeover.journal_reader import JOURNALS
+from danube.storage.takeover.object_storage import ObjectEnvironment, ObjectStorage, check_cluster, use_of
 from danube.storage.takeover.own_journal import SharedEnvironment
 from danube.storage.takeover.shared_storage import SharedStorage
 

@@ -24,8 +24,8 @@ from danube.storage.damage import fault_of
 from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_lookup import base_of, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
-from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal
+from danube.storage.log.histories import TopicHistory
 from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.reader import SegmentReader

@@ -15,7 +15,7 @@ from danube.model.subscription import Cursor
 from danube.storage.damage import next_step
 from danube.storage.flush.manifest_lookup import FoundHistories, load_manifest, newest_whole
 from danube.storage.journal import Journal
-from danube.storage.journal.journal import JournalTopicLog
+from danube.storage.journal.round import TopicState
 from danube.storage.quarantine import TopicNames, called
 from danube.storage.segment.manifest import SEGMENTS, Manifest, manifest_name
 from danube.storage.tiers.tier import SegmentTier
@@ -54,7 +54,7 @@ def refuse_outdated(found: FoundHistories, newer: Sequence[Manifest], journal: J
     """
     for manifest in newer:
         topic_id = manifest.topic_id
-        if topic_id not in found.refused and journal.topic(topic_id, epoch=0).durable_end < manifest.end_offset:
+        if topic_id not in found.refused and _end_of(journal, topic_id) < manifest.end_offset:
             found.refused[topic_id] = DamagedDataError(
                 f"{manifest_name(topic_id, manifest.version)} has messages that are nowhere else, and the metadata,"
                 f" which does not name it, is older. {next_step(None, 'metadata')}"
@@ -72,14 +72,16 @@ async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest], n
     """
     waiting: list[asyncio.Future[DanubeError | None]] = []
     for manifest in manifests:
-        log = journal.topic(manifest.topic_id, epoch=0)
-        beyond = [each for each, cursor in manifest.cursors.items() if cursor.end > log.durable_end]
+        topic = journal.state(manifest.topic_id)
+        if topic is None:
+            continue
+        beyond = [each for each, cursor in manifest.cursors.items() if cursor.end > topic.durable_end]
         if beyond:
-            waiting += [_save(log, subscription_id) for subscription_id in beyond]
+            waiting += [_save(journal, topic, subscription_id) for subscription_id in beyond]
             _log.warning(
                 "%s ends at offset %d: %d subscriptions stood beyond it and were brought back",
-                called(log.topic_id, names),
-                log.durable_end,
+                called(topic.topic_id, names),
+                topic.durable_end,
                 len(beyond),
             )
     errors = [error for saved in waiting if (error := await saved) is not None]
@@ -87,7 +89,14 @@ async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest], n
         _log.warning("%d subscriptions that were brought back could not be saved: %s", len(errors), errors[0])
 
 
-def _save(log: JournalTopicLog, subscription_id: int) -> "asyncio.Future[DanubeError | None]":
+def _end_of(journal: Journal, topic_id: int) -> int:
+    topic = journal.state(topic_id)
+    return topic.durable_end if topic is not None else 0
+
+
+def _save(journal: Journal, topic: TopicState, subscription_id: int) -> "asyncio.Future[DanubeError | None]":
     saved: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
-    log.save_cursor(subscription_id, log.cursor(subscription_id) or Cursor(log.start_offset), saved.set_result)
+    start_offset = topic.index.start_offset if topic.index is not None else 0
+    cursor = (topic.cursors or {}).get(subscription_id) or Cursor(start_offset)
+    journal.commit.save_cursor(topic, subscription_id, cursor, saved.set_result)
     return saved

@@ -16,8 +16,8 @@ from danube.model.limits.broker import (
 )
 from danube.model.limits.objects import BATCH_BYTES
 from danube.model.plans.durability import Durability
+from danube.storage.batches.codec import Codec
 from danube.storage.disk_space import SpaceLevel, Watermarks
-from danube.storage.segment.codec import Codec
 
 LATENCY_BOUNDS_S = (
     *(0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05),

@@ -22,14 +22,15 @@ from danube.storage.flush.manifest_builder import ManifestBuilder
 from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
 from danube.storage.flush.segment_flusher import FlushReport, NamedTopics, SegmentFlusher
-from danube.storage.flush.topic_histories import TopicHistories, TopicHistory
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.index import TopicIndex
-from danube.storage.log.read_throttle import ColdReadThrottle
-from danube.storage.log.tiered_log import ColdStore, TieredLog
+from danube.storage.journal.round import TopicState
+from danube.storage.log.histories import TopicHistories, TopicHistory
+from danube.storage.log.topic_log import ColdStore, TopicLog
 from danube.storage.open_checks import find_newer, keep_cursors_within, refuse_outdated
 from danube.storage.quarantine import TopicNames, called
+from danube.storage.read_throttle import ColdReadThrottle
 from danube.storage.retention.enforcer import OldestUnread, Policies, RetentionEnforcer
 from danube.storage.retention.rules import Retention, TrimPreview
 from danube.storage.segment.manifest import Manifest
@@ -66,7 +67,7 @@ class Storage:
         """Of all topics; appends and reads go through `log`."""
         self.topics = topics
         """Records, manifests and faults of the topics; they are opened and deleted here alone."""
-        self._logs: dict[int, TieredLog] = {}
+        self._logs: dict[int, TopicLog] = {}
         self._gate = SpaceGate(environment.settings.watermarks)
         reader = SegmentReader(environment.reading_tier)
         self._cold = ColdStore(
@@ -75,8 +76,6 @@ class Storage:
             environment.clock,
             topics.histories,
             self._gate,
-            synced_to=lambda: journal.synced_to,
-            last_file_from=lambda: journal.last_file_position,
             throttle=ColdReadThrottle(environment.clock, journal.sync_watch),
             objects=self._topic_objects,
         )
@@ -197,7 +196,7 @@ class Storage:
 
     def topic(
         self, topic_id: int, epoch: int, *, name: TopicName | None = None, uses_reserve: bool = False
-    ) -> TieredLog:
+    ) -> TopicLog:
         """The log of a topic, empty or as recovered. Records are written under `epoch` from now on.
 
         `name` is for the broker's log. `uses_reserve` is for small records that must be written even when the disk has
@@ -212,8 +211,12 @@ class Storage:
         self.topics.opened.add(topic_id)
         if name is not None:
             self.topics.names[topic_id] = name
-        log = self._logs[topic_id] = TieredLog(topic, self.journal, self._cold, uses_reserve=uses_reserve)
+        log = self._logs[topic_id] = TopicLog(topic, self.journal, self._cold, uses_reserve=uses_reserve)
         return log
+
+    def unreadable_topic(self, topic_id: int, reason: str) -> TopicLog:
+        """The log of a topic whose history cannot be read; `reason` is the text that clients get."""
+        return TopicLog(TopicState(topic_id), self.journal, fault=reason)
 
     def epoch(self, topic_id: int) -> int:
         """Epoch under which this broker owns a topic. Raises the fault of its manifest."""

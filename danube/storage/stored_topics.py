@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, StorageChangedError
 from danube.model.topic import TopicName
-from danube.storage.flush.topic_histories import TopicHistories
+from danube.storage.log.histories import TopicHistories
 from danube.storage.quarantine import TopicQuarantine
 
 

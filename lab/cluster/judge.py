@@ -8,7 +8,7 @@ from danube.metadata.records.record_format import decode_topic_storage
 from danube.model.errors import DanubeError
 from danube.model.ownership import StorageMode
 from danube.storage.batches.batch import records
-from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.settings import StorageSettings
 from danube.wire.decode import received_message
 from lab.cluster.history import History, Topic

@@ -23,7 +23,7 @@ from danube.runtime.blocking import BlockingThread
 from danube.runtime.rng import SystemRng
 from danube.storage.environment import StorageEnvironment
 from danube.storage.journal import JournalSettings
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.peers.stream import payload_batch
@@ -100,7 +100,7 @@ class _Life:
     owner: TopicOwner
     machine: _Machine
     stored: Stored
-    logs: dict[TopicName, tuple[TopicRecord, TieredLog]] = field(default_factory=dict)
+    logs: dict[TopicName, tuple[TopicRecord, TopicLog]] = field(default_factory=dict)
 
     @property
     def chance(self) -> random.Random:

@@ -13,8 +13,8 @@ from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import encode_messages, records
-from danube.storage.log.tiered_log import TieredLog
-from danube.storage.object_store.object_storage import ObjectStorage
+from danube.storage.log.topic_log import TopicLog
+from danube.storage.takeover.object_storage import ObjectStorage
 from danube.testing.simulated.disk import MachineOffError
 from danube.testing.simulated.objects import Faults
 from lab.kernel.chance import weighted
@@ -223,7 +223,7 @@ class Course:
             for topic_id in sorted(storage.owned):
                 log = storage.topic(topic_id)
 
-                async def stop(log: TieredLog = log) -> dict[int, Cursor]:
+                async def stop(log: TopicLog = log) -> dict[int, Cursor]:
                     cursor = log.cursor(5)
                     return {} if cursor is None else {5: cursor}
 

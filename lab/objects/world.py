@@ -13,11 +13,11 @@ from danube.objects.retrying import Patience, Pause, RetryingStore
 from danube.objects.store import ObjectStore
 from danube.runtime.blocking import BlockingRunner, InlineRunner
 from danube.runtime.rng import SystemRng
+from danube.storage.journal.folder import listed_journals
 from danube.storage.object_store.object_disk import ObjectDisk
-from danube.storage.object_store.object_storage import ObjectEnvironment, ObjectStorage
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.settings import JournalSettings, StorageSettings
-from danube.storage.takeover.journal_reader import listed_journals
+from danube.storage.takeover.object_storage import ObjectEnvironment, ObjectStorage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
 from danube.testing.simulated.objects import Faults, FaultyObjects

@@ -9,8 +9,8 @@ from danube.model.errors import DanubeError, OffsetTrimmedError
 from danube.rpc.carrier import Caller
 from danube.runtime.clock import Clock, sleep_for
 from danube.storage.batches.batch import RecordKind, RecordView
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 from danube.wire.encode import record_of_payload
 from lab.kernel.history import Delivered, Event, Failed, LogFound
 from lab.storage.world import SubscriptionPlan, TopicPlan, decode_record
@@ -111,7 +111,7 @@ _TRIMMED_MAX = 20  # how often retention may move the start while a reader is at
 class LogReader:
     """Reads one topic's log. Raises what the log raises, but for what retention took: it goes on behind that."""
 
-    def __init__(self, name: str, log: TieredLog, note: Callable[[Event], None]) -> None:
+    def __init__(self, name: str, log: TopicLog, note: Callable[[Event], None]) -> None:
         self._name = name
         self._log = log
         self._note = note

@@ -22,7 +22,7 @@ from danube.model.errors import (
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import encode_messages, encode_payloads
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.simulated.disk import MachineOffError, Operation
@@ -49,7 +49,7 @@ class ServedTopic:
     """A topic that this life serves."""
 
     plan: TopicPlan
-    log: TieredLog
+    log: TopicLog
     subscriptions: list[ServedSubscription] = field(default_factory=list)
     beginning: dict[int, int] = field(default_factory=dict)  # where subscriptions start that nobody was told of yet
 
@@ -202,7 +202,7 @@ class StorageLife:
         topic: ServedTopic,
         producer: str,
         texts: list[str],
-        append: Callable[[TieredLog, Callable[..., None]], None],
+        append: Callable[[TopicLog, Callable[..., None]], None],
     ) -> None:
         for text in texts:
             self.note(Sent(topic.plan.name, producer, text))

@@ -13,10 +13,9 @@ from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.storage.batches.batch import encode_messages, records
 from danube.storage.flush.manifest_lookup import load_history
 from danube.storage.flush.orphans import highest_manifest_version
-from danube.storage.journal.folder import Fence
+from danube.storage.journal.folder import Fence, listed_journals
 from danube.storage.retention.rules import Retention
 from danube.storage.segment.manifest import SEGMENTS, folder_of, manifest_name, segment_name
-from danube.storage.takeover.journal_reader import listed_journals
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.storage.tiers.directory import DirectoryTier
 from lab.takeover.storages import BROKERS, SUBSCRIPTION, Life, SharedRun, StuckError, Topic, flush_once

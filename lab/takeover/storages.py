@@ -22,7 +22,7 @@ from danube.model.subscription import Cursor
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import encode_messages, records
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.settings import StorageSettings
 from danube.storage.takeover.shared_storage import SharedStorage
@@ -334,7 +334,7 @@ class SharedRun(ABC):
         add_tombstone(builder, topic_id)
         await self.store.transact(builder.transaction(f"delete {topic_id}"))
 
-    async def look(self, log: TieredLog, topic: Topic) -> None:
+    async def look(self, log: TopicLog, topic: Topic) -> None:
         """Read a topic from a place in it; what is shown once is promised to stay."""
         at = self.chance.randint(log.start_offset, log.durable_end)
         try:
@@ -357,7 +357,7 @@ class SharedRun(ABC):
     def confirm(self, topic: Topic, position: int) -> None:
         topic.confirmed = max(topic.confirmed, position)
 
-    def log(self, life: Life, topic: Topic) -> TieredLog:
+    def log(self, life: Life, topic: Topic) -> TopicLog:
         """The log of a topic that a broker owns; retention goes by those that are open."""
         assert life.storage is not None  # noqa: S101 - it has topics
         open_log = life.storage._logs.get(topic.topic_id)  # noqa: SLF001 - as a broker keeps the one it opened

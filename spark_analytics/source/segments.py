@@ -19,7 +19,7 @@ from danube.objects.retrying import RetryingStore
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of

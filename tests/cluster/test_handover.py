@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.storage.takeover.journal_reader import JOURNALS
+from danube.storage.journal.folder import JOURNALS
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.child import pause
 
@@ -29,7 +29,7 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
-from danube.storage.takeover.journal_reader import journal_folder
+from danube.storage.journal.folder import journal_folder
 from danube.storage.takeover.takeover import Takeover
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.folder import Fence

@@ -12,8 +12,8 @@ from danube.model.message import SEQUENCED_BIT
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import BatchOrigin, encode_messages
 from danube.storage.batches.producer_state import SequencedBatch, sequenced_batch
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.disk import Operation
@@ -35,7 +35,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await one.close()
 
 
-async def filled(place: LogPlace, count: int = 50, topic_id: int = 1) -> tuple[TieredLog, list[bytes]]:
+async def filled(place: LogPlace, count: int = 50, topic_id: int = 1) -> tuple[TopicLog, list[bytes]]:
     """A log with records, kept where the placement keeps them."""
     log = place.log(topic_id)
     records = await fill(log, count)
@@ -43,13 +43,13 @@ async def filled(place: LogPlace, count: int = 50, topic_id: int = 1) -> tuple[T
     return log, records
 
 
-async def store_batch(log: TieredLog, body: bytes) -> int:
+async def store_batch(log: TopicLog, body: bytes) -> int:
     told = Told()
     log.append_batch(body, told)
     return await told.offset()
 
 
-async def all_batches(log: TieredLog, bytes_max: int = FAST_READ) -> list[StoredBatch]:
+async def all_batches(log: TopicLog, bytes_max: int = FAST_READ) -> list[StoredBatch]:
     found: list[StoredBatch] = []
     at = log.start_offset
     while batches := await log.read(at, bytes_max):
@@ -61,7 +61,7 @@ async def all_batches(log: TieredLog, bytes_max: int = FAST_READ) -> list[Stored
 class Follower:
     """Reads a log from an offset to its end and on, as what is durable grows."""
 
-    def __init__(self, log: TieredLog, offset: int, bytes_max: int = FAST_READ) -> None:
+    def __init__(self, log: TopicLog, offset: int, bytes_max: int = FAST_READ) -> None:
         self._log = log
         self._bytes_max = bytes_max
         self._at = offset

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from danube.runtime.disk import Disk, LocalDisk
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
@@ -59,7 +59,7 @@ class LogPlace(Protocol):
     def sim(self) -> SimDisk:
         """Its disk, of those that are on a simulated one."""
 
-    def log(self, topic_id: int = 1) -> TieredLog:
+    def log(self, topic_id: int = 1) -> TopicLog:
         """The log of a topic, under a new epoch."""
 
     async def settle(self) -> None:
@@ -105,7 +105,7 @@ class OwnPlace:
     def sim(self) -> SimDisk:
         return self._world.sim
 
-    def log(self, topic_id: int = 1) -> TieredLog:
+    def log(self, topic_id: int = 1) -> TopicLog:
         self._epoch += 1
         return self.storage.topic(topic_id, self._epoch)
 
@@ -149,10 +149,10 @@ class TakenPlace:
         assert isinstance(self._world.disk, SimDisk)
         return self._world.disk
 
-    def log(self, topic_id: int = 1) -> TieredLog:
+    def log(self, topic_id: int = 1) -> TopicLog:
         log = MovedLog(self.storage.topic(topic_id))
         self._logs.append(log)
-        return cast("TieredLog", log)
+        return cast("TopicLog", log)
 
     async def settle(self) -> None:
         """The former owner is not told, and goes on reading."""
@@ -177,7 +177,7 @@ class TakenPlace:
 class MovedLog:
     """A topic's log wherever the topic is: what a client sees that follows it from owner to owner."""
 
-    def __init__(self, log: TieredLog) -> None:
+    def __init__(self, log: TopicLog) -> None:
         self.now = log
         self._listeners: list[Callable[[int], None]] = []
 
@@ -185,11 +185,11 @@ class MovedLog:
         return getattr(self.now, name)
 
     def on_durable(self, listener: Callable[[int], None]) -> None:
-        """As `TieredLog`; the listener goes along."""
+        """As `TopicLog`; the listener goes along."""
         self._listeners.append(listener)
         self.now.on_durable(listener)
 
-    def move(self, log: TieredLog) -> None:
+    def move(self, log: TopicLog) -> None:
         """Be the next owner's."""
         self.now = log
         for listener in self._listeners:

@@ -8,7 +8,7 @@ from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor
 from danube.runtime.checksum import is_intact, with_crc
 from danube.storage.batches.batch import BatchOrigin, RecordView, check, encode_messages, encode_payloads
-from danube.storage.log.cursors import decode_cursor, encode_cursor
+from danube.storage.batches.cursors import decode_cursor, encode_cursor
 
 U64 = st.integers(0, 2**64 - 1)
 RECORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=40)

@@ -14,7 +14,7 @@ from danube.metadata.high_water import HighWaterMark
 from danube.metadata.sqlite import checks, file
 from danube.offline.storage.repair.repair_plan import _Planner
 from danube.storage.batches.placeholder import is_placeholder
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from lab.simulation import FOLDERS
 from tests.simulation.sabotage import Sabotaged, search
 from tests.simulation.sabotages import is_found

@@ -14,6 +14,7 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
 from danube.storage.batches.batch import BatchHeader, read_header
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.flush import flush_plan, manifest_builder, manifest_lookup, segment_flusher
 from danube.storage.flush.deletion import TopicDeleter
 from danube.storage.flush.manifest_builder import ManifestVersion, TopicFlush
@@ -30,8 +31,7 @@ from danube.storage.journal.journal import JournalReads
 from danube.storage.journal.recovery import Recovery
 from danube.storage.journal.walker import RoundReader
 from danube.storage.journal.writer import JournalEnd, RoundWriter
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention import enforcer
 from danube.storage.retention.retention_clock import RetentionClock
 from danube.storage.retention.rules import Retention, segments_to_drop
@@ -261,13 +261,14 @@ def stop_everybody_for_one(patch: pytest.MonkeyPatch) -> None:
 
 def read_only_while_there_is_room(patch: pytest.MonkeyPatch) -> None:
     """Refuse reads with appends on a full disk."""
-    original = TieredLog.read
+    original = TopicLog.read
 
-    async def read(self: TieredLog, offset: int, bytes_max: int) -> list[StoredBatch]:
-        self._cold.gate.check(0)
+    async def read(self: TopicLog, offset: int, bytes_max: int) -> list[StoredBatch]:
+        if self._cold is not None:
+            self._cold.gate.check(0)
         return await original(self, offset, bytes_max)
 
-    patch.setattr(TieredLog, "read", read)
+    patch.setattr(TopicLog, "read", read)
 
 
 def read_only_while_it_can_write(patch: pytest.MonkeyPatch) -> None:

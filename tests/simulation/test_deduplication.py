@@ -10,8 +10,8 @@ import pytest
 from danube.broker.topics import deduplication
 from danube.broker.topics.deduplication import Sequences
 from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates
+from danube.storage.batches.stored_batch import AppendDone
 from danube.storage.journal.contents import Recovered
-from danube.storage.log.protocol import AppendDone
 from danube.testing.simulated.disk import MachineOffError, Operation
 from tests.simulation.numbered_world import NumberedWorld
 

@@ -11,6 +11,7 @@ from danube.storage.journal.recovery import Recovery
 from danube.storage.journal.writer import JournalEnd
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import Operation, SimDisk
+from tests.unit.storage.journal_world import log_in
 
 SEEDS = range(20)
 
@@ -25,7 +26,7 @@ async def killed_before_its_sync(seed: int) -> SimDisk:
     disk, clock = SimDisk(seed), SimClock()
     journal = await open_journal(disk, clock)
     disk.lying_sync = True
-    journal.topic(1, epoch=1).append_record(b"", lambda _: None)
+    log_in(journal, 1, epoch=1).append_record(b"", lambda _: None)
     await clock.run_for(0.01)
     left = disk.process_kill()
     left.lying_sync = False
@@ -36,7 +37,7 @@ async def killed_before_its_sync(seed: int) -> SimDisk:
 async def shown_by_a_broker_that_starts(disk: SimDisk) -> tuple[int, SimDisk]:
     """The end of the topic's log as a new broker shows it, and the disk once it is killed."""
     journal = await open_journal(disk, SimClock())
-    end = journal.topic(1, epoch=1).durable_end
+    end = log_in(journal, 1, epoch=1).durable_end
     left = disk.process_kill()
     await journal.close()
     return end, left

@@ -9,7 +9,7 @@ from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages, records
 from danube.storage.journal import JournalSettings
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
@@ -47,7 +47,7 @@ class SmallRun:
             if number % 4 == 3:
                 await self.flush(storage)
 
-    async def append(self, log: TieredLog) -> None:
+    async def append(self, log: TopicLog) -> None:
         self._sent += 1
         record = b"%d/" % self._sent + b"." * 150
         told: list[int | DanubeError] = []
@@ -82,7 +82,7 @@ class SmallRun:
         return Environment(disk=self.disk, clock=self._clock, rng=SystemRng(1), metadata=self._metadata)
 
 
-async def read_all(log: TieredLog) -> list[bytes]:
+async def read_all(log: TopicLog) -> list[bytes]:
     found: list[bytes] = []
     while batches := await log.read(len(found), 10_000):
         found += [record for batch in batches for record in records(batch.body, 0, batch.count)]

@@ -9,7 +9,7 @@ from danube.runtime.disk import Buffer
 from danube.storage.object_store import journal_parts
 from danube.storage.object_store.journal_parts import JournalParts
 from danube.storage.object_store.local_parts import LocalParts
-from danube.storage.object_store.object_storage import ObjectStorage
+from danube.storage.takeover.object_storage import ObjectStorage
 from lab.objects.course import run_course
 
 SEEDS = 20

@@ -10,7 +10,7 @@ from itertools import groupby
 from danube.broker.dispatch.events import KeyRun
 from danube.model.limits.broker import BATCH_WINDOWS_BYTES_MAX, KEY_CHARS_MAX
 from danube.storage.batches.batch import RecordKind, RecordView
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.wire.decode import effective_key
 from danube.wire.encode import record_of_payload, stamp_offset
 

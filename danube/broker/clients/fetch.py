@@ -13,7 +13,8 @@ from danube.model.errors import DanubeError, InvalidRequestError, OffsetTrimmedE
 from danube.model.limits.broker import READ_BYTES_MAX
 from danube.model.limits.stream import FETCH_ANSWER_BYTES
 from danube.runtime.tasks import TaskScope
-from danube.storage.log.protocol import StoredBatch, TopicLog
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from danube.model.limits.stream import (
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.rpc.carrier import ServerStream
 from danube.storage.batches.batch import part_of
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.wire.stream import consume
 
 

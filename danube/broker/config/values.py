@@ -17,8 +17,8 @@ from danube.model.plans.plan import Effect
 from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, PoisonPolicy, Policies
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.rpc.address import join_address, split_address
+from danube.storage.batches.codec import Codec, is_available
 from danube.storage.disk_space import Watermarks
-from danube.storage.segment.codec import Codec, is_available
 from danube.storage.settings import JournalSettings, StorageSettings
 
 _TOPICS = "topics"

@@ -51,7 +51,8 @@ from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.storage.batches.batch import RecordKind, RecordView
 from danube.storage.batches.placeholder import is_placeholder
-from danube.storage.log.protocol import StoredBatch, TopicLog
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 from danube.wire.decode import received_message
 from danube.wire.encode import send_message
 

@@ -31,7 +31,7 @@ from danube.model.topic import TopicName
 from danube.objects.bill import RequestKind, projected_month
 from danube.objects.use import TopicObjects
 from danube.runtime.clock import Clock
-from danube.storage.log.protocol import TopicStorageStats
+from danube.storage.log.topic_log import TopicStorageStats
 
 _ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
 

@@ -11,7 +11,8 @@ from danube.model.calls.positions import PeekedMessage, PeekedPage, PeekMessages
 from danube.model.errors import PreconditionFailedError, StorageError, StorageUnavailableError
 from danube.model.limits.broker import PEEK_ATTRIBUTES_BYTES_MAX, PEEK_BYTES_MAX, READ_BYTES_MAX
 from danube.storage.batches.batch import RecordKind, RecordView
-from danube.storage.log.protocol import StoredBatch, TopicLog
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 from danube.wire.decode import received_message
 from danube.wire.encode import record_of_payload
 

@@ -48,7 +48,8 @@ from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.placeholder import is_placeholder
-from danube.storage.log.protocol import BatchLog, StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class DispatchDriver:
 
     def __init__(
         self,
-        log: BatchLog,
+        log: TopicLog,
         subscription_id: int,
         engine: DispatchEngine,
         *,

@@ -20,7 +20,7 @@ from danube.model.limits.broker import DEAD_LETTER_SOURCES_MAX, DEAD_LETTERS_IN_
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope, outcome_of
 from danube.storage.batches.batch import RecordKind, RecordView
-from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import TopicLog
 from danube.wire.decode import received_message
 from danube.wire.encode import record_of_payload, send_message
 

@@ -17,7 +17,7 @@ from danube.broker.topics.subscription import AnySubscription, NonReliableSubscr
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.objects.bill import Line, cost_of, projected_month
 from danube.objects.use import ObjectUse
-from danube.storage.log.protocol import TopicStorageStats
+from danube.storage.log.topic_log import TopicStorageStats
 from danube.storage.settings import LatencyHistogram, StorageStats
 from danube.storage.store import Storage
 

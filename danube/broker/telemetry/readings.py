@@ -8,7 +8,7 @@ from danube.broker.topics.subscription import AnySubscription, NonReliableSubscr
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.model.records.telemetry import BrokerReading, SilentConsumer, SubscriptionReading, TopicReading
 from danube.runtime.process import ProcessUsage
-from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 
 

@@ -12,7 +12,8 @@ from danube.model.errors import DanubeError, InvalidBatchError, SequenceError
 from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX
 from danube.storage.batches.batch import BatchHeader
 from danube.storage.batches.producer_state import SequencedBatch, sequenced_batch
-from danube.storage.log.protocol import AppendDone, TopicLog
+from danube.storage.batches.stored_batch import AppendDone
+from danube.storage.log.topic_log import TopicLog
 
 Append = Callable[[bytes, int, AppendDone], None]
 """`ReliableTopic.publish_batch`."""

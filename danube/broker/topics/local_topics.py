@@ -17,7 +17,6 @@ from danube.broker.schemas.gate import SchemaGate
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics.topic_directory import TopicDirectory
-from danube.broker.topics.unreadable_log import UnreadableTopicLog
 from danube.metadata.records.catalog import ExtraWrites, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
 from danube.model.errors import (
     DanubeError,
@@ -36,7 +35,7 @@ from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
-from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 
 _log = logging.getLogger(__name__)
@@ -467,7 +466,7 @@ class Topics(TopicDirectory):
         except DanubeError as error:
             _log.error("%s is not served, all other topics are: %s", record.name, error)
             reason = f"what is stored of {record.name} cannot be read; the broker's log says why"
-            return UnreadableTopicLog(record.topic_id, reason)
+            return self._storage.unreadable_topic(record.topic_id, reason)
 
     def _apply_limits(self, topic: AnyTopic) -> None:
         limits = self.limits_with(topic)

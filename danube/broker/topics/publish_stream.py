@@ -28,7 +28,7 @@ from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
 from danube.storage.batches.compression import BatchCodec
 from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_placeholder
-from danube.storage.log.protocol import AppendDone
+from danube.storage.batches.stored_batch import AppendDone
 from danube.wire.decode import message_topic, schema_of_messages, shared_schema, shared_topic
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage

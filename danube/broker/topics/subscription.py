@@ -36,7 +36,7 @@ from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
-from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import TopicLog
 
 _log = logging.getLogger(__name__)
 

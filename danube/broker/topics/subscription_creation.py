@@ -21,7 +21,7 @@ from danube.model.subscription import Cursor, SubscriptionType
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import outcome_of
-from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import TopicLog
 
 _log = logging.getLogger(__name__)
 

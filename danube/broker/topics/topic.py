@@ -14,7 +14,6 @@ from danube.broker.schemas.gate import SchemaGate
 from danube.broker.telemetry.system_topics import payload_check
 from danube.broker.topics.deduplication import Sequences
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription
-from danube.broker.topics.unreadable_log import UnreadableTopicLog
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, UnavailableError
 from danube.model.limits.broker import MESSAGE_BYTES_MAX, UNLOAD_TIMEOUT_S
@@ -22,7 +21,8 @@ from danube.model.policies import NO_LIMITS, Limits
 from danube.runtime.clock import Clock
 from danube.storage.batches.batch import RecordKind, RecordView, read_header
 from danube.storage.batches.compression import BatchCodec
-from danube.storage.log.protocol import AppendDone, TopicLog
+from danube.storage.batches.stored_batch import AppendDone
+from danube.storage.log.topic_log import TopicLog
 from danube.wire.decode import received_message
 
 _log = logging.getLogger(__name__)
@@ -182,12 +182,12 @@ class ReliableTopic(Topic[ReliableSubscription]):
     @property
     def is_lost(self) -> bool:
         """True if its log cannot be read: it accepts and delivers nothing until that is repaired."""
-        return isinstance(self.log, UnreadableTopicLog)
+        return self.log.fault is not None
 
     @property
     def lost_reason(self) -> str:
         """Cause why its log cannot be read; empty while it can."""
-        return str(self.log.refusal()) if isinstance(self.log, UnreadableTopicLog) else ""
+        return self.log.fault or ""
 
     def check_open(self) -> None:
         super().check_open()
@@ -195,7 +195,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
     def check_readable(self) -> None:
         """Raise StorageUnavailableError if the log cannot be read."""
-        if isinstance(self.log, UnreadableTopicLog):
+        if self.log.fault is not None:
             raise self.log.refusal()
 
     @contextmanager

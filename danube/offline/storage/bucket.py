@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, NewerDataFolderError
 from danube.objects.store import ObjectInfo, ObjectStore
-from danube.storage.object_store.object_storage import CLUSTER
+from danube.storage.journal.folder import JOURNALS
 from danube.storage.object_store.part_format import PartKind, decode_part, log_prefix, number_of
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of, segment_name
 from danube.storage.segment.manifest_format import decode_manifest, refuse_other_manifest
 from danube.storage.segment.reader import SegmentReader
-from danube.storage.takeover.journal_reader import JOURNALS
+from danube.storage.takeover.object_storage import CLUSTER
 from danube.storage.tiers.tier import SegmentTier
 
 _MANIFEST = ".manifest"

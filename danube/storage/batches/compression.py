@@ -8,7 +8,7 @@ from enum import IntEnum
 from types import ModuleType
 
 from danube.model.errors import InvalidBatchError, InvalidRequestError, UnsupportedError
-from danube.storage.segment.codec import BlockCodec, Codec, is_available, open_codec
+from danube.storage.batches.codec import BlockCodec, Codec, is_available, open_codec
 
 
 class BatchCodec(IntEnum):

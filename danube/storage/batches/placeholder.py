@@ -11,7 +11,7 @@ from danube.model.calls.client import OutgoingMessage
 from danube.model.limits.broker import BATCH_RECORDS_MAX
 from danube.storage.batches.batch import BatchOrigin, encode_payloads
 from danube.storage.batches.envelope import encode_data
-from danube.storage.segment.format import EncodedBatch
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.wire.encode import send_message
 
 PLACEHOLDER_PRODUCER_ID = 0x4C4F_5354_4C4F_5354  # "LOSTLOST": bit 63 is not set, so it is no idempotent producer either

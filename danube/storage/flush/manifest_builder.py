@@ -13,6 +13,7 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import is_full
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.flush_plan import (
     Piece,
@@ -29,10 +30,9 @@ from danube.storage.flush.orphans import (
     orphans,
     unfinished,
 )
-from danube.storage.flush.topic_histories import TopicHistory, remaining_tails
 from danube.storage.journal.index import FileTable, IndexRun, joined
 from danube.storage.journal.reader import JournalReader
-from danube.storage.segment.format import EncodedBatch
+from danube.storage.log.histories import TopicHistory, remaining_tails
 from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.reader import SegmentReader

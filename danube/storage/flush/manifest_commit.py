@@ -13,7 +13,7 @@ from danube.model.errors import StorageChangedError
 from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_builder import ManifestVersion, named
 from danube.storage.flush.manifest_lookup import load_history
-from danube.storage.flush.topic_histories import TopicHistories, remaining_tails
+from danube.storage.log.histories import TopicHistories, remaining_tails
 from danube.storage.stored_topics import StoredTopics
 
 _log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from danube.model.errors import DamagedDataError, DanubeError, StorageUnavailabl
 from danube.model.limits.broker import MANIFEST_EXPECTED_BYTES, MANIFESTS_AHEAD
 from danube.storage.damage import fault_of, next_step
 from danube.storage.flush.orphans import highest_manifest_version
-from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal.index import TopicBase
+from danube.storage.log.histories import TopicHistory
 from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import decode_manifest, refuse_other_manifest
 from danube.storage.tiers.tier import SegmentTier

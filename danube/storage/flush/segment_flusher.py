@@ -26,9 +26,9 @@ from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.flush_plan import Waiting, files_of_pass, first_needed, is_worth_a_pass, is_worth_closing
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion, Run, TopicFlush, blank_history
 from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
-from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal
 from danube.storage.journal.index import ClosedFile
+from danube.storage.log.histories import TopicHistory
 from danube.storage.quarantine import FAULTS
 from danube.storage.stored_topics import StoredTopics, changed_by_another
 

@@ -32,12 +32,11 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Alarm, Clock
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import CheckedBody, check
+from danube.storage.batches.cursors import CursorKey, PendingCursor, PendingCursors
+from danube.storage.batches.stored_batch import AppendDone, Saved
 from danube.storage.journal.format import HEADER_BYTES
-from danube.storage.journal.round import Backlog, PendingBatch, Round, TopicState, build_round
+from danube.storage.journal.round import Backlog, ClampLog, PendingBatch, Round, TopicState, build_round
 from danube.storage.journal.writer import RoundWriter, Written
-from danube.storage.log.cursors import CursorKey, PendingCursor, PendingCursors
-from danube.storage.log.protocol import AppendDone, Saved
-from danube.storage.retention.retention_clock import ClampLog
 from danube.storage.settings import JournalSettings, LatencyHistogram
 
 _T = TypeVar("_T")

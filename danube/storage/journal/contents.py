@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
+from danube.storage.batches.cursors import CursorKey, decode_cursor, encode_cursor
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.index import ClosedFile, FileStart, FileTable, IndexRun, TopicBase, TopicIndex
-from danube.storage.log.cursors import CursorKey, decode_cursor, encode_cursor
 
 _NEVER_MS = 2**63 - 1
 

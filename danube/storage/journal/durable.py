@@ -10,8 +10,10 @@ from danube.model.limits.broker import JOURNAL_INDEX_TOPICS_AT_ONCE, JOURNAL_IND
 from danube.model.plans.durability import Durability
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.tasks import TaskScope
+from danube.storage.batches.cursors import PendingCursor, encoded_bytes
 from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.batches.producer_state import StoredProducerStates
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.journal.contents import FileContents, FileIndex, Recovered
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import FirstFile
@@ -26,8 +28,6 @@ from danube.storage.journal.index import (
 )
 from danube.storage.journal.round import PendingBatch, Round, TopicState
 from danube.storage.journal.writer import Written
-from danube.storage.log.cursors import PendingCursor, encoded_bytes
-from danube.storage.log.protocol import StoredBatch
 
 _BATCH_BYTES = 300  # what a kept batch costs besides its body, roughly
 
@@ -120,6 +120,10 @@ class DurableTopics:
     def bytes_in_last_file(self, is_meant: Callable[[int], bool]) -> int:
         """Bytes of records in the last file, of the topics that are meant."""
         return sum(size for topic_id, size in self._contents.bytes_of.items() if is_meant(topic_id))
+
+    def state(self, topic_id: int) -> TopicState | None:
+        """The state of a topic as it is; None for one without records or base."""
+        return self._topics.get(topic_id)
 
     def index(self, topic_id: int) -> TopicIndex | None:
         """The index of a topic; None when it has no batches."""

@@ -11,6 +11,7 @@ that is opened anew.
 
 import contextlib
 import logging
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,6 +51,11 @@ from danube.storage.journal.format import (
 FOLDER = "journal"
 """Of a broker's own journal within its data folder."""
 
+JOURNALS = "journals"
+"""The folder of all brokers' journals within a shared folder; each has a folder of its own in it."""
+
+_JOURNAL_FOLDER = re.compile(r"[0-9a-f]{16}")
+
 FILE_GONE = "the file is missing"
 FOLDER_GONE = "the folder is missing; if it is on a disk of its own, that may not be mounted"
 ALL_GONE = "none of the journal's files is in this folder"
@@ -57,6 +63,18 @@ ALL_GONE = "none of the journal's files is in this folder"
 
 
 _log = logging.getLogger(__name__)
+
+
+def journal_folder(journal_id: int) -> str:
+    """The folder of a journal, as storages name it."""
+    return f"{JOURNALS}/{journal_id:016x}"
+
+
+def listed_journals(disk: Disk) -> dict[int, str]:
+    """The folders that are named as storages name them, by journal id, whatever is in them. Raises OSError."""
+    if not disk.exists(JOURNALS):
+        return {}
+    return {int(name, 16): f"{JOURNALS}/{name}" for name in disk.list(JOURNALS) if _JOURNAL_FOLDER.fullmatch(name)}
 
 
 class JournalFolder:

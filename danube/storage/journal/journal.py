@@ -5,26 +5,22 @@ from functools import partial
 
 from danube.model.errors import StorageUnavailableError
 from danube.model.plans.durability import Durability
-from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
-from danube.storage.batches.producer_state import SequencedBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.contents import Recovered
 from danube.storage.journal.durable import BatchCache, ClosedFiles, DurableTopics
 from danube.storage.journal.folder import FOLDER, Fence, JournalFolder
-from danube.storage.journal.index import ClosedFile, FileTable, TopicBase, TopicIndex
+from danube.storage.journal.index import ClosedFile, FileTable, TopicBase
 from danube.storage.journal.reader import JournalReader
 from danube.storage.journal.recovery import Recovery, run_unfenced
 from danube.storage.journal.round import TopicState
 from danube.storage.journal.writer import RoundWriter
-from danube.storage.log.protocol import AppendDone, Saved, StoredBatch
-from danube.storage.log.read_throttle import SyncWatch
+from danube.storage.read_throttle import SyncWatch
 from danube.storage.settings import JournalSettings, JournalStats
-
-_EMPTY = TopicIndex()
 
 
 class JournalReads:
@@ -41,7 +37,7 @@ class JournalReads:
         self._closed = False
 
     def hot(self, topic: TopicState, offset: int, bytes_max: int) -> list[StoredBatch] | None:
-        """As `BatchLog.read_hot`."""
+        """Batches from the one that holds `offset`, as far as they are in memory; None when that one is not."""
         index = topic.index
         if index is None or offset >= index.end_offset:
             return []
@@ -60,7 +56,7 @@ class JournalReads:
         return found or None
 
     async def read(self, topic: TopicState, offset: int, bytes_max: int) -> list[StoredBatch]:
-        """As `BatchLog.read`; an offset that is not in the journal any more raises StorageUnavailableError."""
+        """The same, from memory or a file. Raises StorageUnavailableError for an offset that is not in the journal."""
         found = self.hot(topic, offset, bytes_max)
         if found is not None:
             return found
@@ -91,99 +87,6 @@ class JournalReads:
         """Close the files; batches in memory stay readable."""
         self._closed = True
         await self._runner.run(self._reader.close)
-
-
-class JournalTopicLog:
-    """A view of one topic of a journal, a `BatchLog` and a `LogPart`; any number of them may be open."""
-
-    def __init__(self, topic: TopicState, journal: "Journal") -> None:
-        self._topic = topic
-        self._journal = journal
-        self._listeners: list[Callable[[int], None]] = []
-
-    @property
-    def _index(self) -> TopicIndex:
-        return self._topic.index if self._topic.index is not None else _EMPTY
-
-    @property
-    def topic_id(self) -> int:
-        return self._topic.topic_id
-
-    @property
-    def start_offset(self) -> int:
-        return self._index.start_offset
-
-    @property
-    def durable_end(self) -> int:
-        return self._topic.durable_end
-
-    end_offset = durable_end
-
-    @property
-    def body_bytes(self) -> int:
-        return self._index.body_bytes
-
-    def append_record(self, record: bytes, done: AppendDone) -> None:
-        self._journal.commit.append_record(self._topic, record, done)
-
-    def append_batch(self, body: bytes, done: AppendDone) -> None:
-        self._journal.commit.append_batch(self._topic, body, done)
-
-    def set_durability(self, durability: Durability | None) -> None:
-        commit = self._journal.commit
-        commit.set_durability(self._topic, commit.durability if durability is None else durability)
-
-    def confirm(self, offset: int, done: AppendDone) -> None:
-        self._journal.commit.confirm(self._topic, offset, done)
-
-    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
-        return self._journal.reads.hot(self._topic, offset, bytes_max)
-
-    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
-        return await self._journal.reads.read(self._topic, offset, bytes_max)
-
-    def offset_in_journal(self, append_time_ms: int) -> int:
-        """As `offset_at`, at once, of what is in the journal only."""
-        return self._index.offset_at(append_time_ms)
-
-    async def offset_at(self, append_time_ms: int) -> int:
-        return self._index.offset_at(append_time_ms)
-
-    def append_time_at_hand(self, offset: int) -> int | None:
-        return self._index.append_time_ms(offset)
-
-    async def append_time_ms(self, offset: int) -> int | None:
-        return self._index.append_time_ms(offset)
-
-    def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
-        self._journal.commit.save_cursor(self._topic, subscription_id, cursor, saved)
-
-    def cursor(self, subscription_id: int) -> Cursor | None:
-        return self._topic.cursors.get(subscription_id) if self._topic.cursors else None
-
-    def forget_cursor(self, subscription_id: int) -> None:
-        self._journal.commit.forget_cursor(self._topic, subscription_id)
-        self._journal.forget_cursor(self._topic.topic_id, subscription_id)
-
-    def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
-        for subscription_id in [each for each in self._topic.cursors or () if each not in subscription_ids]:
-            self.forget_cursor(subscription_id)
-
-    def next_sequence(self, numbering_id: int) -> int:
-        return self._topic.producer_states.next_sequence(numbering_id) if self._topic.producer_states else 0
-
-    def offset_of(self, batch: SequencedBatch) -> int | None:
-        return self._topic.producer_states.offset_of(batch) if self._topic.producer_states else None
-
-    def on_durable(self, listener: Callable[[int], None]) -> None:
-        self._listeners.append(listener)
-        self._topic.listeners = (*self._topic.listeners, listener)
-
-    def close(self) -> None:
-        mine = self._listeners
-        self._topic.listeners = tuple(one for one in self._topic.listeners if one not in mine)
-        self._listeners = []
-        self._journal.reads.drop_cached(self._topic)
 
 
 _DEFAULTS = JournalSettings()
@@ -314,16 +217,12 @@ class Journal(DurableTopics):
             sync_seconds=self._writer.sync_seconds,
         )
 
-    def topic(self, topic_id: int, epoch: int, durability: Durability | None = None) -> JournalTopicLog:
-        """The log of a topic, empty or as recovered. Records are written under `epoch` from now on.
+    def open_topic(self, topic_id: int, epoch: int, durability: Durability | None = None) -> TopicState:
+        """The state of a topic for a log, empty or as recovered. Records are written under `epoch` from now on.
 
         `durability` says when its appends are acknowledged; None is the journal's. All of a round waits for the sync
         when one topic in it does. Raises ValueError for an unknown or forgotten id that has records here.
         """
-        return JournalTopicLog(self.open_topic(topic_id, epoch, durability), self)
-
-    def open_topic(self, topic_id: int, epoch: int, durability: Durability | None = None) -> TopicState:
-        """The state of a topic, for a log over this journal and other places. Raises as `topic`."""
         return self.start_topic(topic_id, epoch, durability or self.commit.durability)
 
     def forget(self, topic_id: int) -> None:

@@ -8,10 +8,9 @@ from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.limits.broker import JOURNAL_OPEN_FILES_MAX, KIB
 from danube.runtime.disk import Disk, File
 from danube.storage.batches.envelope import ENVELOPE_BYTES, DataFields, Kind, body_of_data, decode, is_data
+from danube.storage.batches.stored_batch import EncodedBatch, StoredBatch
 from danube.storage.journal.folder import FOLDER, damaged, path
 from danube.storage.journal.index import FileTable, IndexRun, Located
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.segment.format import EncodedBatch
 
 _GAP_BYTES_MAX = 4 * KIB  # reading over a small gap costs less than a second read
 _RUN_BYTES_MAX = 256 * KIB  # of one read, gaps included, unless a single batch is larger: memory that is used again

@@ -1,24 +1,29 @@
 """A round of group commit: batches that wait for it, their offsets, and the bytes to write. Pure."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from danube.model.errors import MessageTooLargeError, OverloadedError
-from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, CLOCK_STEP_MAX_S
+from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, CLAMP_WARNING_INTERVAL_S, CLOCK_STEP_MAX_S
 from danube.model.message import SEQUENCED_BIT
 from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import LENGTH_BYTES, body_bytes, encode_messages
+from danube.storage.batches.cursors import CursorKey, PendingCursor, encode_cursor
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, encode_data, encode_other
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, numbers_of
+from danube.storage.batches.stored_batch import AppendDone, StoredBatch
 from danube.storage.journal.index import TopicIndex
-from danube.storage.log.cursors import CursorKey, PendingCursor, encode_cursor
-from danube.storage.log.protocol import AppendDone, StoredBatch
 
 _WAITER_BYTES = 200  # what a waiting callback and its record's object cost in memory, roughly
 _EMPTY_BYTES = body_bytes(0, 0, 0)
 _RECORD_BYTES_MAX = BATCH_BYTES_MAX - body_bytes(0, 1, 0)
+
+
+_log = logging.getLogger(__name__)
 
 
 class TopicState:
@@ -235,3 +240,28 @@ def build_round(batches: list[PendingBatch], cursors: dict[CursorKey, PendingCur
         body = encode_cursor(subscription_id, pending.cursor)
         built.add(encode_other(Kind.CURSOR, topic_id, pending.epoch, now_ms, body), body)
     return built
+
+
+class ClampLog:
+    """Warns at most once in CLAMP_WARNING_INTERVAL_S that messages get append times the clock has not reached."""
+
+    def __init__(self) -> None:
+        self._logged_s = -CLAMP_WARNING_INTERVAL_S
+
+    def warn(self, topic_id: int, newest_ms: int, now_ms: int, now_s: float) -> None:
+        """Warn of a topic that ends at `newest_ms`, far ahead of the clock's `now_ms`; `now_s` is monotonic."""
+        if now_s - self._logged_s < CLAMP_WARNING_INTERVAL_S:
+            return
+        self._logged_s = now_s
+        _log.warning(
+            "topic %d ends with a message of %s, and the clock says %s: append times never go back, so new messages "
+            "carry that time until it has come. Check the clock; docs/storage.md says what this means for retention",
+            *(topic_id, _shown(newest_ms), _shown(now_ms)),
+        )
+
+
+def _shown(time_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(" ", "seconds")
+    except (OverflowError, OSError, ValueError):  # there are no such years
+        return f"{time_ms} ms since 1970"

@@ -21,7 +21,7 @@ from danube.storage.journal.format import (
     encode_round_header,
 )
 from danube.storage.journal.index import FileStart
-from danube.storage.log.read_throttle import SyncWatch
+from danube.storage.read_throttle import SyncWatch
 from danube.storage.settings import LatencyHistogram
 
 

@@ -11,8 +11,8 @@ read than it asks for. So the syncs of live messages wait behind little.
 from typing import NamedTuple
 
 from danube.model.limits.broker import READ_AHEAD_ANSWERS, READ_AHEAD_BYTES_MAX, READ_AHEAD_PACE, READ_AHEAD_READERS_MAX
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.segment.reader_cache import Kept
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.segment.reader_cache import LruCache
 
 _BATCH_BYTES = 300  # what a kept batch costs besides its body, roughly
 
@@ -37,8 +37,8 @@ class ReadAhead:
     """Batches that were read ahead, and the readers that read in order."""
 
     def __init__(self, bytes_max: int = READ_AHEAD_BYTES_MAX) -> None:
-        self._kept: Kept[_Place, tuple[list[StoredBatch], FileRead]] = Kept(bytes_max)
-        self._expected: Kept[_Place, FileRead] = Kept(READ_AHEAD_READERS_MAX)
+        self._kept: LruCache[_Place, tuple[list[StoredBatch], FileRead]] = LruCache(bytes_max)
+        self._expected: LruCache[_Place, FileRead] = LruCache(READ_AHEAD_READERS_MAX)
 
     @property
     def bytes(self) -> int:

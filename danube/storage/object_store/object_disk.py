@@ -21,7 +21,7 @@ from danube.objects.bill import Cause
 from danube.objects.retrying import Patience, RetryingStore
 from danube.runtime.disk import Buffer, Disk, DiskLock, DiskRoom, File
 from danube.runtime.rng import Rng
-from danube.storage.journal.folder import FENCE_NAME
+from danube.storage.journal.folder import FENCE_NAME, JOURNALS
 from danube.storage.journal.format import FIRST_NAME, file_name, file_sequence, index_sequence
 from danube.storage.object_store.files import (
     FenceFile,
@@ -33,7 +33,6 @@ from danube.storage.object_store.files import (
 from danube.storage.object_store.journal_parts import JournalParts
 from danube.storage.object_store.local_parts import LocalParts
 from danube.storage.object_store.side_by_side import SideBySide
-from danube.storage.takeover.journal_reader import JOURNALS
 
 REMOVED = "journals-removed"
 _WHOLE_FOLDERS = {"", JOURNALS, "segments"}

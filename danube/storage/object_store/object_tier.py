@@ -16,7 +16,7 @@ from danube.objects.bill import Cause
 from danube.objects.retrying import RetryingStore
 from danube.runtime.disk import Buffer
 from danube.storage.object_store.side_by_side import Ended, SideBySide
-from danube.storage.segment.reader_cache import Kept
+from danube.storage.segment.reader_cache import LruCache
 from danube.storage.tiers.tier import SegmentTier, Take
 
 _Key = tuple[str, int]
@@ -37,8 +37,8 @@ class BlockCache:
     def __init__(self, store: RetryingStore, ahead: SideBySide, bytes_max: int = OBJECT_CACHE_BYTES) -> None:
         self._store = store.charged_to(Cause.READ)
         self._ahead = ahead
-        self._blocks: Kept[_Key, bytes] = Kept(bytes_max)
-        self._sizes: Kept[str, int] = Kept(_SIZES_MAX)
+        self._blocks: LruCache[_Key, bytes] = LruCache(bytes_max)
+        self._sizes: LruCache[str, int] = LruCache(_SIZES_MAX)
         self._under_way: dict[_Key, Ended[list[bytes]]] = {}
         self._lock = threading.RLock()
         self.stats = CacheStats()

@@ -9,8 +9,8 @@ from danube.model.limits.broker import CLOCK_AWAY_TOLD_S, CLOCK_SETTLED_S, FLUSH
 from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion
 from danube.storage.flush.manifest_commit import ManifestCommitter, refresh
-from danube.storage.flush.topic_histories import TopicHistory
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.histories import TopicHistory
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.quarantine import FAULTS, TopicQuarantine
 from danube.storage.retention.retention_clock import ClockJumpGuard, Marks, as_seen, is_ahead, refreshed_marks
 from danube.storage.retention.rules import Retention, TrimPreview, Unsealed, segments_to_drop, trim_preview
@@ -22,7 +22,7 @@ Policies = Callable[[int], Retention]
 OldestUnread = Callable[[int], int | None]
 """By topic id: the lowest offset that a subscription has not acknowledged; None without subscriptions."""
 
-_Wanted = Callable[[TieredLog, TopicHistory], int]
+_Wanted = Callable[[TopicLog, TopicHistory], int]
 """Number of the first segments that may be trimmed now."""
 
 _LOGS_PER_TURN = 100
@@ -56,13 +56,13 @@ class RetentionEnforcer:
         """By topic, of those whose append times are ahead of the clock."""
         self._warn_of_rest()
 
-    async def retain(self, logs: Iterable[TieredLog], policies: Policies, oldest_unread: OldestUnread) -> int:
+    async def retain(self, logs: Iterable[TopicLog], policies: Policies, oldest_unread: OldestUnread) -> int:
         """One pass over these topics; answers the number of segments removed. Raises MetadataError."""
         await self._refresh_stale()
-        made: list[tuple[ManifestVersion, TieredLog]] = []
+        made: list[tuple[ManifestVersion, TopicLog]] = []
         dropped, now_ms = 0, self._time.now_ms()
 
-        def wanted(log: TieredLog, history: TopicHistory) -> int:
+        def wanted(log: TopicLog, history: TopicHistory) -> int:
             unsealed_bytes = log.body_bytes - history.body_bytes
             unread = oldest_unread(log.topic_id)
             manifest = as_seen(history.manifest, self._marks.get(log.topic_id, ()), now_ms)
@@ -81,7 +81,7 @@ class RetentionEnforcer:
                 made = []
         return dropped + await self._commit(made, wanted)
 
-    def trim_preview(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> TrimPreview:
+    def trim_preview(self, log: TopicLog, retention: Retention, oldest_unread: int | None) -> TrimPreview:
         """Preview of `retain` for a topic with this retention, now and soon. Changes nothing."""
         history, now_ms = self._topics.histories.get(log.topic_id), self._time.now_ms()
         start = log.start_offset
@@ -97,7 +97,7 @@ class RetentionEnforcer:
         )
         return trim_preview(manifest, retention, now_ms, oldest_unread, unsealed)
 
-    async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies, file_begun_s: float) -> bool:
+    async def wants_new_file(self, logs: Iterable[TopicLog], policies: Policies, file_begun_s: float) -> bool:
         """True if the journal should begin a new file, so that old records in it can be flushed and trimmed.
 
         `file_begun_s` is the begin of its last file, in monotonic time.
@@ -181,7 +181,7 @@ class RetentionEnforcer:
         if not self._topics.is_dead(topic_id):
             self._quarantine.add(topic_id, error, self._clock.monotonic_s())
 
-    async def _commit(self, made: list[tuple[ManifestVersion, TieredLog]], wanted: _Wanted) -> int:
+    async def _commit(self, made: list[tuple[ManifestVersion, TopicLog]], wanted: _Wanted) -> int:
         """Commit what was made, but for segments that are needed again: a subscription may be new."""
         stand = ((one, log) for one, log in made if not self._topics.is_dead(one.manifest.topic_id))
         going = {one.manifest.topic_id: one for one, log in stand if wanted(log, one.history) >= _dropped(one)}
@@ -212,7 +212,7 @@ def _dropped(one: ManifestVersion) -> int:
     return len(one.history.manifest.segments) - len(one.manifest.segments)
 
 
-async def _in_turns(logs: Iterable[TieredLog]) -> AsyncIterator[TieredLog]:
+async def _in_turns(logs: Iterable[TopicLog]) -> AsyncIterator[TopicLog]:
     """The logs, a few in each turn of the event loop."""
     for number, log in enumerate(logs):
         if number % _LOGS_PER_TURN == 0:

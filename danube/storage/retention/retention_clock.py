@@ -12,12 +12,10 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import NamedTuple
 
 from danube.model.limits.broker import (
-    CLAMP_WARNING_INTERVAL_S,
     CLOCK_CAUGHT_UP_S,
     CLOCK_STEP_MAX_S,
     SEEN_MARKS_PER_AGE,
@@ -120,24 +118,6 @@ class ClockJumpGuard:
         return now_ms
 
 
-class ClampLog:
-    """Warns at most once in CLAMP_WARNING_INTERVAL_S that messages get append times the clock has not reached."""
-
-    def __init__(self) -> None:
-        self._logged_s = -CLAMP_WARNING_INTERVAL_S
-
-    def warn(self, topic_id: int, newest_ms: int, now_ms: int, now_s: float) -> None:
-        """Warn of a topic that ends at `newest_ms`, far ahead of the clock's `now_ms`; `now_s` is monotonic."""
-        if now_s - self._logged_s < CLAMP_WARNING_INTERVAL_S:
-            return
-        self._logged_s = now_s
-        _log.warning(
-            "topic %d ends with a message of %s, and the clock says %s: append times never go back, so new messages "
-            "carry that time until it has come. Check the clock; docs/storage.md says what this means for retention",
-            *(topic_id, _shown(newest_ms), _shown(now_ms)),
-        )
-
-
 class Seen(NamedTuple):
     """End offset of a topic's segments at a trusted time."""
 
@@ -183,10 +163,3 @@ def _as_seen(segments: Sequence[Segment], first: int, marks: Marks, now_ms: int)
         number = bisect_left(marks, segment.end_offset, key=_END_OFFSET)
         seen_ms = marks[number].seen_ms if number < len(marks) else now_ms
         yield replace(segment, last_append_time_ms=min(segment.last_append_time_ms, max(seen_ms, at_least_ms)))
-
-
-def _shown(time_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(" ", "seconds")
-    except (OverflowError, OSError, ValueError):  # there are no such years
-        return f"{time_ms} ms since 1970"

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.model.limits.broker import KIB
 from danube.runtime.checksum import CRC_BYTES, checksum, extended, is_intact
+from danube.storage.batches.codec import BlockCodec, Codec, CodecSource
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
 from danube.storage.batches.envelope import MAGIC as ENVELOPE_MAGIC
 from danube.storage.batches.envelope import VERSION as ENVELOPE_VERSION
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import EncodedBatch, StoredBatch
 from danube.storage.segment.block_index import BlockEntry
-from danube.storage.segment.codec import BlockCodec, Codec, CodecSource
-from danube.storage.segment.format import EncodedBatch, damaged
+from danube.storage.segment.format import damaged
 from danube.storage.tiers.tier import Take
 
 MAGIC = b"DnSb"

@@ -6,7 +6,6 @@ A later version keeps the footer's length, its first 5 bytes and its own checksu
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError
 from danube.runtime.checksum import CRC_BYTES, FixedRecord, checksum, is_intact
@@ -21,18 +20,6 @@ FOOTER_BYTES = 88
 
 _FILE: FixedRecord[tuple[int, ...]] = FixedRecord(FILE_MAGIC, VERSION, "QQQ", tuple)
 _FOOTER: FixedRecord[tuple[int, ...]] = FixedRecord(FOOTER_MAGIC, VERSION, "QQQQQQQQIII", tuple)
-
-
-class EncodedBatch(NamedTuple):
-    """One record batch with its envelope, byte for byte as they stand in the journal and in a segment."""
-
-    base_offset: int
-    end_offset: int
-    """The offset after the last record."""
-    append_time_ms: int
-    body_bytes: int
-    encoded: bytes
-    """Envelope and body."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
 from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
+from danube.storage.batches.cursors import decode_failed, encode_failed, failed_bytes
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
-from danube.storage.log.cursors import decode_failed, encode_failed, failed_bytes
 from danube.storage.segment.manifest import Manifest, Segment
 
 T = TypeVar("T")

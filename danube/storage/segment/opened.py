@@ -17,7 +17,7 @@ from danube.storage.segment.format import (
     refuse_other_header,
 )
 from danube.storage.segment.manifest import Segment, segment_name
-from danube.storage.segment.reader_cache import Kept
+from danube.storage.segment.reader_cache import LruCache
 from danube.storage.tiers.tier import SegmentTier, Take
 
 SegmentKey = tuple[int, int, int]
@@ -32,7 +32,7 @@ class OpenedSegments:
 
     def __init__(self, tier: SegmentTier) -> None:
         self._tier = tier
-        self._indexes: Kept[SegmentKey, BlockIndex] = Kept(SEGMENT_INDEX_CACHE_BYTES_MAX)
+        self._indexes: LruCache[SegmentKey, BlockIndex] = LruCache(SEGMENT_INDEX_CACHE_BYTES_MAX)
 
     def index(self, topic_id: int, segment: Segment) -> BlockIndex:
         """The index of a segment. Raises DamagedDataError, StorageUnavailableError, DataFolderError."""

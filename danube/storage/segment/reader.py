@@ -13,14 +13,13 @@ from dataclasses import dataclass
 
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.limits.broker import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.codec import BlockCodec, Codec, CodecSource, open_codec
+from danube.storage.batches.stored_batch import EncodedBatch, StoredBatch
 from danube.storage.segment.block import Content, batches_of, encoded_batches_of, is_taken, open_block, take_batches
 from danube.storage.segment.block_index import BlockEntry, BlockIndex
-from danube.storage.segment.codec import BlockCodec, Codec, CodecSource, open_codec
-from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Segment, folder_of, segment_name
 from danube.storage.segment.opened import OpenedSegments, SegmentKey, run_of
-from danube.storage.segment.reader_cache import Kept
+from danube.storage.segment.reader_cache import LruCache
 from danube.storage.tiers.tier import SegmentTier
 
 _KEPT_BATCH_BYTES = 200  # what a kept batch costs besides envelope and body, roughly
@@ -52,7 +51,7 @@ class SegmentReader:
         self._opened = OpenedSegments(tier)
         self._codecs = codecs
         self._codecs_opened: dict[Codec, BlockCodec] = {}
-        self._blocks: Kept[tuple[SegmentKey, int], list[StoredBatch]] = Kept(SEGMENT_READ_AHEAD_BYTES_MAX)
+        self._blocks: LruCache[tuple[SegmentKey, int], list[StoredBatch]] = LruCache(SEGMENT_READ_AHEAD_BYTES_MAX)
 
     def read(self, topic_id: int, segments: Sequence[Segment], offset: int, bytes_max: int) -> list[StoredBatch]:
         """Batches from the one that holds `offset`: one, then as many as fit in `bytes_max`, of whatever segments.

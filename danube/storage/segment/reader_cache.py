@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """Values by key, each with its cost; the newest stays even when it alone is too large."""
 
     def __init__(self, bytes_max: int) -> None:

@@ -4,17 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
 from danube.runtime.disk import Buffer
+from danube.storage.batches.codec import Codec, CodecSource, open_codec
 from danube.storage.batches.envelope import ENVELOPE_BYTES
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.segment.block import encode_block, is_described
 from danube.storage.segment.block_index import BlockEntry, encode_index
-from danube.storage.segment.codec import Codec, CodecSource, open_codec
-from danube.storage.segment.format import (
-    FILE_HEADER_BYTES,
-    FOOTER_BYTES,
-    EncodedBatch,
-    encode_file_header,
-    encode_footer,
-)
+from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES, encode_file_header, encode_footer
 from danube.storage.segment.manifest import Segment
 
 

@@ -8,7 +8,6 @@ The *mark* is the highest position that a sound header says was synced. Below it
 journal is damaged and refused. What is sound above it may still vanish, with the machine that wrote it.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -17,29 +16,12 @@ from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.limits.broker import JOURNAL_READ_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.disk import Disk
+from danube.storage.batches.cursors import decode_cursor
 from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, sequenced_batch
-from danube.storage.journal.folder import JournalFolder, damaged
+from danube.storage.journal.folder import JournalFolder, damaged, journal_folder
 from danube.storage.journal.index import FileTable, Located, TopicIndex
 from danube.storage.journal.walker import FileBegun, JournalWalker, SoundRound
-from danube.storage.log.cursors import decode_cursor
-
-JOURNALS = "journals"
-"""The folder of all brokers' journals within a shared folder; each has a folder of its own in it."""
-
-_NAME = re.compile(r"[0-9a-f]{16}")
-
-
-def journal_folder(journal_id: int) -> str:
-    """The folder of a journal, as storages name it."""
-    return f"{JOURNALS}/{journal_id:016x}"
-
-
-def listed_journals(disk: Disk) -> dict[int, str]:
-    """The folders that are named as storages name them, by journal id, whatever is in them. Raises OSError."""
-    if not disk.exists(JOURNALS):
-        return {}
-    return {int(name, 16): f"{JOURNALS}/{name}" for name in disk.list(JOURNALS) if _NAME.fullmatch(name)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import NewerDataFolderError
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
-from danube.storage.journal.folder import FENCE_NAME, Fence
-from danube.storage.takeover.journal_reader import listed_journals
+from danube.storage.journal.folder import FENCE_NAME, Fence, listed_journals
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 
 _log = logging.getLogger(__name__)

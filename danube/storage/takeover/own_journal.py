@@ -10,10 +10,9 @@ from danube.model.errors import DanubeError, DataFolderError, JournalFencedError
 from danube.model.limits.broker import TAKEOVER_ATTEMPTS_MAX
 from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
-from danube.storage.flush.topic_histories import TopicHistory
 from danube.storage.journal import Journal
-from danube.storage.journal.folder import Fence
-from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
+from danube.storage.journal.folder import JOURNALS, Fence, journal_folder
+from danube.storage.log.histories import TopicHistory
 from danube.storage.takeover.journal_removal import named_journals
 from danube.storage.takeover.previous_epochs import Restarted, is_open_in, read_for_restart
 

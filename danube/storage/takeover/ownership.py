@@ -16,8 +16,8 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import STORAGE_POINTERS_MAX, TAKEOVER_ATTEMPTS_MAX
 from danube.storage.flush.manifest_lookup import base_of
-from danube.storage.flush.topic_histories import TopicHistory
-from danube.storage.journal.journal import JournalTopicLog
+from danube.storage.log.histories import TopicHistory
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, load_newest
 from danube.storage.takeover.release import Release, Stop
@@ -52,7 +52,7 @@ class Ownership:
         """By topic: one call at a time releases it, or finds out whether it was released."""
         self._acquired: set[int] = set()
         """Topics that the `acquire` under way has brought; they may be lost again."""
-        self._leaving: dict[int, tuple[TopicStorage, JournalTopicLog]] = {}
+        self._leaving: dict[int, tuple[TopicStorage, TopicLog]] = {}
         """By topic: released, but not known to be sealed. They are not served, and the journal is kept."""
         self._unsure: dict[int, TopicStorage] = {}
         """By topic: the record that an acquisition without an answer was to change. It may still be changed."""
@@ -106,12 +106,13 @@ class Ownership:
             epoch = self.epoch(topic_id)
             history = self._topics.histories.get(topic_id)
             assert history is not None  # noqa: S101 - `epoch` has looked
-            record, log = history.record, self._journal.topic(topic_id, epoch)
+            record = history.record
+            log = TopicLog(self._journal.open_topic(topic_id, epoch), self._journal)
             await self._finish_release(
                 topic_id, self._release.run(record, log, stop=stop, leave=lambda: self._leave(record, log))
             )
 
-    def _leave(self, record: TopicStorage, log: JournalTopicLog) -> None:
+    def _leave(self, record: TopicStorage, log: TopicLog) -> None:
         self._leaving[record.topic_id] = record, log
         self._owned.discard(record.topic_id)
         self._topics.in_transit.add(record.topic_id)

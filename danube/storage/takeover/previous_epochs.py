@@ -1,4 +1,4 @@
-"""Topics' epochs in journals of former owners, and the tails of them that a topic's log reads."""
+"""Topics' epochs in journals of former owners."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,62 +7,13 @@ from danube.metadata.records.record_format import TopicStorage
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
-from danube.storage.journal.index import IndexRun, TopicBase, TopicIndex
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.journal.folder import listed_journals
+from danube.storage.journal.index import TopicBase
 from danube.storage.journal.reader import JournalReader
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.log.parts import PreviousOwnerTail
 from danube.storage.takeover.epoch_history import base_after, empty_base, own_bases, wanted_epochs
-from danube.storage.takeover.journal_reader import FoundEpoch, FoundJournal, Wanted, listed_journals, read_journal
-
-
-class PreviousOwnerTail:
-    """A `LogPart` over a former owner's journal: one epoch of a topic, sealed at `end_offset`.
-
-    The runner's thread owns the reader, which several tails of one journal may share. No file stays open after a read:
-    the journal's folder is removed when everything in it is in segments, and a tail is read only until then.
-    """
-
-    def __init__(
-        self,
-        topic_id: int,
-        journal: FoundJournal,
-        found: FoundEpoch,
-        end_offset: int,
-        *,
-        reader: JournalReader,
-        runner: BlockingRunner,
-    ) -> None:
-        self._topic_id = topic_id
-        self._index: TopicIndex = found.index
-        self._reader = reader
-        self._runner = runner
-        self.folder = journal.folder
-        self.files = journal.files
-        self.start_offset = found.index.start_offset
-        self.end_offset = max(min(end_offset, found.index.end_offset), found.index.start_offset)
-        self.body_bytes = sum(self.run().lengths)  # column by column: live messages wait for it
-
-    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
-        run = self._index.run_at(offset, bytes_max, self.end_offset)
-        return await self._runner.run(lambda: self._read(run))
-
-    async def offset_at(self, append_time_ms: int) -> int:
-        return min(self._index.offset_at(append_time_ms), self.end_offset)
-
-    async def append_time_ms(self, offset: int) -> int | None:
-        return self._index.append_time_ms(offset)
-
-    def append_time_at_hand(self, offset: int) -> int | None:
-        return self._index.append_time_ms(offset)
-
-    def run(self) -> IndexRun:
-        """All of its batches, for a `JournalReader`."""
-        return self._index.up_to(self.end_offset)
-
-    def _read(self, run: IndexRun) -> list[StoredBatch]:
-        try:
-            return self._reader.read_run(self._topic_id, run, self.files)
-        finally:
-            self._reader.close()
+from danube.storage.takeover.journal_reader import FoundEpoch, Wanted, read_journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +117,9 @@ async def _read_one(
                     tail = await runner.run(
                         lambda: reader.read_run(one.topic_id, run, journal.files, needs_all=True)  # noqa: B023 - awaited in its turn
                     )
-            part = PreviousOwnerTail(one.topic_id, journal, found, end, reader=reader, runner=runner)
+            part = PreviousOwnerTail(
+                one.topic_id, found.index, end, folder=journal.folder, files=journal.files, reader=reader, runner=runner
+            )
             epochs.append(PreviousEpoch(one, found, part, tuple(tail)))
     finally:
         await runner.run(reader.close)

@@ -10,7 +10,7 @@ from danube.model.errors import DanubeError, StorageChangedError, TopicNotServed
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.storage.journal.journal import Journal
-from danube.storage.log.protocol import BatchLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.takeover.epoch_history import sealed
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 
@@ -36,7 +36,7 @@ class Release:
         self._protocol = protocol
 
     async def run(
-        self, record: TopicStorage, log: BatchLog, *, stop: Stop, leave: Callable[[], None] = lambda: None
+        self, record: TopicStorage, log: TopicLog, *, stop: Stop, leave: Callable[[], None] = lambda: None
     ) -> TopicStorage:
         """Seal the topic at its end; answers its record, with which any broker may open it.
 
@@ -55,13 +55,13 @@ class Release:
             raise TopicNotServedError(f"topic {record.topic_id} is not in this broker's journal: ask its owner")
         return await self._walk(self._protocol[Part.RELEASE], record, log, stop, leave)
 
-    async def finish(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
+    async def finish(self, record: TopicStorage, log: TopicLog) -> TopicStorage:
         """Finish a `run` of this record and log that may have sealed the topic. Raises as `run`."""
         steps = self._protocol[Part.RELEASE]
         return await self._walk(steps[steps.index(Step.SEAL) :], record, log, _stopped, lambda: None)
 
     async def _walk(
-        self, steps: Sequence[Step], record: TopicStorage, log: BatchLog, stop: Stop, leave: Callable[[], None]
+        self, steps: Sequence[Step], record: TopicStorage, log: TopicLog, stop: Stop, leave: Callable[[], None]
     ) -> TopicStorage:
         cursors: Mapping[int, Cursor] = {}
         for step in steps:
@@ -79,7 +79,7 @@ class Release:
                     raise AssertionError(step)
         return record
 
-    async def _seal(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
+    async def _seal(self, record: TopicStorage, log: TopicLog) -> TopicStorage:
         """Compare and set. The record may name a newer manifest by now, or be sealed by an attempt without answer."""
         end_offset = log.durable_end
         for _ in range(METADATA_ATTEMPTS_MAX):
@@ -95,7 +95,7 @@ class Release:
                 record = newest
         raise VersionConflictError(f"where topic {record.topic_id} is stored changes all the time: try again")
 
-    def _close(self, log: BatchLog) -> None:
+    def _close(self, log: TopicLog) -> None:
         log.close()
         self._journal.forget(log.topic_id)
 
@@ -105,7 +105,7 @@ async def _stopped() -> Mapping[int, Cursor]:
     return {}
 
 
-async def _flush(log: BatchLog, cursors: Mapping[int, Cursor]) -> None:
+async def _flush(log: TopicLog, cursors: Mapping[int, Cursor]) -> None:
     loop = asyncio.get_running_loop()
     pending: list[asyncio.Future[DanubeError | None]] = []
     for subscription_id, cursor in cursors.items():

@@ -17,12 +17,12 @@ from danube.model.limits.broker import JOURNALS_LOOK_S
 from danube.model.topic import TopicName
 from danube.runtime.disk import Disk
 from danube.storage.flush.deletion import sweep_unknown_folders
-from danube.storage.flush.topic_histories import TopicHistories
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.journal.folder import JOURNALS
+from danube.storage.log.histories import TopicHistories
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.segment.manifest import SEGMENTS
 from danube.storage.store import Storage
 from danube.storage.stored_topics import StoredTopics
-from danube.storage.takeover.journal_reader import JOURNALS
 from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
 from danube.storage.takeover.ownership import MayOwn, Ownership
@@ -137,7 +137,7 @@ class SharedStorage(Storage):
         *,
         name: TopicName | None = None,
         uses_reserve: bool = False,
-    ) -> TieredLog:
+    ) -> TopicLog:
         """The log of a topic that this broker owns; it is written under the epoch in which this broker owns it.
 
         Raises TopicNotServedError, and as `Storage.topic`.

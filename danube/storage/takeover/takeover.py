@@ -24,18 +24,13 @@ from danube.model.limits.broker import STORAGE_POINTERS_MAX
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
-from danube.storage.journal.folder import Fence
+from danube.storage.journal.folder import Fence, listed_journals
 from danube.storage.journal.index import TopicBase
-from danube.storage.journal.journal import Journal, JournalTopicLog
+from danube.storage.journal.journal import Journal
+from danube.storage.log.parts import PreviousOwnerTail
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.takeover.epoch_history import base_after, empty_base, sealed_and_next, wanted_epochs
-from danube.storage.takeover.journal_reader import listed_journals
-from danube.storage.takeover.previous_epochs import (
-    PreviousEpoch,
-    PreviousOwnerTail,
-    folder_of,
-    parts_of,
-    read_previous_epochs,
-)
+from danube.storage.takeover.previous_epochs import PreviousEpoch, folder_of, parts_of, read_previous_epochs
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 
 
@@ -44,7 +39,7 @@ class AcquiredTopic:
     """A topic that this broker owns now."""
 
     record: TopicStorage
-    log: JournalTopicLog
+    log: TopicLog
     """In this broker's journal: it begins where the last of `parts` ends."""
     parts: tuple[PreviousOwnerTail, ...]
     """Records in former owners' journals and not in segments, oldest first, without a gap."""
@@ -62,7 +57,7 @@ class _Topic:
     """Its state at the begin in the own journal, once that is known."""
     position: int = 0
     """Its begin there."""
-    log: JournalTopicLog | None = None
+    log: TopicLog | None = None
 
     @property
     def topic_id(self) -> int:
@@ -228,12 +223,13 @@ class _Attempt:
             cursors = epochs[-1].found.cursors if epochs else {}
             topic.begin = base_after(topic.base, [one.found for one in epochs], end, cursors)
 
-    def _adopt(self, topic: _Topic) -> JournalTopicLog:
+    def _adopt(self, topic: _Topic) -> TopicLog:
         """The topic's log in the own journal; its records there count from here on."""
         if topic.log is None:
             topic.position = self._journal.end_position
             self._journal.adopt(topic.start)
-            topic.log = self._journal.topic(topic.topic_id, self._epochs_after(topic)[-1].epoch)
+            state = self._journal.open_topic(topic.topic_id, self._epochs_after(topic)[-1].epoch)
+            topic.log = TopicLog(state, self._journal)
         return topic.log
 
     def _epochs_after(self, topic: _Topic) -> tuple[EpochRange, ...]:

@@ -11,17 +11,18 @@ from danube.model.subscription import Cursor
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import BatchOrigin, encode_messages, encode_payloads
+from danube.storage.batches.cursors import encode_cursor
 from danube.storage.batches.envelope import encode_data
 from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.format import FirstFile, encode_first
-from danube.storage.log.cursors import encode_cursor
-from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.writer import encode_segment
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
+from tests.unit.storage.journal_world import log_in
 
 FOLDER = Path(__file__).parent / "v1"
 BROKER = 3
@@ -86,7 +87,7 @@ async def index_file() -> dict[str, bytes]:
     """Of a closed file with two topics, a cursor and a numbered batch."""
     disk, clock = SimDisk(), SimClock()
     journal = await _open(disk, clock)
-    orders, bills = journal.topic(11, 2), journal.topic(12, 1)
+    orders, bills = log_in(journal, 11, 2), log_in(journal, 12, 1)
     orders.append_batch(PAYLOADS, _nothing)
     orders.append_batch(NUMBERED, _nothing)
     bills.append_record(b"bill", _nothing)
@@ -110,7 +111,7 @@ async def marked_files() -> dict[str, bytes]:
 async def _left_by_a_journal() -> dict[str, bytes]:
     disk, clock = SimDisk(), SimClock()
     journal = await _open(disk, clock)
-    orders, bills = journal.topic(11, 2), journal.topic(12, 1)
+    orders, bills = log_in(journal, 11, 2), log_in(journal, 12, 1)
     for number in range(3):
         orders.append_batch(PAYLOADS, _nothing)
         bills.append_record(b"bill %d" % number, _nothing)

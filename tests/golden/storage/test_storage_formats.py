@@ -4,10 +4,10 @@ from itertools import chain
 
 from danube.model.errors import StorageError
 from danube.storage.batches.batch import RecordView, check
+from danube.storage.batches.cursors import decode_cursor
 from danube.storage.batches.envelope import Kind, decode
 from danube.storage.journal.contents import decode_index, encode_index
 from danube.storage.journal.format import decode_first, decode_mark
-from danube.storage.log.cursors import decode_cursor
 from danube.storage.segment.manifest import segment_name
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.segment.reader import SegmentReader
@@ -38,7 +38,7 @@ from tests.golden.storage.reader import (
     read_mark,
     read_segment,
 )
-from tests.unit.storage.journal_world import MARK, content, open_journal, sim_disk
+from tests.unit.storage.journal_world import MARK, content, log_in, open_journal, sim_disk
 
 GOLDEN = {str(path.relative_to(FOLDER)): path.read_bytes() for path in sorted(FOLDER.rglob("*")) if path.is_file()}
 JOURNAL = {name: data for name, data in GOLDEN.items() if name.startswith("journal/")}
@@ -53,7 +53,7 @@ async def test_what_is_written_today_is_what_was_written_then() -> None:
 async def test_journal_of_version_1_opens() -> None:
     assert len(JOURNAL) > 1
     journal = await open_journal(sim_disk(JOURNAL), SimClock(), broker_id=BROKER)
-    orders, bills = journal.topic(11, 3), journal.topic(12, 3)
+    orders, bills = log_in(journal, 11, 3), log_in(journal, 12, 3)
     assert await content(orders) == [b"first", b"", b"third"] * 3
     assert await content(bills) == [b"bill 0", b"bill 1", b"bill 2"]
     assert orders.cursor(901) == CURSOR
@@ -94,7 +94,7 @@ async def read_all(files: dict[str, bytes]) -> object:
     except StorageError:
         return None
     try:
-        orders, bills = journal.topic(11, 3), journal.topic(12, 3)
+        orders, bills = log_in(journal, 11, 3), log_in(journal, 12, 3)
         return await content(orders), await content(bills), orders.cursor(901)
     except StorageError:
         return None

@@ -12,8 +12,8 @@ from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import DISK_RESERVE_BYTES_MAX, MIB
 from danube.runtime.disk import DiskRoom, LocalDisk
 from danube.runtime.rng import SystemRng
+from danube.storage.batches.stored_batch import AppendDone
 from danube.storage.disk_space import Watermarks
-from danube.storage.log.protocol import AppendDone
 from tests.unit.storage.store.storage_world import StorageWorld
 
 

@@ -9,8 +9,8 @@ from danube.broker.config.original import translate_original
 from danube.broker.config.settings import BrokerSettings, load_broker_settings
 from danube.model.errors import SettingsError
 from danube.runtime.settings import values_of
+from danube.storage.batches.codec import Codec
 from danube.storage.disk_space import SpaceLevel, space_level
-from danube.storage.segment.codec import Codec
 
 
 def load(path: Path | None = None, environment: Mapping[str, str] | None = None, **flags: Any) -> BrokerSettings:

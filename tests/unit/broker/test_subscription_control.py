@@ -13,8 +13,8 @@ from danube.model.errors import (
 )
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.storage.journal.journal import JournalTopicLog
-from danube.storage.log.protocol import Saved
+from danube.storage.batches.stored_batch import Saved
+from danube.storage.log.topic_log import TopicLog
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.client import Inbox
@@ -142,13 +142,13 @@ async def test_stream_that_opens_while_its_subscription_goes_is_told_to_close_an
 async def test_unsubscribed_leaves_no_cursor_in_memory(
     cell: Cell, topic: TopicName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save, seen = JournalTopicLog.save_cursor, []
+    save, seen = TopicLog.save_cursor, []
 
-    def note_and_save(log: JournalTopicLog, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
+    def note_and_save(log: TopicLog, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
         seen.append((log, subscription_id))
         save(log, subscription_id, cursor, saved)
 
-    monkeypatch.setattr(JournalTopicLog, "save_cursor", note_and_save)
+    monkeypatch.setattr(TopicLog, "save_cursor", note_and_save)
     await cell.client.create_producer(topic)
     await left(cell, topic, await cell.client.receive(await cell.client.subscribe(topic)))
     log, subscription_id = seen[0]

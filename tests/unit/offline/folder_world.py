@@ -22,7 +22,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import RecordView
 from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.environment import StorageEnvironment
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from tests.unit.storage.journal_world import Told
@@ -40,9 +40,9 @@ class Life:
     storage: Storage
     metadata: Records
     owner: TopicOwner
-    logs: dict[str, TieredLog] = field(default_factory=dict)
+    logs: dict[str, TopicLog] = field(default_factory=dict)
 
-    async def topic(self, name: str) -> TieredLog:
+    async def topic(self, name: str) -> TopicLog:
         """The log of a topic, made when it is not there."""
         if name not in self.logs:
             parsed = TopicName.parse(name)

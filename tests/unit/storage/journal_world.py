@@ -5,12 +5,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from danube.model.errors import DanubeError
+from danube.model.plans.durability import Durability
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.log.protocol import BatchLog, StoredBatch
+from danube.storage.log.topic_log import TopicLog
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
@@ -136,18 +138,23 @@ class Told:
         return outcome
 
 
-def append(log: BatchLog, record: bytes) -> Told:
+def log_in(journal: Journal, topic_id: int, epoch: int, durability: Durability | None = None) -> TopicLog:
+    """The log of a topic in the journal alone."""
+    return TopicLog(journal.open_topic(topic_id, epoch, durability), journal)
+
+
+def append(log: TopicLog, record: bytes) -> Told:
     told = Told()
     log.append_record(record, told)
     return told
 
 
-async def store(log: BatchLog, *several: bytes) -> list[int]:
+async def store(log: TopicLog, *several: bytes) -> list[int]:
     """Append records one after the other, each in a round of its own; answers their offsets."""
     return [await append(log, record).offset() for record in several]
 
 
-async def content(log: BatchLog, offset: int = 0) -> list[bytes]:
+async def content(log: TopicLog, offset: int = 0) -> list[bytes]:
     """Every record from `offset` on, with the offsets checked."""
     found: list[bytes] = []
     while batches := await log.read(offset, 1_000_000):

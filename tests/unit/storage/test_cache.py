@@ -1,7 +1,7 @@
 """Recent batches, bounded in bytes over all topics."""
 
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.journal.durable import BatchCache
-from danube.storage.log.protocol import StoredBatch
 
 
 def batch(base: int, size: int = 1_000) -> StoredBatch:

@@ -6,7 +6,7 @@ from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
 from danube.runtime.checksum import with_crc
-from danube.storage.log.cursors import PendingCursors, decode_cursor, encode_cursor, encoded_bytes
+from danube.storage.batches.cursors import PendingCursors, decode_cursor, encode_cursor, encoded_bytes
 from tests.golden.storage.reader import read_cursor
 from tests.unit.storage.journal_world import Told
 

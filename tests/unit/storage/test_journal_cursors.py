@@ -9,7 +9,7 @@ from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 from danube.testing.simulated.clock import settle
 from danube.testing.simulated.disk import Operation
-from tests.unit.storage.journal_world import Told, World, store
+from tests.unit.storage.journal_world import Told, World, log_in, store
 
 TOPIC = 5
 LARGE = Cursor(0, tuple(OffsetRange(2 * n, 2 * n + 1) for n in range(1, CURSOR_RIDE_BYTES_MAX // 16 + 1)))
@@ -17,7 +17,7 @@ LARGE = Cursor(0, tuple(OffsetRange(2 * n, 2 * n + 1) for n in range(1, CURSOR_R
 
 async def test_cursor_is_written_within_the_interval_without_other_traffic(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     log.save_cursor(1, Cursor(3))
     await world.clock.run_for(CURSOR_INTERVAL_S * 0.9)
     assert (log.cursor(1), journal.stats.rounds) == (None, 0)
@@ -27,7 +27,7 @@ async def test_cursor_is_written_within_the_interval_without_other_traffic(world
 
 async def test_cursors_are_coalesced_and_the_last_one_wins(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     size = journal.stats.size_bytes
     for position in range(1_000):
         log.save_cursor(1, Cursor(position))
@@ -38,14 +38,14 @@ async def test_cursors_are_coalesced_and_the_last_one_wins(world: World) -> None
 
 async def test_cursor_rides_along_with_a_round_of_data(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     log.save_cursor(1, Cursor(3))
     await store(log, b"x")
     assert (log.cursor(1), journal.stats.rounds) == (Cursor(3), 1)
 
 
 async def test_large_cursor_waits_for_its_interval(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     log.save_cursor(1, LARGE)
     await store(log, b"x")
     assert log.cursor(1) is None
@@ -54,7 +54,7 @@ async def test_large_cursor_waits_for_its_interval(world: World) -> None:
 
 
 async def test_saved_starts_a_round_and_is_told_when_it_is_durable(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     told = Told()
     world.writes.hold()
     log.save_cursor(1, Cursor(4), told)
@@ -63,14 +63,14 @@ async def test_saved_starts_a_round_and_is_told_when_it_is_durable(world: World)
     world.writes.release()
     assert await told.outcome() is None
     after = world.after(world.disk.power_cut())
-    assert (await after.open()).topic(TOPIC, 1).cursor(1) == Cursor(4)
+    assert log_in(await after.open(), TOPIC, 1).cursor(1) == Cursor(4)
     await world.close()
 
 
 async def test_more_cursors_than_a_round_holds_go_with_the_next(world: World) -> None:
     world = World(round_bytes_max=1_000)
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     for subscription in range(100):
         log.save_cursor(subscription, Cursor(subscription))
     await world.clock.run_for(CURSOR_INTERVAL_S)
@@ -82,7 +82,7 @@ async def test_more_cursors_than_a_round_holds_go_with_the_next(world: World) ->
 async def test_more_cursors_than_a_round_holds_are_tried_again_by_the_clock_when_the_disk_is_full() -> None:
     world = World(round_bytes_max=1_000)
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=10_000)
     for subscription in range(100):
         log.save_cursor(subscription, Cursor(subscription))
@@ -96,7 +96,7 @@ async def test_more_cursors_than_a_round_holds_are_tried_again_by_the_clock_when
 
 async def test_a_full_disk_and_more_cursors_than_a_round_holds_keep_no_journal_from_closing() -> None:
     world = World(round_bytes_max=1_000)
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=10_000)
     told = [Told() for _ in range(100)]
     for subscription, saved in enumerate(told):
@@ -108,7 +108,7 @@ async def test_a_full_disk_and_more_cursors_than_a_round_holds_keep_no_journal_f
 
 
 async def test_cursor_of_a_failed_round_is_written_later(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     told = Told()
     world.disk.fail(Operation.APPEND)
     log.save_cursor(1, Cursor(4), told)
@@ -119,16 +119,16 @@ async def test_cursor_of_a_failed_round_is_written_later(world: World) -> None:
 
 
 async def test_last_cursors_are_written_on_closing(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     log.save_cursor(1, Cursor(4))
     log.save_cursor(2, LARGE)
-    log = (await world.reopen()).topic(TOPIC, 1)
+    log = log_in(await world.reopen(), TOPIC, 1)
     assert (log.cursor(1), log.cursor(2)) == (Cursor(4), LARGE)
 
 
 async def test_forgotten_cursor_is_gone_from_memory_and_not_written_any_more(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     log.save_cursor(1, Cursor(3))
     log.save_cursor(2, Cursor(4))
     await world.clock.run_for(CURSOR_INTERVAL_S)
@@ -140,7 +140,7 @@ async def test_forgotten_cursor_is_gone_from_memory_and_not_written_any_more(wor
 
 
 async def test_who_waits_for_a_cursor_that_is_forgotten_is_told(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     told = Told()
     log.save_cursor(1, Cursor(3), told)
     log.forget_cursor(1)
@@ -148,7 +148,7 @@ async def test_who_waits_for_a_cursor_that_is_forgotten_is_told(world: World) ->
 
 
 async def test_a_cursor_that_is_forgotten_while_it_is_written_does_not_come_back(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     world.writes.hold()
     told = Told()
     log.save_cursor(1, Cursor(4), told)
@@ -163,7 +163,7 @@ async def test_of_subscriptions_that_come_and_go_no_cursor_is_kept_neither_in_me
     world: World,
 ) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     log.save_cursor(1, Cursor(1))
     for subscription_id in range(2, 100):
         told = Told()
@@ -172,5 +172,5 @@ async def test_of_subscriptions_that_come_and_go_no_cursor_is_kept_neither_in_me
             assert await told.outcome() is None
         log.forget_cursor(subscription_id)
     assert list(journal._contents.cursors) == [(TOPIC, 1)]
-    log = (await world.reopen()).topic(TOPIC, 1)
+    log = log_in(await world.reopen(), TOPIC, 1)
     assert log.cursor(1) == Cursor(1)

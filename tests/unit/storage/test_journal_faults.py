@@ -18,6 +18,7 @@ from tests.unit.storage.journal_world import (
     World,
     append,
     content,
+    log_in,
     open_journal,
     sim_disk,
     store,
@@ -28,7 +29,7 @@ TOPIC = 5
 
 async def test_failed_write_is_undone_and_its_offsets_go_to_the_next(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a")
     before = world.disk.contents()
     world.disk.fail(Operation.APPEND, error=errno.EIO)
@@ -43,7 +44,7 @@ async def test_failed_write_is_undone_and_its_offsets_go_to_the_next(world: Worl
     ("error", "advice"), [(errno.EIO, "check the disk"), (errno.ENOSPC, "make room"), (errno.EDQUOT, "make room")]
 )
 async def test_a_write_that_failed_is_told_with_what_ends_it(world: World, error: int, advice: str) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     world.disk.fail(Operation.APPEND, error=error)
     told = await append(log, b"lost").error()
     assert f"{os.strerror(error)}. Nothing was stored; {advice} and try again" in str(told)
@@ -51,7 +52,7 @@ async def test_a_write_that_failed_is_told_with_what_ends_it(world: World, error
 
 async def test_all_who_were_in_a_failed_round_are_told(world: World) -> None:
     journal = await world.open()
-    logs = [journal.topic(topic_id, 1) for topic_id in range(1, 6)]
+    logs = [log_in(journal, topic_id, 1) for topic_id in range(1, 6)]
     world.disk.fail(Operation.APPEND)
     told = [append(log, b"x") for log in logs]
     assert {(await one.error()).code for one in told} == {"STORAGE_UNAVAILABLE"}
@@ -60,26 +61,26 @@ async def test_all_who_were_in_a_failed_round_are_told(world: World) -> None:
 
 
 async def test_failed_round_is_gone_from_the_disk_after_a_power_cut(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     world.disk.fail(Operation.APPEND)
     await append(log, b"lost").error()
     await store(log, b"b")
     after = world.after(world.disk.power_cut())
-    assert await content((await after.open()).topic(TOPIC, 1)) == [b"a", b"b"]
+    assert await content(log_in(await after.open(), TOPIC, 1)) == [b"a", b"b"]
 
 
 async def test_undoing_that_cannot_be_synced_stops_the_journal(world: World) -> None:
     journal = await world.open()
     world.disk.fail(Operation.APPEND)
     world.disk.fail(Operation.SYNC)
-    await append(journal.topic(TOPIC, 1), b"lost").error()
+    await append(log_in(journal, TOPIC, 1), b"lost").error()
     assert journal.stopped is not None
 
 
 async def test_undoing_a_round_syncs_what_was_written_before_it() -> None:
     world = World(durability=Durability.OS)
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     world.disk.fail(Operation.APPEND)
     await append(log, b"lost").error()
@@ -93,18 +94,18 @@ async def test_undoing_a_round_syncs_what_was_written_before_it() -> None:
 
 
 async def test_full_disk_refuses_and_takes_appends_again_once_there_is_room(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     world.disk.capacity_bytes = sum(map(len, world.disk.contents().values())) + 100
     error = await append(log, bytes(1_000)).error()
     assert "No space left" in str(error)
     world.disk.capacity_bytes = None
     assert await store(log, b"b") == [1]
-    assert await content((await world.reopen()).topic(TOPIC, 1)) == [b"a", b"b"]
+    assert await content(log_in(await world.reopen(), TOPIC, 1)) == [b"a", b"b"]
 
 
 async def test_full_disk_is_logged_once_not_once_a_round(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=20)
     for _ in range(20):
         await append(log, b"x").error()
@@ -114,7 +115,7 @@ async def test_full_disk_is_logged_once_not_once_a_round(world: World, caplog: p
 
 async def test_failed_sync_stops_the_journal_and_reads_go_on(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     heard = Told()
     log.on_durable(heard)
     await store(log, b"a")
@@ -133,7 +134,7 @@ async def test_failed_sync_stops_the_journal_and_reads_go_on(world: World) -> No
 
 async def test_stopped_journal_writes_nothing_more_not_even_on_closing(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     log.save_cursor(1, Cursor(1))
     world.disk.fail(Operation.SYNC)
     await append(log, b"unknown").error()
@@ -148,7 +149,7 @@ async def test_stopped_journal_writes_nothing_more_not_even_on_closing(world: Wo
 
 async def test_everyone_who_waits_is_told_when_the_journal_stops(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     world.writes.hold()
     world.disk.fail(Operation.SYNC)
     first = append(log, b"first")
@@ -163,21 +164,21 @@ async def test_everyone_who_waits_is_told_when_the_journal_stops(world: World) -
 
 async def test_round_whose_sync_failed_is_out_of_sight_for_the_next_start(world: World) -> None:
     """Such bytes may be seen and yet never reach the disk: what is acknowledged behind them would be lost with them."""
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     world.disk.fail(Operation.SYNC)
     await append(log, b"unknown").error()
     killed = world.after(world.disk.process_kill())
-    log = (await killed.open()).topic(TOPIC, 1)
+    log = log_in(await killed.open(), TOPIC, 1)
     assert await content(log) == [b"a"]
     await store(log, b"b")
     after = killed.after(killed.disk.power_cut())
-    assert await content((await after.open()).topic(TOPIC, 1)) == [b"a", b"b"]
+    assert await content(log_in(await after.open(), TOPIC, 1)) == [b"a", b"b"]
 
 
 async def test_failed_undo_stops_the_journal(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     world.disk.fail(Operation.APPEND, error=errno.ENOSPC)
     world.disk.fail(Operation.TRUNCATE)
     await append(log, b"x").error()
@@ -187,12 +188,12 @@ async def test_failed_undo_stops_the_journal(world: World) -> None:
 
 
 async def test_after_a_stop_a_restart_goes_on_with_what_was_acknowledged(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a", b"b")
     world.disk.fail(Operation.SYNC)
     await append(log, b"unknown").error()
     after = world.after(world.disk.power_cut())
-    log = (await after.open()).topic(TOPIC, 1)
+    log = log_in(await after.open(), TOPIC, 1)
     found = await content(log)
     assert found in ([b"a", b"b"], [b"a", b"b", b"unknown"])
     assert await store(log, b"c") == [len(found)]
@@ -202,7 +203,7 @@ async def test_after_a_stop_a_restart_goes_on_with_what_was_acknowledged(world: 
 async def test_file_that_cannot_be_begun_is_taken_away_and_tried_again(operation: Operation) -> None:
     world = World(file_bytes_max=600)
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, bytes(300))
     world.disk.fail(operation, error=errno.ENOSPC, name=SECOND_FILE)
     assert SECOND_FILE in str(await append(log, bytes(300)).error())
@@ -210,7 +211,7 @@ async def test_file_that_cannot_be_begun_is_taken_away_and_tried_again(operation
     assert await store(log, bytes(300)) == [1]
     assert SECOND_FILE in world.disk.contents()
     after = world.after(world.disk.power_cut())
-    assert (await after.open()).topic(TOPIC, 1).durable_end == 2
+    assert log_in(await after.open(), TOPIC, 1).durable_end == 2
     await world.close()
 
 
@@ -218,13 +219,13 @@ async def test_file_that_cannot_be_begun_is_taken_away_and_tried_again(operation
 async def test_sync_that_fails_for_a_new_file_stops_the_journal(operation: Operation) -> None:
     world = World(file_bytes_max=600)
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, bytes(300))
     world.disk.fail(operation, name=SECOND_FILE if operation is Operation.SYNC else "journal")
     await append(log, bytes(300)).error()
     assert journal.stopped is not None
     after = world.after(world.disk.power_cut())
-    log = (await after.open()).topic(TOPIC, 1)
+    log = log_in(await after.open(), TOPIC, 1)
     assert await content(log) == [bytes(300)]
     assert await store(log, bytes(300)) == [1]
     await world.close()
@@ -235,7 +236,7 @@ async def test_a_new_file_that_finds_too_many_open_is_taken_away_and_tried_again
     """The folder is opened to be synced: when that fails, no sync has."""
     for seed in range(10):
         world = World(SimDisk(seed), file_bytes_max=600)
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         await store(log, bytes(300))
         name = SECOND_FILE if operation is Operation.CREATE else "journal"
         world.disk.fail(operation, error=errno.EMFILE, name=name)
@@ -244,14 +245,14 @@ async def test_a_new_file_that_finds_too_many_open_is_taken_away_and_tried_again
         assert SECOND_FILE not in world.disk.contents()
         assert await store(log, b"small", bytes(300)) == [1, 2]
         after = world.after(world.disk.power_cut())
-        assert (await after.open()).topic(TOPIC, 1).durable_end == 3
+        assert log_in(await after.open(), TOPIC, 1).durable_end == 3
         await world.close()
 
 
 async def test_new_file_that_cannot_be_taken_away_stops_the_journal() -> None:
     world = World(file_bytes_max=600)
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, bytes(300))
     world.disk.fail(Operation.APPEND, error=errno.ENOSPC, name=SECOND_FILE)
     world.disk.fail(Operation.REMOVE)
@@ -259,14 +260,14 @@ async def test_new_file_that_cannot_be_taken_away_stops_the_journal() -> None:
     assert journal.stopped is not None
     assert SECOND_FILE in journal.stopped
     after = world.after(world.disk.power_cut())
-    assert (await after.open()).topic(TOPIC, 1).durable_end == 1
+    assert log_in(await after.open(), TOPIC, 1).durable_end == 1
     await world.close()
 
 
 async def test_file_that_was_taken_away_does_not_come_back_to_accuse_the_one_before_it() -> None:
     for seed in range(30):
         world = World(SimDisk(seed), file_bytes_max=600)
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         await store(log, bytes(200))
         world.disk.fail(Operation.APPEND, error=errno.ENOSPC, name=SECOND_FILE)
         await append(log, bytes(300)).error()
@@ -274,14 +275,14 @@ async def test_file_that_was_taken_away_does_not_come_back_to_accuse_the_one_bef
         append(log, b"small")
         await settle()
         after = world.after(world.disk.power_cut())
-        assert (await after.open()).topic(TOPIC, 1).durable_end in {1, 2}
+        assert log_in(await after.open(), TOPIC, 1).durable_end in {1, 2}
         await world.close()
 
 
 async def test_failed_interval_sync_stops_the_journal() -> None:
     world = World(durability=Durability.INTERVAL, sync_interval_s=0.5)
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.disk.fail(Operation.SYNC)
     await world.clock.run_for(0.5)
     assert journal.stopped is not None
@@ -290,7 +291,7 @@ async def test_failed_interval_sync_stops_the_journal() -> None:
 
 async def test_mark_that_finds_no_room_harms_nothing(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a")
     world.disk.capacity_bytes = sum(map(len, world.disk.contents().values()))
     await world.clock.run_for(1)
@@ -302,7 +303,7 @@ async def test_fault_of_the_program_itself_stops_the_journal_and_tells_everyone(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
@@ -315,7 +316,7 @@ async def test_fault_of_the_program_itself_stops_the_journal_and_tells_everyone(
 
 
 async def test_unreadable_file_is_said_and_only_the_read_fails(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     log.close()
     world.disk.fail(Operation.READ)
@@ -326,7 +327,7 @@ async def test_unreadable_file_is_said_and_only_the_read_fails(world: World) -> 
 
 async def test_what_waits_behind_a_failed_append_of_its_topic_fails_with_it(world: World) -> None:
     journal = await world.open()
-    log, other = journal.topic(TOPIC, 1), journal.topic(6, 1)
+    log, other = log_in(journal, TOPIC, 1), log_in(journal, 6, 1)
     world.writes.hold()
     first = append(log, b"1")
     await settle()
@@ -345,15 +346,15 @@ async def test_a_torn_round_whose_undoing_failed_does_not_come_back_behind_a_lat
     for seed in range(30):
         world = World(SimDisk(seed))
         journal = await world.open()
-        await store(journal.topic(TOPIC, 1), b"a", b"b")
+        await store(log_in(journal, TOPIC, 1), b"a", b"b")
         world.disk.fail(Operation.APPEND)
         world.disk.fail(Operation.SYNC, name=FIRST_FILE)
-        await append(journal.topic(TOPIC, 1), bytes(2_000)).error()
+        await append(log_in(journal, TOPIC, 1), bytes(2_000)).error()
         again = world.after(world.disk.process_kill())
         journal = await again.open()
-        await store(journal.topic(TOPIC, 2), b"c")
+        await store(log_in(journal, TOPIC, 2), b"c")
         await journal.rotate()
-        await store(journal.topic(TOPIC, 2), b"d")
+        await store(log_in(journal, TOPIC, 2), b"d")
         after = again.after(again.disk.power_cut())
-        assert await content((await after.open()).topic(TOPIC, 3)) == [b"a", b"b", b"c", b"d"]
+        assert await content(log_in(await after.open(), TOPIC, 3)) == [b"a", b"b", b"c", b"d"]
         await world.close()

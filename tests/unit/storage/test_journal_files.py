@@ -16,7 +16,7 @@ from danube.storage.journal import Journal
 from danube.storage.journal.format import FirstFile, decode_first
 from danube.storage.journal.index import TopicBase
 from danube.storage.journal.reader import JournalReader
-from danube.storage.log.protocol import BatchLog
+from danube.storage.log.topic_log import TopicLog
 from danube.testing.simulated.clock import SimClock, settle
 from danube.testing.simulated.disk import Operation
 from tests.unit.storage.journal_world import (
@@ -28,6 +28,7 @@ from tests.unit.storage.journal_world import (
     append,
     content,
     journal_files,
+    log_in,
     open_journal,
     sim_disk,
     store,
@@ -47,7 +48,7 @@ async def uncached() -> AsyncIterator[World]:
     await one.close()
 
 
-async def publish_numbered(log: BatchLog, first: int, count: int = 1) -> SequencedBatch:
+async def publish_numbered(log: TopicLog, first: int, count: int = 1) -> SequencedBatch:
     body = encode_payloads(b"", [b"n"] * count, BatchOrigin(producer_id=ROW, base_sequence=first))
     told = Told()
     log.append_batch(body, told)
@@ -85,10 +86,10 @@ async def test_rotation_closes_the_file_and_tells_what_is_in_it(world: World) ->
     start_ms = world.clock.now_ms()
     heard = Told()
     journal.on_file_closed(lambda: heard(None))
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.clock.advance(1.0)
     saved = Told()
-    journal.topic(OTHER, 1).save_cursor(9, Cursor(0), saved)
+    log_in(journal, OTHER, 1).save_cursor(9, Cursor(0), saved)
     await saved.outcome()
     assert journal.closed_files() == []
     await journal.rotate()
@@ -108,7 +109,7 @@ async def test_a_listener_that_fails_harms_nobody_else(world: World, caplog: pyt
 
     journal.on_file_closed(broken)
     journal.on_file_closed(lambda: heard(None))
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await journal.rotate()
     assert (heard.all, len(journal.closed_files())) == ([None], 1)
     assert "a caller's fault" in caplog.text
@@ -122,9 +123,9 @@ async def test_an_empty_file_is_not_rotated(world: World) -> None:
 
 async def test_a_journal_that_has_stopped_or_ended_rotates_no_more(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.disk.fail(Operation.SYNC)
-    await append(journal.topic(TOPIC, 1), b"b").error()
+    await append(log_in(journal, TOPIC, 1), b"b").error()
     with pytest.raises(StorageUnavailableError):
         await journal.rotate()
     with pytest.raises(StorageUnavailableError):
@@ -138,21 +139,21 @@ async def test_a_journal_that_has_stopped_or_ended_rotates_no_more(world: World)
 
 async def test_a_rotation_that_fails_is_told_and_can_be_done_again(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.disk.fail(Operation.CREATE)
     with pytest.raises(StorageUnavailableError):
         await journal.rotate()
     await journal.rotate()
     assert [file.sequence for file in journal.closed_files()] == [1]
-    assert await store(journal.topic(TOPIC, 1), b"b") == [1]
+    assert await store(log_in(journal, TOPIC, 1), b"b") == [1]
 
 
 async def test_batches_are_found_with_their_envelopes_byte_for_byte(uncached: World) -> None:
     journal = await uncached.open()
-    log = journal.topic(TOPIC, 3)
+    log = log_in(journal, TOPIC, 3)
     for number in range(4):
         await store(log, b"%d" % number)
-        await store(journal.topic(OTHER, 1), b"other")
+        await store(log_in(journal, OTHER, 1), b"other")
     await journal.rotate()
     await store(log, b"in the next file")
     end_position = journal.closed_files()[0].end_position
@@ -171,7 +172,7 @@ async def test_batches_are_found_with_their_envelopes_byte_for_byte(uncached: Wo
 
 async def test_an_encoded_batch_that_is_not_what_was_written_is_refused(uncached: World) -> None:
     journal = await uncached.open()
-    await store(journal.topic(TOPIC, 1), b"a" * 100)
+    await store(log_in(journal, TOPIC, 1), b"a" * 100)
     await journal.rotate()
     run = journal.run(TOPIC, journal.end_position)
     for position in range(run.positions[0], len(uncached.disk.contents()[FIRST_FILE])):
@@ -183,7 +184,7 @@ async def test_an_encoded_batch_that_is_not_what_was_written_is_refused(uncached
 
 async def test_removed_files_are_gone_and_the_journal_goes_on_without_them(uncached: World) -> None:
     journal = await uncached.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a", b"b")
     saved = Told()
     log.save_cursor(9, Cursor(1), saved)
@@ -196,14 +197,14 @@ async def test_removed_files_are_gone_and_the_journal_goes_on_without_them(uncac
     assert (log.start_offset, log.durable_end, log.body_bytes, log.append_time_at_hand(0)) == (5, 5, 0, None)
     assert (log.cursor(9), log.offset_of(sequenced)) == (Cursor(1), 2)
     assert await store(log, b"c") == [5]
-    log = (await uncached.reopen(bases=bases)).topic(TOPIC, 2)
+    log = log_in(await uncached.reopen(bases=bases), TOPIC, 2)
     assert (log.cursor(9), log.offset_of(sequenced), log.next_sequence(ROW)) == (Cursor(1), 2, 3)
     assert (log.start_offset, await content(log, 5), await store(log, b"d")) == (5, [b"c"], [6])
 
 
 async def test_what_is_below_the_journal_is_not_read_from_it(uncached: World) -> None:
     journal = await uncached.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a")
     await flush_all(journal, TOPIC)
     await store(log, b"b")
@@ -214,7 +215,7 @@ async def test_what_is_below_the_journal_is_not_read_from_it(uncached: World) ->
 
 async def test_a_deleted_topic_holds_no_files_and_its_readers_are_told(uncached: World) -> None:
     journal = await uncached.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a")
     await journal.rotate()
     run = journal.run(TOPIC, journal.end_position)
@@ -228,20 +229,20 @@ async def test_a_deleted_topic_holds_no_files_and_its_readers_are_told(uncached:
 
 async def test_a_deleted_topic_is_remembered_only_as_long_as_there_are_records_of_it(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     journal.forget(TOPIC)
     await journal.rotate()
     for _ in range(2):
         with pytest.raises(ValueError, match="never used again"):
-            journal.topic(TOPIC, 1)
+            log_in(journal, TOPIC, 1)
         journal = await world.reopen(known_topics={OTHER})
     await journal.remove_files(2)
-    assert journal.topic(TOPIC, 1).durable_end == 0
+    assert log_in(journal, TOPIC, 1).durable_end == 0
 
 
 async def test_files_that_are_asked_for_are_not_removed(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await journal.rotate()
     with pytest.raises(ValueError, match=f"topic {TOPIC}"):
         await journal.remove_files(2)
@@ -255,20 +256,20 @@ async def test_files_that_are_asked_for_are_not_removed(world: World) -> None:
 
 async def test_an_emptied_journal_begins_again_where_it_ended(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     bases = await flush_all(journal, TOPIC)
     journal_id, end = journal.journal_id, journal.end_position
     for _ in range(3):
         journal = await world.reopen(bases=bases)
         assert (journal.journal_id, journal.base_position) == (journal_id, end - 52)
-    assert await store(journal.topic(TOPIC, 2), b"b") == [1]
+    assert await store(log_in(journal, TOPIC, 2), b"b") == [1]
     journal = await world.reopen(bases=bases)
-    assert await content(journal.topic(TOPIC, 2), 1) == [b"b"]
+    assert await content(log_in(journal, TOPIC, 2), 1) == [b"b"]
 
 
 async def test_removal_says_first_where_the_journal_begins(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await journal.rotate()
     journal.drop_flushed(TOPIC, 1)
     end = journal.closed_files()[0].end_position
@@ -285,7 +286,7 @@ async def test_a_file_that_cannot_be_removed_keeps_no_later_one(world: World) ->
     journal = await world.open()
     world.disk.fail(Operation.REMOVE, name=FIRST_FILE, times=3)
     for number in range(3):
-        await store(journal.topic(TOPIC, 1), b"%d" % number)
+        await store(log_in(journal, TOPIC, 1), b"%d" % number)
         await journal.rotate()
         journal.drop_flushed(TOPIC, number + 1)
         with pytest.raises(StorageUnavailableError, match="could not be removed"):
@@ -299,7 +300,7 @@ async def test_a_file_that_cannot_be_removed_keeps_no_later_one(world: World) ->
 async def test_a_smaller_removal_after_one_that_failed_does_not_go_back_behind_it(world: World) -> None:
     journal = await world.open()
     for number in range(3):
-        await store(journal.topic(TOPIC, 1), b"%d" % number)
+        await store(log_in(journal, TOPIC, 1), b"%d" % number)
         await journal.rotate()
     bases = {TOPIC: base_of(journal, TOPIC)}
     journal.drop_flushed(TOPIC, 3)
@@ -308,12 +309,12 @@ async def test_a_smaller_removal_after_one_that_failed_does_not_go_back_behind_i
         await journal.remove_files(4)
     await journal.remove_files(2)
     journal = await world.reopen(bases=bases)
-    assert (await store(journal.topic(TOPIC, 2), b"3"), len(journal_files(world.disk))) == ([3], 1)
+    assert (await store(log_in(journal, TOPIC, 2), b"3"), len(journal_files(world.disk))) == ([3], 1)
 
 
 async def test_leftovers_of_a_removal_are_removed_at_the_next_start(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     bases = await flush_all(journal, TOPIC)
     files = world.disk.contents()
     disk = sim_disk({**files, FIRST_FILE: b"left", "journal/0000000001.index": b"over"})
@@ -324,7 +325,7 @@ async def test_leftovers_of_a_removal_are_removed_at_the_next_start(world: World
 
 async def test_no_flipped_bit_or_truncation_of_where_the_journal_begins_goes_unseen(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await flush_all(journal, TOPIC)
     await world.close()
     files = world.disk.contents()
@@ -338,7 +339,7 @@ async def test_no_flipped_bit_or_truncation_of_where_the_journal_begins_goes_uns
 
 async def test_a_journal_whose_first_file_is_missing_is_damaged(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await flush_all(journal, TOPIC)
     await world.close()
     files = world.disk.contents()
@@ -350,7 +351,7 @@ async def test_a_journal_whose_first_file_is_missing_is_damaged(world: World) ->
 
 async def test_records_that_do_not_go_on_where_segments_end_are_damage(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a", b"b")
+    await store(log_in(journal, TOPIC, 1), b"a", b"b")
     await world.close()
     for end_offset in (1, 3):
         base = TopicBase(topic_id=TOPIC, end_offset=end_offset, last_append_time_ms=0)
@@ -360,7 +361,7 @@ async def test_records_that_do_not_go_on_where_segments_end_are_damage(world: Wo
 
 async def test_covered_records_do_not_count_and_later_ones_do(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a", b"b")
     saved = Told()
     log.save_cursor(9, Cursor(1), saved)
@@ -374,21 +375,21 @@ async def test_covered_records_do_not_count_and_later_ones_do(world: World) -> N
         cursors={9: Cursor(2)},
         covered={journal.journal_id: covered},
     )
-    log = (await world.reopen(bases={TOPIC: base})).topic(TOPIC, 2)
+    log = log_in(await world.reopen(bases={TOPIC: base}), TOPIC, 2)
     assert (log.start_offset, await content(log, 2), log.cursor(9)) == (2, [b"c"], Cursor(2))
 
 
 async def test_append_time_never_goes_back_behind_that_of_the_segments(world: World) -> None:
     later_ms = world.clock.now_ms() + 60_000
     base = TopicBase(topic_id=TOPIC, end_offset=7, last_append_time_ms=later_ms)
-    log = (await world.open(bases={TOPIC: base})).topic(TOPIC, 1)
+    log = log_in(await world.open(bases={TOPIC: base}), TOPIC, 1)
     assert await store(log, b"a") == [7]
     assert [batch.append_time_ms for batch in await log.read(7, 1)] == [later_ms]
 
 
 async def test_what_a_base_says_of_records_that_are_gone_is_taken_back(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     kept = await publish_numbered(log, 0)
     producer_states = journal.snapshot(TOPIC).producer_states
     lost = await publish_numbered(log, 1)
@@ -400,7 +401,7 @@ async def test_what_a_base_says_of_records_that_are_gone_is_taken_back(world: Wo
         producer_states=journal.snapshot(TOPIC).producer_states,
         covered={journal.journal_id: journal.end_position},
     )
-    log = (await world.reopen(bases={TOPIC: ahead})).topic(TOPIC, 2)
+    log = log_in(await world.reopen(bases={TOPIC: ahead}), TOPIC, 2)
     assert (log.cursor(9), log.cursor(8)) == (Cursor(1), Cursor(0, (OffsetRange(0, 1),)))
     assert (log.offset_of(kept), log.offset_of(lost), log.next_sequence(ROW)) == (0, None, 1)
     assert producer_states[0][-1].batch == kept
@@ -408,7 +409,7 @@ async def test_what_a_base_says_of_records_that_are_gone_is_taken_back(world: Wo
 
 async def test_reading_the_journal_over_a_later_snapshot_changes_nothing(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     for number in range(5):
         await publish_numbered(log, number)
     saved = Told()
@@ -429,17 +430,17 @@ async def test_reading_the_journal_over_a_later_snapshot_changes_nothing(world: 
 
 async def test_a_journal_lives_in_the_folder_it_is_given(world: World) -> None:
     journal = await world.open(folder="journals/7")
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     bases = await flush_all(journal, TOPIC)
-    await store(journal.topic(TOPIC, 1), b"b")
+    await store(log_in(journal, TOPIC, 1), b"b")
     assert set(world.disk.contents()) == {f"journals/7/{name}" for name in ("0000000002.journal", "first", "mark")}
     journal = await world.reopen(folder="journals/7", bases=bases)
-    assert await content(journal.topic(TOPIC, 2), 1) == [b"b"]
+    assert await content(log_in(journal, TOPIC, 2), 1) == [b"b"]
 
 
 async def test_removal_waits_for_the_index_that_is_being_written(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.reads.hold()
     await journal.rotate()
     await settle()

@@ -19,7 +19,7 @@ from danube.storage.journal.contents import decode_index, encode_index
 from danube.storage.journal.index import Located
 from danube.testing.simulated.clock import settle
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.journal_world import FIRST_FILE, MARK, Told, World, append, content, sim_disk, store
+from tests.unit.storage.journal_world import FIRST_FILE, MARK, Told, World, append, content, log_in, sim_disk, store
 
 TOPICS = range(1, 4)
 FIRST_INDEX = "journal/0000000001.index"
@@ -32,7 +32,7 @@ async def busy_files(seed: int, rounds: int = 60) -> dict[str, bytes]:
     journal = await world.open()
     sequences = dict.fromkeys(range(4), 0)
     for _ in range(rounds):
-        log = journal.topic(chance.choice(TOPICS), 1)
+        log = log_in(journal, chance.choice(TOPICS), 1)
         row = chance.randrange(4)
         if chance.random() < 0.3:
             append(log, b"x" * chance.randrange(200))
@@ -60,7 +60,7 @@ async def told_by(files: dict[str, bytes], **settings: Any) -> Any:
 
 async def told_of_topic(journal: Journal, topic_id: int) -> tuple[Any, list[Located], list[bytes]]:
     located = journal.run(topic_id, journal.end_position).located()
-    return journal.snapshot(topic_id), located, await content(journal.topic(topic_id, 2))
+    return journal.snapshot(topic_id), located, await content(log_in(journal, topic_id, 2))
 
 
 def without_indexes(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -159,54 +159,54 @@ async def test_an_index_of_another_version_is_refused() -> None:
 
 async def test_a_disk_that_keeps_no_index_costs_nothing_but_time(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(1, 1)
+    log = log_in(journal, 1, 1)
     await store(log, b"a")
     world.disk.fail(Operation.APPEND, name="*.index")
     await journal.rotate()
     await settle()
     assert FIRST_INDEX not in world.disk.contents()
     assert await store(log, b"b") == [1]
-    assert await content((await world.reopen()).topic(1, 1)) == [b"a", b"b"]
+    assert await content(log_in(await world.reopen(), 1, 1)) == [b"a", b"b"]
 
 
 async def test_batches_of_a_topic_that_was_forgotten_are_found_again_while_it_exists(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(1, 1), b"a")
-    await store(journal.topic(2, 1), b"b")
+    await store(log_in(journal, 1, 1), b"a")
+    await store(log_in(journal, 2, 1), b"b")
     journal.forget(1)
     await journal.rotate()
     await settle()
     index = decode_index(world.disk.contents()[FIRST_INDEX])
     assert index is not None
     assert (index.runs[1], index.contents.topics) == (None, {1, 2})
-    assert await content((await world.reopen(known_topics={1, 2})).topic(1, 2)) == [b"a"]
+    assert await content(log_in(await world.reopen(known_topics={1, 2}), 1, 2)) == [b"a"]
     journal = await world.reopen(known_topics={2})
-    assert await content(journal.topic(2, 2)) == [b"b"]
+    assert await content(log_in(journal, 2, 2)) == [b"b"]
     with pytest.raises(ValueError, match="left out"):
-        journal.topic(1, 2)
+        log_in(journal, 1, 2)
 
 
 async def test_a_file_that_grew_after_its_index_was_made_is_read_again(world: World) -> None:
     """The file after it was only begun, so the journal goes on in it."""
     journal = await world.open()
-    await store(journal.topic(1, 1), b"a")
+    await store(log_in(journal, 1, 1), b"a")
     await journal.rotate()
     await settle()
     world.disk.remove(MARK)  # which could not be written: or else the file stays
     journal = await world.reopen()
     assert [file.sequence for file in journal.closed_files()] == []
     assert FIRST_INDEX not in world.disk.contents()
-    await store(journal.topic(1, 1), b"b")
+    await store(log_in(journal, 1, 1), b"b")
     await journal.rotate()
-    await store(journal.topic(1, 1), b"c")
+    await store(log_in(journal, 1, 1), b"c")
     journal = await world.reopen()
-    assert await content(journal.topic(1, 1)) == [b"a", b"b", b"c"]
+    assert await content(log_in(journal, 1, 1)) == [b"a", b"b", b"c"]
     assert journal.closed_files()[0].end_position == len(world.disk.contents()[FIRST_FILE])
 
 
 async def test_with_too_many_indexes_to_write_some_files_get_none(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(1, 1)
+    log = log_in(journal, 1, 1)
     world.reads.hold()
     for number in range(JOURNAL_INDEXES_WAITING_MAX + 4):
         await store(log, b"%d" % number)
@@ -217,17 +217,17 @@ async def test_with_too_many_indexes_to_write_some_files_get_none(world: World) 
     assert len(indexes) == JOURNAL_INDEXES_WAITING_MAX
     assert len(journal.closed_files()) == JOURNAL_INDEXES_WAITING_MAX + 4
     journal = await world.reopen()
-    assert len(await content(journal.topic(1, 1))) == JOURNAL_INDEXES_WAITING_MAX + 4
+    assert len(await content(log_in(journal, 1, 1))) == JOURNAL_INDEXES_WAITING_MAX + 4
 
 
 async def test_an_index_from_before_the_file_grew_is_not_believed(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(1, 1), b"a")
+    await store(log_in(journal, 1, 1), b"a")
     await journal.rotate()
     await settle()
     journal = await world.reopen()
-    await store(journal.topic(1, 1), b"b")
+    await store(log_in(journal, 1, 1), b"b")
     world.disk.fail(Operation.REMOVE, name="*.index", times=2)
     await journal.rotate()
-    await store(journal.topic(1, 1), b"c")
-    assert await content((await world.reopen()).topic(1, 1)) == [b"a", b"b", b"c"]
+    await store(log_in(journal, 1, 1), b"c")
+    assert await content(log_in(await world.reopen(), 1, 1)) == [b"a", b"b", b"c"]

@@ -8,7 +8,7 @@ from danube.model.errors import StorageUnavailableError
 from danube.storage.journal import Journal
 from danube.storage.journal.index import TopicBase
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
-from tests.unit.storage.journal_world import MARK, World, content, store
+from tests.unit.storage.journal_world import MARK, World, content, log_in, store
 from tests.unit.storage.test_journal_files import FIRST, TOPIC, base_of
 
 THIRD_FILE = "journal/0000000003.journal"
@@ -17,7 +17,7 @@ THIRD_FILE = "journal/0000000003.journal"
 async def removable(world: World) -> tuple[Journal, TopicBase]:
     """A journal whose first two files may go, and what is in segments instead."""
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     await store(log, b"a", b"b")
     await journal.rotate()
     await store(log, b"c")
@@ -52,7 +52,7 @@ async def test_power_cut_at_every_change_of_a_removal_loses_nothing(*, is_full: 
             ended = await removed(journal)
             after = world.after(world.disk.power_cut() if seed % 2 else world.disk.process_kill())
             journal = await after.open(bases={TOPIC: base})
-            log = journal.topic(TOPIC, 2)
+            log = log_in(journal, TOPIC, 2)
             assert (log.start_offset, await content(log, 3)) == (3, [b"d"]), (cut, seed)
             after.disk.capacity_bytes = None
             assert await store(log, b"e") == [4]
@@ -104,6 +104,6 @@ async def started_after_a_kill(died: int, cut: int, seed: int) -> tuple[bool, bo
         await killed.open(bases={TOPIC: base})
     is_whole = not killed.disk.is_off
     after = killed.after(killed.disk.power_cut())
-    assert await content((await after.open(bases={TOPIC: base})).topic(TOPIC, 2), 3) == [b"d"], (died, cut, seed)
+    assert await content(log_in(await after.open(bases={TOPIC: base}), TOPIC, 2), 3) == [b"d"], (died, cut, seed)
     await world.close()
     return is_whole, was_whole

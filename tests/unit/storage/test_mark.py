@@ -19,6 +19,7 @@ from tests.unit.storage.journal_world import (
     World,
     append,
     content,
+    log_in,
     open_journal,
     sim_disk,
     store,
@@ -32,7 +33,7 @@ FIRST_INDEX, SECOND_INDEX = index_path(1), index_path(2)
 async def left_by(*several: bytes, **settings: Any) -> dict[str, bytes]:
     """What a journal leaves that was closed."""
     world = World(**settings)
-    await store((await world.open()).topic(TOPIC, 1), *several)
+    await store(log_in(await world.open(), TOPIC, 1), *several)
     await world.close()
     return world.disk.contents()
 
@@ -40,7 +41,7 @@ async def left_by(*several: bytes, **settings: Any) -> dict[str, bytes]:
 async def found_in(files: dict[str, bytes], **more: Any) -> list[bytes]:
     world = World(sim_disk(files))
     try:
-        return await content((await world.open(**more)).topic(TOPIC, 2))
+        return await content(log_in(await world.open(**more), TOPIC, 2))
     finally:
         await world.close()
 
@@ -98,7 +99,7 @@ async def test_a_first_file_that_is_emptied_with_its_mark_is_no_new_journal(left
 
 
 async def test_what_was_acknowledged_behind_the_mark_may_be_torn(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     await world.clock.run_for(10)
     marked = mark_of(world.disk).synced_to
@@ -110,7 +111,7 @@ async def test_what_was_acknowledged_behind_the_mark_may_be_torn(world: World) -
 
 async def test_the_mark_is_moved_by_an_idle_journal_a_new_file_and_the_end_and_by_no_append(world: World) -> None:
     journal = await world.open()
-    log, marks = journal.topic(TOPIC, 1), [mark_of(world.disk)]
+    log, marks = log_in(journal, TOPIC, 1), [mark_of(world.disk)]
     for record in RECORDS:
         await store(log, record)
         await world.clock.run_for(0.4)
@@ -129,7 +130,7 @@ async def test_the_mark_is_moved_by_an_idle_journal_a_new_file_and_the_end_and_b
 
 
 async def test_a_start_marks_what_it_found(world: World) -> None:
-    await store((await world.open()).topic(TOPIC, 1), *RECORDS)
+    await store(log_in(await world.open(), TOPIC, 1), *RECORDS)
     after = world.after(world.disk.process_kill())
     journal = await after.open()
     assert mark_of(after.disk).synced_to == journal.end_position
@@ -141,7 +142,7 @@ async def test_a_mark_that_is_not_what_was_written_costs_nothing_and_is_made_aga
     wrong += [flipped(files[MARK], at) for at in range(MARK_BYTES)]
     for data in wrong:
         world = World(sim_disk({**files, MARK: data}))
-        assert await content((await world.open()).topic(TOPIC, 2)) == RECORDS
+        assert await content(log_in(await world.open(), TOPIC, 2)) == RECORDS
         assert world.disk.contents()[MARK] == files[MARK]
         await world.close()
 
@@ -159,9 +160,9 @@ async def test_an_index_tells_that_a_file_is_missing_behind_it(world: World) -> 
     journal = await world.open()
     world.disk.fail(Operation.RENAME, name=MARK, times=99)
     for _ in range(2):
-        await store(journal.topic(TOPIC, 1), b"a")
+        await store(log_in(journal, TOPIC, 1), b"a")
         await journal.rotate()
-    await store(journal.topic(TOPIC, 1), b"b")
+    await store(log_in(journal, TOPIC, 1), b"b")
     files = world.disk.contents()
     assert {FIRST_INDEX, SECOND_INDEX} < set(files)
     third = max(name for name in files if name.endswith(".journal"))
@@ -172,29 +173,29 @@ async def test_an_index_tells_that_a_file_is_missing_behind_it(world: World) -> 
 
 async def test_a_file_that_is_marked_stays_though_nothing_is_in_it_yet(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await journal.rotate()
     journal = await world.reopen()
     assert [file.sequence for file in journal.closed_files()] == [1]
-    assert await content(journal.topic(TOPIC, 2)) == [b"a"]
+    assert await content(log_in(journal, TOPIC, 2)) == [b"a"]
 
 
 @pytest.mark.parametrize("operation", [Operation.CREATE, Operation.APPEND, Operation.SYNC, Operation.RENAME])
 async def test_a_mark_that_cannot_be_written_stops_nothing(world: World, operation: Operation) -> None:
     journal = await world.open()
-    log, before = journal.topic(TOPIC, 1), mark_of(world.disk)
+    log, before = log_in(journal, TOPIC, 1), mark_of(world.disk)
     world.disk.fail(operation, name=f"{MARK}*", times=99)
     await store(log, b"a")
     await world.clock.run_for(10)
     await journal.rotate()
     await store(log, b"b")
     assert (journal.stopped, mark_of(world.disk)) == (None, before)
-    assert await content((await world.reopen()).topic(TOPIC, 2)) == [b"a", b"b"]
+    assert await content(log_in(await world.reopen(), TOPIC, 2)) == [b"a", b"b"]
 
 
 async def test_a_mark_file_that_could_not_be_written_once_is_written_later_by_an_idle_journal(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.disk.fail(Operation.APPEND, name=f"{MARK}*")
     await world.clock.run_for(2)
     assert mark_of(world.disk).synced_to < journal.end_position
@@ -204,7 +205,7 @@ async def test_a_mark_file_that_could_not_be_written_once_is_written_later_by_an
 
 
 async def test_a_mark_file_that_a_start_could_not_write_is_written_later_by_an_idle_journal(world: World) -> None:
-    await store((await world.open()).topic(TOPIC, 1), b"a")
+    await store(log_in(await world.open(), TOPIC, 1), b"a")
     await world.clock.run_for(IDLE_MARK_FILE_DELAY_S / 2)
     after = world.after(world.disk.process_kill())
     after.disk.fail(Operation.APPEND, name=f"{MARK}*")
@@ -215,7 +216,7 @@ async def test_a_mark_file_that_a_start_could_not_write_is_written_later_by_an_i
 
 async def test_a_mark_file_that_a_new_file_could_not_write_is_written_later_by_an_idle_journal(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await world.clock.run_for(IDLE_MARK_FILE_DELAY_S * 2)
     world.disk.fail(Operation.APPEND, name=f"{MARK}*")
     await journal.rotate()
@@ -225,7 +226,7 @@ async def test_a_mark_file_that_a_new_file_could_not_write_is_written_later_by_a
 
 async def test_a_mark_round_that_could_not_be_written_once_is_written_later_by_an_idle_journal(world: World) -> None:
     """So damage of the last round that was acknowledged is not taken for a torn end."""
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a", b"b")
     world.disk.fail(Operation.APPEND, name=FIRST_FILE, error=errno.ENOSPC)
     world.disk.fail(Operation.APPEND, name=f"{MARK}*", times=99)
@@ -241,7 +242,7 @@ async def test_marks_on_a_disk_that_stays_full_are_tried_seldom_and_said_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=999)
     syncs = journal.stats.syncs
     await world.clock.run_for(20 * MARK_RETRY_DELAY_S)
@@ -260,7 +261,7 @@ async def test_a_first_start_that_was_interrupted_anywhere_starts_again() -> Non
                 await world.open()
             except MachineOffError:
                 after = world.after(disk.power_cut())
-                assert await append((await after.open()).topic(TOPIC, 1), b"a").offset() == 0
+                assert await append(log_in(await after.open(), TOPIC, 1), b"a").offset() == 0
                 await world.close()
             else:
                 disk.clear_faults()
@@ -276,7 +277,7 @@ async def test_crashes_around_a_new_file_lose_and_miss_nothing() -> None:
             disk = SimDisk(seed)
             world = World(disk)
             journal = await world.open()
-            await store(journal.topic(TOPIC, 1), b"a")
+            await store(log_in(journal, TOPIC, 1), b"a")
             disk.stop_at(step)
             rotating = asyncio.create_task(journal.rotate())
             await settle()
@@ -284,7 +285,7 @@ async def test_crashes_around_a_new_file_lose_and_miss_nothing() -> None:
             after = world.after(disk.power_cut() if seed % 2 else disk.process_kill())
             await after.open()
             again = after.after(after.disk.power_cut())
-            log = (await again.open()).topic(TOPIC, 2)
+            log = log_in(await again.open(), TOPIC, 2)
             assert await content(log) == [b"a"], (step, seed)
             await store(log, b"b")
             await world.close()
@@ -292,7 +293,7 @@ async def test_crashes_around_a_new_file_lose_and_miss_nothing() -> None:
 
 async def test_a_journal_that_is_never_idle_is_marked_all_the_same_and_not_with_each_message() -> None:
     world = World()
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     pause_s, marks = IDLE_MARK_FILE_DELAY_S * 0.9, set()
     turns = round(3.5 * BUSY_MARK_FILE_DELAY_S / pause_s)
     for number in range(turns):
@@ -307,20 +308,20 @@ async def test_a_journal_that_is_never_idle_is_marked_all_the_same_and_not_with_
 async def test_a_file_that_a_mark_names_stays_also_when_the_mark_cannot_be_read_for_once(world: World) -> None:
     """Or it would be missed by the next start, if none of the marks in between could be written."""
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await journal.rotate()
     after = world.after(world.disk.process_kill())
     after.disk.fail(Operation.READ, name=MARK)
     after.disk.fail(Operation.RENAME, name=MARK, times=99)
     await after.open()
     again = after.after(after.disk.process_kill())
-    assert await content((await again.open()).topic(TOPIC, 2)) == [b"a"]
+    assert await content(log_in(await again.open(), TOPIC, 2)) == [b"a"]
 
 
 async def test_a_mark_that_cannot_be_read_says_nothing_and_the_journal_opens(caplog: pytest.LogCaptureFixture) -> None:
     disk = sim_disk(await left_by(*RECORDS))
     disk.fail(Operation.READ, name=MARK)
     world = World(disk)
-    assert await content((await world.open()).topic(TOPIC, 2)) == RECORDS
+    assert await content(log_in(await world.open(), TOPIC, 2)) == RECORDS
     await world.close()
     assert any(f"{MARK} could not be read" in record.message for record in caplog.records)

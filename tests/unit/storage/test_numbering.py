@@ -3,8 +3,8 @@
 from danube.model.message import SEQUENCED_BIT
 from danube.storage.batches.batch import BatchOrigin, encode_messages, encode_payloads
 from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates, sequenced_batch
-from danube.storage.log.protocol import BatchLog
-from tests.unit.storage.journal_world import Told, World
+from danube.storage.log.topic_log import TopicLog
+from tests.unit.storage.journal_world import Told, World, log_in
 
 ROW = SEQUENCED_BIT | 5
 
@@ -13,7 +13,7 @@ def body(first: int, count: int, row: int = ROW) -> bytes:
     return encode_payloads(b"", [b"x"] * count, BatchOrigin(producer_id=row, base_sequence=first))
 
 
-async def store(log: BatchLog, content: bytes) -> int:
+async def store(log: TopicLog, content: bytes) -> int:
     told = Told()
     log.append_batch(content, told)
     return await told.offset()
@@ -71,7 +71,7 @@ def test_batches_that_are_not_stored_after_all_are_forgotten() -> None:
 
 
 async def test_numbers_are_known_once_they_are_durable(world: World) -> None:
-    log = (await world.open()).topic(1, 1)
+    log = log_in(await world.open(), 1, 1)
     world.writes.hold()
     told = Told()
     log.append_batch(body(0, 3), told)
@@ -83,20 +83,20 @@ async def test_numbers_are_known_once_they_are_durable(world: World) -> None:
 
 async def test_numbers_of_each_topic_are_found_again(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(1, 1), body(0, 3))
-    await store(journal.topic(2, 1), body(0, 1, row=9))
-    await store(journal.topic(1, 1), body(3, 2))
+    await store(log_in(journal, 1, 1), body(0, 3))
+    await store(log_in(journal, 2, 1), body(0, 1, row=9))
+    await store(log_in(journal, 1, 1), body(3, 2))
     journal = await world.reopen()
-    log, other = journal.topic(1, 1), journal.topic(2, 1)
+    log, other = log_in(journal, 1, 1), log_in(journal, 2, 1)
     assert (log.next_sequence(ROW), other.next_sequence(ROW)) == (5, 0)
     assert (log.offset_of(known(body(3, 2))), log.offset_of(known(body(0, 3)))) == (3, 0)
 
 
 async def test_numbers_of_a_torn_round_are_forgotten_with_it(world: World) -> None:
-    log = (await world.open()).topic(1, 1)
+    log = log_in(await world.open(), 1, 1)
     await store(log, body(0, 3))
     world.disk.stop_at(1)
     log.append_batch(body(3, 2), Told())
     later = world.after(world.disk.power_cut())
-    log = (await later.open()).topic(1, 1)
+    log = log_in(await later.open(), 1, 1)
     assert (log.next_sequence(ROW), log.offset_of(known(body(3, 2)))) == (3, None)

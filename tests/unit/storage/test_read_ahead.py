@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.limits.broker import KIB, READ_AHEAD_ANSWERS, READ_AHEAD_PACE, READ_AHEAD_READERS_MAX
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.log.read_ahead import ReadAhead
 
 TOPIC = 5

@@ -22,6 +22,7 @@ from tests.unit.storage.journal_world import (
     append,
     content,
     journal_files,
+    log_in,
     open_journal,
     sim_disk,
     store,
@@ -35,7 +36,7 @@ async def written(*several: bytes, close: bool = True, **settings: Any) -> dict[
     """The files of a journal with one record a round."""
     world = World(**settings)
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), *several)
+    await store(log_in(journal, TOPIC, 1), *several)
     files = world.disk.contents()
     await world.close()
     return world.disk.contents() if close else files
@@ -45,10 +46,10 @@ async def found_on(disk: SimDisk) -> list[bytes]:
     """What opening it again gives; the journal must then take appends, and give the same at the next opening."""
     world = World(disk)
     try:
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         found = await content(log)
         assert await store(log, b"next") == [len(found)]
-        assert await content((await world.reopen()).topic(TOPIC, 1)) == [*found, b"next"]
+        assert await content(log_in(await world.reopen(), TOPIC, 1)) == [*found, b"next"]
     finally:
         await world.close()
     return found
@@ -114,7 +115,7 @@ async def test_round_before_the_last_is_damaged_when_it_is_not_sound() -> None:
 
 async def test_idle_journal_marks_its_last_round(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), *RECORDS)
+    await store(log_in(journal, TOPIC, 1), *RECORDS)
     rounds = len(round_starts(world.disk.contents()[FIRST_FILE]))
     await world.clock.run_for(journal_delay_s(world))
     data = world.disk.contents()[FIRST_FILE]
@@ -127,7 +128,7 @@ async def test_idle_journal_marks_its_last_round(world: World) -> None:
 
 async def test_one_mark_is_enough(world: World) -> None:
     journal = await world.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await world.clock.run_for(10)
     size = journal.stats.size_bytes
     await world.clock.run_for(10)
@@ -139,7 +140,7 @@ async def test_one_mark_is_enough(world: World) -> None:
 
 async def test_busy_journal_writes_no_marks(world: World) -> None:
     journal = await world.open()
-    log = journal.topic(TOPIC, 1)
+    log = log_in(journal, TOPIC, 1)
     for _ in range(50):
         await store(log, b"x")
         await world.clock.run_for(journal_delay_s(world) / 5)
@@ -147,7 +148,7 @@ async def test_busy_journal_writes_no_marks(world: World) -> None:
 
 
 async def test_recovered_round_without_a_mark_is_marked_when_idle(world: World) -> None:
-    await store((await world.open()).topic(TOPIC, 1), b"a")
+    await store(log_in(await world.open(), TOPIC, 1), b"a")
     after = world.after(world.disk.process_kill())
     journal = await after.open()
     size = journal.stats.size_bytes
@@ -177,7 +178,7 @@ async def test_damage_in_a_file_that_has_an_index_is_refused_when_it_is_read() -
         disk = sim_disk(files)
         disk.flip_bit(FIRST_FILE, position, position % 8)
         world = World(disk)
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         with suppress(DamagedDataError):
             assert await content(log) == [bytes(200)] * 4, position
         await world.close()
@@ -290,14 +291,14 @@ async def test_torn_end_is_cut_and_synced_before_anything_is_appended() -> None:
 
 
 async def test_what_was_read_is_synced_before_it_is_shown(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, b"a")
     world.disk.fail(Operation.SYNC)
     await append(log, b"unknown").error()
     killed = world.after(world.disk.process_kill())
-    shown = await content((await killed.open()).topic(TOPIC, 1))
+    shown = await content(log_in(await killed.open(), TOPIC, 1))
     after = killed.after(killed.disk.power_cut())
-    found = await content((await after.open()).topic(TOPIC, 1))
+    found = await content(log_in(await after.open(), TOPIC, 1))
     assert found == shown
 
 
@@ -318,7 +319,7 @@ async def test_a_file_that_may_not_be_read_is_told_by_its_name_and_as_what_it_is
 
 
 async def test_damage_met_by_a_later_read_is_refused_with_its_place(world: World) -> None:
-    log = (await world.open()).topic(TOPIC, 1)
+    log = log_in(await world.open(), TOPIC, 1)
     await store(log, *RECORDS)
     log.close()
     last = round_starts(world.disk.contents()[FIRST_FILE])[-2] + HEADER_BYTES
@@ -351,7 +352,7 @@ async def publish_until_off(disk: SimDisk) -> tuple[list[bytes], bool]:
     world = World(disk, file_bytes_max=700)
     acknowledged: list[bytes] = []
     try:
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         for number in range(12):
             record = b"%d" % number * 40
             told = append(log, record)
@@ -381,7 +382,7 @@ async def found_after_crashes(disk: SimDisk, seed: int) -> list[bytes]:
             await world.close()
     world = World(disk)
     try:
-        return await content((await world.open()).topic(TOPIC, 1))
+        return await content(log_in(await world.open(), TOPIC, 1))
     finally:
         await world.close()
 
@@ -393,11 +394,11 @@ async def test_kill_at_every_change_and_a_power_cut_later_lose_nothing_that_was_
         disk.stop_at(cut)
         acknowledged, ended = await publish_until_off(disk)
         world = World(disk.process_kill())
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         shown = await content(log)
         await store(log, b"after")
         later = world.after(world.disk.power_cut())
-        assert await content((await later.open()).topic(TOPIC, 1)) == [*shown, b"after"], cut
+        assert await content(log_in(await later.open(), TOPIC, 1)) == [*shown, b"after"], cut
         assert shown[: len(acknowledged)] == acknowledged, cut
         await world.close()
         if ended:
@@ -408,11 +409,11 @@ async def test_kill_at_every_change_and_a_power_cut_later_lose_nothing_that_was_
 async def test_rotation_syncs_the_old_file_even_when_acknowledgements_do_not_wait_for_it() -> None:
     for seed in range(10):
         world = World(SimDisk(seed), durability=Durability.OS, file_bytes_max=600, idle_mark_delay_s=1_000)
-        log = (await world.open()).topic(TOPIC, 1)
+        log = log_in(await world.open(), TOPIC, 1)
         await store(log, *[bytes(200)] * 3)
         assert SECOND_FILE in world.disk.contents()
         after = world.after(world.disk.power_cut())
-        assert len(await content((await after.open()).topic(TOPIC, 1))) >= 1
+        assert len(await content(log_in(await after.open(), TOPIC, 1))) >= 1
         await world.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 from danube.model.plans.durability import Durability
 from danube.storage.journal import Journal
 from danube.testing.simulated.disk import Operation, SimFile
-from tests.unit.storage.journal_world import World, append, store
+from tests.unit.storage.journal_world import World, append, log_in, store
 
 TOPIC = 5
 SYNC_S = 1.0
@@ -32,7 +32,7 @@ def measured(journal: Journal) -> tuple[int, float]:
 
 async def test_the_sync_of_a_round_is_measured(slow: World) -> None:
     journal = await slow.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     assert measured(journal) == (1, SYNC_S)
     assert journal.stats.last_round_ms >= 1_000 * SYNC_S
     await slow.close()
@@ -40,7 +40,7 @@ async def test_the_sync_of_a_round_is_measured(slow: World) -> None:
 
 async def test_a_sync_that_no_round_waits_for_is_measured(slow: World) -> None:
     journal = await slow.open()
-    await store(journal.topic(TOPIC, 1, Durability.INTERVAL), b"a")
+    await store(log_in(journal, TOPIC, 1, Durability.INTERVAL), b"a")
     assert measured(journal) == (0, 0.0)
     await slow.clock.run_for(0.1)
     assert measured(journal) == (1, SYNC_S)
@@ -50,7 +50,7 @@ async def test_a_sync_that_no_round_waits_for_is_measured(slow: World) -> None:
 
 async def test_the_syncs_of_a_new_file_are_measured(slow: World) -> None:
     journal = await slow.open()
-    await store(journal.topic(TOPIC, 1), b"a")
+    await store(log_in(journal, TOPIC, 1), b"a")
     await journal.rotate()
     count, total_s = measured(journal)
     assert (count, total_s) == (journal.stats.syncs, 2 * SYNC_S)  # the folder's takes no time here
@@ -60,7 +60,7 @@ async def test_the_syncs_of_a_new_file_are_measured(slow: World) -> None:
 async def test_a_sync_that_fails_is_measured(slow: World) -> None:
     journal = await slow.open()
     slow.disk.fail(Operation.SYNC)
-    await append(journal.topic(TOPIC, 1), b"a").error()
+    await append(log_in(journal, TOPIC, 1), b"a").error()
     assert measured(journal) == (1, SYNC_S)
     assert journal.stats.syncs == 0
     await slow.close()

@@ -10,7 +10,7 @@ from danube.model.limits.broker import (
     SYNC_SLOW_RATIO,
     SYNC_USUAL_S_MIN,
 )
-from danube.storage.log.read_throttle import SyncWatch
+from danube.storage.read_throttle import SyncWatch
 
 SLOW_S = 2 * SYNC_SLOW_RATIO * SYNC_USUAL_S_MIN
 

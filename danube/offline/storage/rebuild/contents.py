@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from danube.model.errors import DamagedDataError
 from danube.objects.store import ObjectStore
 from danube.runtime.disk import Disk
+from danube.storage.batches.cursors import decode_cursor
 from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.flush.manifest_lookup import load_manifest, manifest_versions_there
 from danube.storage.flush.orphans import EPOCH_SHIFT
-from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.folder import JournalFolder, listed_journals
 from danube.storage.journal.walker import JournalWalker, SoundRound
-from danube.storage.log.cursors import decode_cursor
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of, segment_name
-from danube.storage.takeover.journal_reader import listed_journals
 from danube.storage.tiers.tier import SegmentTier
 
 

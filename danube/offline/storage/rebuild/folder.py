@@ -25,8 +25,8 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.flush.orphans import highest_manifest_version
 from danube.storage.object_store.metadata_copy import newest_copy
-from danube.storage.object_store.object_storage import cluster_of
 from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of
+from danube.storage.takeover.object_storage import cluster_of
 
 _BROKERS = "brokers"
 

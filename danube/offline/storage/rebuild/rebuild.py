@@ -29,8 +29,8 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.object_store.metadata_copy import newest_copy
 from danube.storage.object_store.object_disk import ObjectDisk
-from danube.storage.object_store.object_storage import cluster_of
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
+from danube.storage.takeover.object_storage import cluster_of
 
 
 def rebuild_metadata(settings: BrokerSettings, wanted: Wanted, url: str, *, output: OutputFormat) -> ExitCode:

@@ -12,10 +12,10 @@ from danube.offline.storage.scan.scan import Progress
 from danube.offline.storage.scan.segment_scan import SegmentScan
 from danube.runtime.disk import Disk
 from danube.storage.batches.placeholder import placeholders
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.journal.folder import FOLDER
 from danube.storage.journal.index import FileTable
 from danube.storage.journal.reader import JournalReader
-from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.writer import encode_segment, split

@@ -9,12 +9,12 @@ from danube.data_folder.findings import Finding, damage, note
 from danube.model.limits.broker import PLACEHOLDER_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import LENGTH_BYTES
+from danube.storage.batches.cursors import decode_cursor
 from danube.storage.batches.envelope import Envelope, Kind
 from danube.storage.batches.producer_state import StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.contents import FileIndex
 from danube.storage.journal.index import Located
 from danube.storage.journal.walker import Damage, Entry, Event, FileBegun, SoundRound, Torn
-from danube.storage.log.cursors import decode_cursor
 
 
 @dataclass(slots=True)

@@ -11,19 +11,13 @@ from dataclasses import dataclass
 from danube.data_folder.findings import Finding, damage
 from danube.model.errors import DamagedDataError
 from danube.runtime.checksum import CRC_BYTES, checksum, is_intact
+from danube.storage.batches.codec import Codec, CodecSource, open_codec
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from danube.storage.segment.block import MAGIC as BLOCK_MAGIC
 from danube.storage.segment.block_index import decode_index
-from danube.storage.segment.codec import Codec, CodecSource, open_codec
-from danube.storage.segment.format import (
-    FILE_HEADER_BYTES,
-    FOOTER_BYTES,
-    EncodedBatch,
-    Footer,
-    decode_footer,
-    encode_file_header,
-)
+from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES, Footer, decode_footer, encode_file_header
 from danube.storage.tiers.tier import SegmentTier
 
 _BLOCK = struct.Struct("<4sBBHQQQIII")

@@ -1,7 +1,7 @@
 """What all subscriptions have read and not sent yet: within one bound, and what is beyond it is read again."""
 
 from danube.broker.clients.delivery import BatchWindow, BatchWindows
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 
 
 def batch(size: int, base_offset: int = 0) -> StoredBatch:

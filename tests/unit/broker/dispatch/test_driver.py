@@ -15,7 +15,8 @@ from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import encode_payloads
-from danube.storage.log.protocol import StoredBatch, TopicLog
+from danube.storage.batches.stored_batch import StoredBatch
+from danube.storage.log.topic_log import TopicLog
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
 from danube.wire.decode import received_message

@@ -3,7 +3,7 @@ from danube.broker.dispatch.events import KeyRun
 from danube.model.calls.client import OutgoingMessage
 from danube.model.limits.broker import KEY_CHARS_MAX
 from danube.storage.batches.batch import encode_messages, encode_payloads
-from danube.storage.log.protocol import StoredBatch
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.wire.encode import send_message
 
 

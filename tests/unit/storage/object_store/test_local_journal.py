@@ -4,8 +4,8 @@ import pytest
 
 from danube.model.errors import StorageUnavailableError
 from danube.storage.object_store.local_parts import NOT_UPLOADED, UPLOADED
-from danube.storage.object_store.object_storage import ObjectStorage
 from danube.storage.object_store.part_format import log_prefix
+from danube.storage.takeover.object_storage import ObjectStorage
 from lab.objects.world import ObjectsWorld
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import fill, flush_all, read_all

@@ -6,9 +6,9 @@ from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavai
 from danube.objects.bill import Cause, RequestKind
 from danube.objects.store import joined
 from danube.storage.journal.folder import Fence
-from danube.storage.object_store.object_storage import ObjectStorage
 from danube.storage.object_store.part_format import log_prefix
 from danube.storage.retention.rules import Retention
+from danube.storage.takeover.object_storage import ObjectStorage
 from danube.testing.simulated.objects import Faults
 from lab.objects.world import ObjectsWorld
 from tests.unit.storage.journal_world import Told

@@ -19,13 +19,13 @@ from danube.runtime.checksum import with_crc
 from danube.runtime.disk import Buffer
 from danube.runtime.rng import SystemRng
 from danube.storage.environment import StorageEnvironment
-from danube.storage.object_store.object_storage import use_of
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.object_store.tiered_tier import MARKER, SegmentMover, TieredTier
 from danube.storage.retention.rules import Retention
 from danube.storage.segment.manifest import Segment
 from danube.storage.store import Storage
+from danube.storage.takeover.object_storage import use_of
 from danube.testing.simulated.objects import FaultyObjects
 from lab.objects.world import NoPause
 from tests.unit.storage.store.storage_world import StorageWorld, always, fill, flush_all, read_all

@@ -11,10 +11,9 @@ from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
 from danube.runtime.checksum import with_crc
 from danube.runtime.disk import Disk
 from danube.storage.batches.batch import encode_payloads
+from danube.storage.batches.codec import BlockCodec, Codec
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, encode_data
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.segment.codec import BlockCodec, Codec
-from danube.storage.segment.format import EncodedBatch
+from danube.storage.batches.stored_batch import EncodedBatch, StoredBatch
 from danube.storage.segment.manifest import segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from danube.model.errors import StorageUnavailableError
-from danube.storage.segment.codec import BlockCodec, Codec, is_available, open_codec
+from danube.storage.batches.codec import BlockCodec, Codec, is_available, open_codec
 
 PLAIN = b"to and fro " * 1_000
 THERE = [codec for codec in Codec if codec is not Codec.NONE and is_available(codec)]

@@ -6,11 +6,12 @@ import pytest
 
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.runtime.checksum import with_crc
+from danube.storage.batches.codec import Codec
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.segment import writer
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from danube.storage.segment.block import is_taken
-from danube.storage.segment.codec import Codec
-from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES, EncodedBatch
+from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES
 from danube.storage.segment.manifest import Segment
 from danube.storage.segment.reader import SegmentReader
 from tests.unit.storage.segment.segment_world import (

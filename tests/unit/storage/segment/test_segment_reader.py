@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import SEGMENT_BLOCK_BYTES, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
 from danube.runtime.disk import Disk
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.segment.codec import Codec
-from danube.storage.segment.format import EncodedBatch
+from danube.storage.batches.codec import Codec
+from danube.storage.batches.stored_batch import EncodedBatch, StoredBatch
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.segment.segment_world import TOPIC, SegmentWorld, encoded, run, stored
 

@@ -6,11 +6,12 @@ from random import Random
 import pytest
 
 from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
+from danube.storage.batches.codec import Codec
 from danube.storage.batches.envelope import ENVELOPE_BYTES
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from danube.storage.segment.block_index import ENTRY_BYTES
-from danube.storage.segment.codec import Codec
-from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES, EncodedBatch
+from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES
 from danube.storage.segment.manifest import Segment
 from danube.storage.segment.writer import encode_segment
 from tests.unit.storage.segment.segment_world import (

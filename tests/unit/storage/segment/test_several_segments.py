@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.limits.broker import SEGMENT_BLOCK_BYTES, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.segment.codec import Codec
+from danube.storage.batches.codec import Codec
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.segment.manifest import Segment, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment

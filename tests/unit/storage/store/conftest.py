@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all
 
@@ -22,7 +22,7 @@ async def storage(world: StorageWorld) -> Storage:
 
 
 @pytest.fixture
-async def log(storage: Storage) -> TieredLog:
+async def log(storage: Storage) -> TopicLog:
     """Of topic 5: a hundred messages, cut into segments."""
     log = storage.topic(5, 1)
     await fill(log, 100)

@@ -12,10 +12,10 @@ from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.environment import StorageEnvironment
 from danube.storage.journal import JournalSettings
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
@@ -129,7 +129,7 @@ def storage_settings(**more: Any) -> StorageSettings:
     )
 
 
-async def fill(log: TieredLog, count: int, *, size: int = 200, first: int = 0) -> list[bytes]:
+async def fill(log: TopicLog, count: int, *, size: int = 200, first: int = 0) -> list[bytes]:
     """Append numbered records, each in a batch of its own, a few in a round; answers them."""
     records = [record_of(log.topic_id, number, size) for number in range(first, first + count)]
     told = [Told() for _ in records]
@@ -145,7 +145,7 @@ def record_of(topic_id: int, number: int, size: int = 200) -> bytes:
     return b"%d/%d/" % (topic_id, number) + random.Random(number).randbytes(size)
 
 
-async def read_all(log: TieredLog, offset: int | None = None, *, bytes_max: int = 1_000) -> list[bytes]:
+async def read_all(log: TopicLog, offset: int | None = None, *, bytes_max: int = 1_000) -> list[bytes]:
     """Every record from an offset (or the start) to the durable end; offsets are checked."""
     at = log.start_offset if offset is None else offset
     found: list[bytes] = []

@@ -11,8 +11,8 @@ from danube.metadata.transaction_builder import TransactionBuilder, commit_trans
 from danube.model.errors import MetadataError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_DELAY_S, FLUSH_FILES_WAIT_MAX, FLUSH_RETRY_S, FLUSH_WAIT_S
 from danube.runtime.blocking import InlineRunner
+from danube.storage.batches.stored_batch import EncodedBatch
 from danube.storage.journal.reader import JournalReader
-from danube.storage.segment.format import EncodedBatch
 from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, fill, flush_all, read_all, storage_settings
 

@@ -12,7 +12,7 @@ from danube.model.subscription import Cursor
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.storage.batches.batch import encode_messages
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from danube.testing.simulated.blocking import SimRunner
@@ -47,7 +47,7 @@ class Lives:
         self.stored: dict[int, dict[int, bytes]] = {topic_id: {} for topic_id in TOPICS}
         self.saved: dict[int, int] = dict.fromkeys(TOPICS, 0)
         self.start: dict[int, int] = dict.fromkeys(TOPICS, 0)
-        self.logs: dict[int, TieredLog] = {}
+        self.logs: dict[int, TopicLog] = {}
         self.tasks = TaskScope("lives")
         self.faults: list[str] = []
         self.passes = 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from danube.model.errors import OffsetTrimmedError
 from danube.model.subscription import Cursor
 from danube.storage.batches.batch import encode_messages
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from danube.testing.simulated.disk import SimDisk
@@ -59,7 +59,7 @@ class Play:
             file_bytes_max=2_048, segment_bytes_max=2_048, journal={"cache_bytes_max": 2_048}
         )
         self.models = {topic_id: Model() for topic_id in TOPICS}
-        self.logs: dict[int, TieredLog] = {}
+        self.logs: dict[int, TopicLog] = {}
 
     @property
     def storage(self) -> Storage:
@@ -137,7 +137,7 @@ class Play:
             assert log.cursor(SUBSCRIPTION) == model.cursor
             await self.check_times(log, model)
 
-    async def check_times(self, log: TieredLog, model: Model) -> None:
+    async def check_times(self, log: TopicLog, model: Model) -> None:
         times = [await log.append_time_ms(offset) for offset in range(model.start, len(model.records))]
         assert None not in times
         for at_ms in sorted({time_ms for time_ms in times if time_ms is not None})[:5]:

@@ -6,7 +6,7 @@ import pytest
 
 from danube.model.errors import OffsetTrimmedError
 from danube.model.limits.broker import COLD_READ_WAIT_S_MAX
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import settle
@@ -27,7 +27,7 @@ async def storage(world: StorageWorld) -> Storage:
 
 
 @pytest.fixture
-def log(storage: Storage) -> TieredLog:
+def log(storage: Storage) -> TopicLog:
     return storage.topic(TOPIC, 1)
 
 
@@ -46,7 +46,7 @@ async def sync_slowly(world: StorageWorld, storage: Storage, patch: pytest.Monke
 
 @pytest.mark.parametrize("is_flushed", [False, True], ids=["journal", "segments"])
 async def test_a_read_waits_after_a_slow_sync_and_then_gets_what_it_asked_for(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch, *, is_flushed: bool
+    world: StorageWorld, storage: Storage, log: TopicLog, monkeypatch: pytest.MonkeyPatch, *, is_flushed: bool
 ) -> None:
     records = await fill(log, 16)
     if is_flushed:
@@ -61,7 +61,7 @@ async def test_a_read_waits_after_a_slow_sync_and_then_gets_what_it_asked_for(
     assert 0 < storage.stats.read_wait_s <= COLD_READ_WAIT_S_MAX
 
 
-async def test_a_read_waits_for_nobody_where_syncs_are_as_quick_as_ever(storage: Storage, log: TieredLog) -> None:
+async def test_a_read_waits_for_nobody_where_syncs_are_as_quick_as_ever(storage: Storage, log: TopicLog) -> None:
     records = await fill(log, 16)
     await store(storage.topic(LIVE, 1), b"live")
     (batch,) = await log.read(0, ONE)
@@ -70,7 +70,7 @@ async def test_a_read_waits_for_nobody_where_syncs_are_as_quick_as_ever(storage:
 
 
 async def test_a_replay_goes_on_though_the_disk_never_gets_better(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
+    world: StorageWorld, storage: Storage, log: TopicLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = await fill(log, 16)
     watch = storage.journal.sync_watch
@@ -85,7 +85,7 @@ async def test_a_replay_goes_on_though_the_disk_never_gets_better(
 
 
 async def test_what_is_trimmed_while_a_read_waits_is_refused(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
+    world: StorageWorld, storage: Storage, log: TopicLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(log, 64)
     await flush_all(storage)

@@ -8,7 +8,8 @@ import pytest
 from danube.model.errors import DamagedDataError, OffsetTrimmedError
 from danube.model.limits.broker import READ_AHEAD_ANSWERS
 from danube.runtime.blocking import InlineRunner
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.read_ahead import ReadAhead
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from tests.unit.storage.journal_world import in_batch
@@ -45,13 +46,13 @@ async def storage(world: StorageWorld, runner: CountingRunner) -> Storage:
 
 
 @pytest.fixture
-def log(storage: Storage) -> TieredLog:
+def log(storage: Storage) -> TopicLog:
     return storage.topic(TOPIC, 1)
 
 
 @pytest.mark.parametrize("is_flushed", [False, True], ids=["journal", "segments"])
 async def test_who_reads_in_order_hands_over_a_fraction_of_the_reads(
-    storage: Storage, log: TieredLog, runner: CountingRunner, *, is_flushed: bool
+    storage: Storage, log: TopicLog, runner: CountingRunner, *, is_flushed: bool
 ) -> None:
     records = await fill(log, 64)
     if is_flushed:
@@ -63,19 +64,19 @@ async def test_who_reads_in_order_hands_over_a_fraction_of_the_reads(
 
 
 async def test_who_reads_in_order_but_slowly_is_read_for_as_it_asks(
-    world: StorageWorld, log: TieredLog, runner: CountingRunner
+    world: StorageWorld, log: TopicLog, runner: CountingRunner
 ) -> None:
     records = await fill(log, 40)
     runner.handed_over = 0
     for offset in range(40):
         (batch,) = await log.read(offset, ONE)
         assert in_batch(batch, offset) == [records[offset]]
-        assert log._cold.ahead.bytes == 0
+        assert ahead_of(log).bytes == 0
         world.clock.advance(0.1)
     assert runner.handed_over == 40
 
 
-async def test_readers_at_several_places_of_one_topic_each_get_theirs(log: TieredLog) -> None:
+async def test_readers_at_several_places_of_one_topic_each_get_theirs(log: TopicLog) -> None:
     records = await fill(log, 40)
     places = [0, 1, 10, 11]
     for _ in range(20):
@@ -85,7 +86,7 @@ async def test_readers_at_several_places_of_one_topic_each_get_theirs(log: Tiere
             places[reader] = batch.end_offset
 
 
-async def test_damage_ahead_of_a_reader_is_told_only_to_who_asks_for_it(world: StorageWorld, log: TieredLog) -> None:
+async def test_damage_ahead_of_a_reader_is_told_only_to_who_asks_for_it(world: StorageWorld, log: TopicLog) -> None:
     await fill(log, 6)
     index = log._topic.index
     assert index is not None
@@ -99,7 +100,7 @@ async def test_damage_ahead_of_a_reader_is_told_only_to_who_asks_for_it(world: S
 @pytest.mark.parametrize("is_flushed", [False, True], ids=["journal", "segments"])
 @pytest.mark.parametrize("bytes_max", [1, ONE, 1 << 20])
 async def test_all_that_is_sound_before_damage_is_read_and_the_damage_is_told_behind_it(
-    world: StorageWorld, storage: Storage, log: TieredLog, bytes_max: int, *, is_flushed: bool
+    world: StorageWorld, storage: Storage, log: TopicLog, bytes_max: int, *, is_flushed: bool
 ) -> None:
     records = await fill(log, 120, size=1_000)
     if is_flushed:
@@ -118,21 +119,27 @@ async def test_all_that_is_sound_before_damage_is_read_and_the_damage_is_told_be
     assert is_flushed or len(found) == 100
 
 
-async def test_what_retention_took_is_not_answered_from_what_was_read_ahead(storage: Storage, log: TieredLog) -> None:
+async def test_what_retention_took_is_not_answered_from_what_was_read_ahead(storage: Storage, log: TopicLog) -> None:
     await fill(log, 100)
     await flush_all(storage)
     for offset in (0, 1):
         await log.read(offset, ONE)
     await storage.retain(always(Retention(None, max_bytes=8_000)), lambda _: None)
-    assert log._cold.ahead.bytes > 0
+    assert ahead_of(log).bytes > 0
     with pytest.raises(OffsetTrimmedError):
         await log.read(2, ONE)
 
 
-async def test_a_closed_log_keeps_nothing_that_was_read_ahead(log: TieredLog) -> None:
+async def test_a_closed_log_keeps_nothing_that_was_read_ahead(log: TopicLog) -> None:
     await fill(log, 10)
     for offset in (0, 1):
         await log.read(offset, ONE)
-    assert log._cold.ahead.bytes > 0
+    assert ahead_of(log).bytes > 0
     log.close()
-    assert log._cold.ahead.bytes == 0
+    assert ahead_of(log).bytes == 0
+
+
+def ahead_of(log: TopicLog) -> ReadAhead:
+    """Batches that were read ahead for the log."""
+    assert log._cold is not None
+    return log._cold.ahead

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from danube.model.errors import OffsetTrimmedError
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from danube.testing.patience import PATIENCE_S
@@ -65,7 +65,7 @@ async def storage(world: StorageWorld, late: LateRunner) -> Storage:
     return await world.open(read_runner=late)
 
 
-async def while_it_reads(late: LateRunner, log: TieredLog, offset: int, change: Callable[[], object]) -> list[bytes]:
+async def while_it_reads(late: LateRunner, log: TopicLog, offset: int, change: Callable[[], object]) -> list[bytes]:
     """Begin a read, have the change done before a byte is read, and answer what the read found."""
     await settle()  # nothing else is to be done in the readers' thread
     late.make_next_wait()

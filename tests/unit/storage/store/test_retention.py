@@ -4,7 +4,7 @@ import pytest
 
 from danube.model.errors import OffsetTrimmedError
 from danube.model.limits.broker import JOURNAL_FILE_AGE_MIN_S
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from tests.unit.storage.store.storage_world import (
@@ -29,7 +29,7 @@ def no_subscription(_: int) -> int | None:
     return None
 
 
-async def test_the_oldest_segments_go_and_the_rest_is_read_on(storage: Storage, log: TieredLog) -> None:
+async def test_the_oldest_segments_go_and_the_rest_is_read_on(storage: Storage, log: TopicLog) -> None:
     kept = await read_all(log)
     dropped = await storage.retain(always(SMALL), no_subscription)
     assert dropped > 0
@@ -38,7 +38,7 @@ async def test_the_oldest_segments_go_and_the_rest_is_read_on(storage: Storage, 
     assert await read_all(log) == kept[log.start_offset :]
 
 
-async def test_a_read_below_the_start_says_where_the_log_begins(storage: Storage, log: TieredLog) -> None:
+async def test_a_read_below_the_start_says_where_the_log_begins(storage: Storage, log: TopicLog) -> None:
     await storage.retain(always(SMALL), no_subscription)
     with pytest.raises(OffsetTrimmedError) as refused:
         await log.read(0, 1_000)
@@ -46,33 +46,33 @@ async def test_a_read_below_the_start_says_where_the_log_begins(storage: Storage
     assert await log.append_time_ms(0) is None
 
 
-async def test_the_files_of_what_was_let_go_are_gone(storage: Storage, log: TieredLog, world: StorageWorld) -> None:
+async def test_the_files_of_what_was_let_go_are_gone(storage: Storage, log: TopicLog, world: StorageWorld) -> None:
     before = len(world.files(f"segments/{TOPIC}"))
     dropped = await storage.retain(always(SMALL), no_subscription)
     assert len(world.files(f"segments/{TOPIC}")) == before - dropped
 
 
-async def test_what_is_unread_stays(storage: Storage, log: TieredLog) -> None:
+async def test_what_is_unread_stays(storage: Storage, log: TopicLog) -> None:
     assert await storage.retain(always(SMALL), nothing_read) == 0
     assert log.start_offset == 0
 
 
-async def test_what_is_unread_goes_where_a_policy_says_so(storage: Storage, log: TieredLog) -> None:
+async def test_what_is_unread_goes_where_a_policy_says_so(storage: Storage, log: TopicLog) -> None:
     assert await storage.retain(always(Retention(None, 8_000, keep_unread=False)), nothing_read) > 0
 
 
-async def test_without_limits_everything_stays(storage: Storage, log: TieredLog) -> None:
+async def test_without_limits_everything_stays(storage: Storage, log: TopicLog) -> None:
     assert await storage.retain(always(KEEP_ALL), no_subscription) == 0
 
 
-async def test_who_listens_is_told_where_the_log_begins_now(storage: Storage, log: TieredLog) -> None:
+async def test_who_listens_is_told_where_the_log_begins_now(storage: Storage, log: TopicLog) -> None:
     told: list[int] = []
     log.on_trimmed(told.append)
     await storage.retain(always(SMALL), no_subscription)
     assert told == [log.start_offset]
 
 
-async def test_a_log_that_was_closed_is_told_nothing(storage: Storage, log: TieredLog) -> None:
+async def test_a_log_that_was_closed_is_told_nothing(storage: Storage, log: TopicLog) -> None:
     told: list[int] = []
     log.on_trimmed(told.append)
     log.close()
@@ -81,7 +81,7 @@ async def test_a_log_that_was_closed_is_told_nothing(storage: Storage, log: Tier
 
 
 async def test_the_start_and_what_is_left_outlive_a_restart(
-    storage: Storage, log: TieredLog, world: StorageWorld
+    storage: Storage, log: TopicLog, world: StorageWorld
 ) -> None:
     await storage.retain(always(SMALL), no_subscription)
     kept, start = await read_all(log), log.start_offset
@@ -89,7 +89,7 @@ async def test_the_start_and_what_is_left_outlive_a_restart(
     assert (log.start_offset, await read_all(log)) == (start, kept)
 
 
-async def test_a_topic_goes_on_after_retention_as_before(storage: Storage, log: TieredLog) -> None:
+async def test_a_topic_goes_on_after_retention_as_before(storage: Storage, log: TopicLog) -> None:
     await storage.retain(always(SMALL), no_subscription)
     kept = await read_all(log)
     more = await fill(log, 50, first=100)

@@ -10,7 +10,7 @@ from danube.metadata.records.storage import EpochRange, TopicStorage
 from danube.metadata.store import Transaction
 from danube.model.errors import MetadataError, OffsetTrimmedError, UnknownOutcomeError, VersionConflictError
 from danube.model.limits.broker import FLUSH_RETRY_S
-from danube.storage.log.tiered_log import TieredLog
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
 from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import KEEP_ALL, StorageWorld, always, fill, flush_all, read_all
@@ -43,7 +43,7 @@ async def lose_the_answer(world: StorageWorld, error: BaseException) -> None:
         await trim_with(world, point_and_fail)
 
 
-async def flush_more(storage: Storage, world: StorageWorld) -> TieredLog:
+async def flush_more(storage: Storage, world: StorageWorld) -> TopicLog:
     log = storage.topic(TOPIC, 1)
     await fill(log, 10, first=100)
     await storage.journal.rotate()
@@ -53,7 +53,7 @@ async def flush_more(storage: Storage, world: StorageWorld) -> TieredLog:
     return log
 
 
-async def start_anew(_: Storage, world: StorageWorld) -> TieredLog:
+async def start_anew(_: Storage, world: StorageWorld) -> TopicLog:
     return (await world.reopen()).topic(TOPIC, 2)
 
 
@@ -65,9 +65,9 @@ async def start_anew(_: Storage, world: StorageWorld) -> TieredLog:
 async def test_who_subscribes_after_a_trim_whose_answer_got_lost_keeps_what_is_unread(
     world: StorageWorld,
     storage: Storage,
-    log: TieredLog,
+    log: TopicLog,
     error: BaseException,
-    then: Callable[[Storage, StorageWorld], Awaitable[TieredLog]],
+    then: Callable[[Storage, StorageWorld], Awaitable[TopicLog]],
 ) -> None:
     await lose_the_answer(world, error)
     unread = log.start_offset
@@ -80,7 +80,7 @@ async def test_who_subscribes_after_a_trim_whose_answer_got_lost_keeps_what_is_u
 
 @pytest.mark.parametrize("error", LOST_WITH, ids=type)
 async def test_a_trim_whose_answer_got_lost_is_looked_up_though_nothing_more_is_to_go(
-    world: StorageWorld, storage: Storage, log: TieredLog, error: BaseException
+    world: StorageWorld, storage: Storage, log: TopicLog, error: BaseException
 ) -> None:
     told: list[int] = []
     log.on_trimmed(told.append)
@@ -93,7 +93,7 @@ async def test_a_trim_whose_answer_got_lost_is_looked_up_though_nothing_more_is_
 
 
 async def test_what_cannot_be_looked_up_yet_is_not_trimmed_and_looked_up_later(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
+    world: StorageWorld, storage: Storage, log: TopicLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await lose_the_answer(world, MetadataError("no answer"))
     start_offset = log.start_offset
@@ -113,7 +113,7 @@ async def test_what_cannot_be_looked_up_yet_is_not_trimmed_and_looked_up_later(
 
 
 async def test_a_trim_that_comes_to_metadata_after_it_was_looked_up_takes_nothing_from_who_subscribed_since(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
+    world: StorageWorld, storage: Storage, log: TopicLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted: list[Transaction] = []
 
@@ -136,7 +136,7 @@ async def test_a_trim_that_comes_to_metadata_after_it_was_looked_up_takes_nothin
 
 
 async def test_a_metadata_store_that_is_away_is_asked_once_in_a_pass(
-    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
+    world: StorageWorld, storage: Storage, log: TopicLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(storage.topic(TOPIC + 1, 1), 100)
     await flush_all(storage)
@@ -153,7 +153,7 @@ async def test_a_metadata_store_that_is_away_is_asked_once_in_a_pass(
 
 
 async def test_a_topic_that_somebody_took_over_is_not_trimmed_any_more(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     await world.records.seal(await world.records.get(TOPIC), (EpochRange(2, 77, 100, None),))
     assert await storage.retain(always(SMALL), no_subscription) == 0
@@ -168,7 +168,7 @@ async def test_a_topic_that_somebody_took_over_is_not_trimmed_any_more(
 
 
 async def test_who_subscribes_at_the_earliest_message_while_a_trim_is_named_is_led_past_nothing(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     begun: list[int] = []
     point = world.records.point
@@ -185,7 +185,7 @@ async def test_who_subscribes_at_the_earliest_message_while_a_trim_is_named_is_l
 
 
 async def test_who_reads_what_goes_reads_on_until_it_is_gone(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     records = await read_all(log)
     seen: list[list[bytes]] = []
@@ -203,7 +203,7 @@ async def test_who_reads_what_goes_reads_on_until_it_is_gone(
 
 
 async def test_a_trim_that_was_never_named_leaves_the_log_where_it_began(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     async def fail(_: Changes) -> list[TopicStorage]:
         raise MetadataError("the store is away")
@@ -217,7 +217,7 @@ async def test_a_trim_that_was_never_named_leaves_the_log_where_it_began(
 
 
 async def test_a_trim_that_somebody_else_was_faster_than_moves_the_start_only_until_that_is_looked_up(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     await world.records.seal(await world.records.get(TOPIC), ())
     assert await storage.retain(always(SMALL), no_subscription) == 0
@@ -230,7 +230,7 @@ async def test_a_trim_that_somebody_else_was_faster_than_moves_the_start_only_un
 
 
 async def test_a_trim_that_failed_and_is_not_wanted_any_more_is_no_trouble(
-    world: StorageWorld, storage: Storage, log: TieredLog, caplog: pytest.LogCaptureFixture
+    world: StorageWorld, storage: Storage, log: TopicLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
     assert await storage.retain(always(SMALL), no_subscription) == 0
@@ -242,7 +242,7 @@ async def test_a_trim_that_failed_and_is_not_wanted_any_more_is_no_trouble(
 
 
 async def test_a_trim_that_failed_is_tried_again_a_while_later(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
     for _ in range(2):
@@ -253,7 +253,7 @@ async def test_a_trim_that_failed_is_tried_again_a_while_later(
 
 
 async def test_a_topic_that_cannot_be_flushed_is_trimmed_all_the_same_and_cut_later(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     await fill(log, 10, first=100)
     await storage.journal.rotate()
@@ -268,7 +268,7 @@ async def test_a_topic_that_cannot_be_flushed_is_trimmed_all_the_same_and_cut_la
 
 
 async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(
-    world: StorageWorld, storage: Storage, log: TieredLog, caplog: pytest.LogCaptureFixture
+    world: StorageWorld, storage: Storage, log: TopicLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     await fill(log, 10, first=100)
     await storage.journal.rotate()
@@ -286,7 +286,7 @@ async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(
 
 
 async def test_a_trim_does_not_have_it_forgotten_that_a_topic_is_to_be_cut_again(
-    world: StorageWorld, storage: Storage, log: TieredLog
+    world: StorageWorld, storage: Storage, log: TopicLog
 ) -> None:
     await fill(log, 10, first=100)
     await storage.journal.rotate()

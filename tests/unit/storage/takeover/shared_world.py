@@ -13,18 +13,17 @@ from danube.model.subscription import Cursor
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
+from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.journal.folder import Fence
+from danube.storage.journal.folder import JOURNALS, Fence, journal_folder
 from danube.storage.journal.index import TopicBase
-from danube.storage.log.protocol import StoredBatch
-from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
 from danube.storage.takeover.previous_epochs import read_for_restart
 from danube.storage.takeover.release import Release
 from danube.storage.takeover.steps import PROTOCOL, Protocol
 from danube.storage.takeover.takeover import AcquiredTopic, Takeover
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, SimDisk
-from tests.unit.storage.journal_world import HeldRunner, Told
+from tests.unit.storage.journal_world import HeldRunner, Told, log_in
 
 T = TypeVar("T")
 
@@ -138,7 +137,7 @@ class SharedBroker:
         )
         for record in all_records:
             if record.topic_id in mine.bases:
-                log = self.journal.topic(record.topic_id, record.epochs[-1].epoch)
+                log = log_in(self.journal, record.topic_id, record.epochs[-1].epoch)
                 self.topics[record.topic_id] = AcquiredTopic(record, log, mine.parts.get(record.topic_id, ()))
 
     async def acquire(self, *topic_ids: int, bases: Mapping[int, TopicBase] | None = None) -> dict[int, AcquiredTopic]:

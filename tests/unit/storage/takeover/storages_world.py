@@ -14,8 +14,8 @@ from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
-from danube.storage.log.tiered_log import TieredLog
-from danube.storage.takeover.journal_reader import JOURNALS
+from danube.storage.journal.folder import JOURNALS
+from danube.storage.log.topic_log import TopicLog
 from danube.storage.takeover.own_journal import SharedEnvironment
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.clock import SimClock
@@ -122,14 +122,14 @@ async def rest() -> None:
         await asyncio.sleep(0)
 
 
-async def save(log: TieredLog, position: int) -> None:
+async def save(log: TopicLog, position: int) -> None:
     """Have a cursor stored."""
     told = Told()
     log.save_cursor(SUBSCRIPTION, Cursor(position), told)
     assert await told.outcome() is None
 
 
-async def stop_at(log: TieredLog) -> Mapping[int, Cursor]:
+async def stop_at(log: TopicLog) -> Mapping[int, Cursor]:
     """What `give` is told of a topic that nobody appends to."""
     cursor = log.cursor(SUBSCRIPTION)
     return {SUBSCRIPTION: cursor} if cursor is not None else {}

@@ -6,7 +6,7 @@ from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, LimitReachedError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
-from danube.storage.takeover.journal_reader import journal_folder
+from danube.storage.journal.folder import journal_folder
 from tests.unit.storage.store.storage_world import fill, read_all
 from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, flush_whole, save, stop_at
 

@@ -8,11 +8,12 @@ from danube.metadata.records.record_format import EpochRange, TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.limits.broker import JOURNAL_READ_ATTEMPTS_MAX
 from danube.runtime.blocking import InlineRunner
+from danube.storage.journal.folder import journal_folder, listed_journals
 from danube.storage.journal.index import TopicIndex
 from danube.storage.journal.reader import JournalReader
+from danube.storage.log.parts import PreviousOwnerTail
 from danube.storage.takeover.epoch_history import empty_base, wanted_epochs
-from danube.storage.takeover.journal_reader import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
-from danube.storage.takeover.previous_epochs import PreviousOwnerTail
+from danube.storage.takeover.journal_reader import FoundJournal, Wanted, read_journal
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
@@ -105,7 +106,9 @@ async def test_what_an_epoch_takes_is_counted_without_going_through_its_batches_
     body_bytes = found.index.body_bytes - found.index[19].body_bytes
     reader = JournalReader(world.disk, owner.folder)
     monkeypatch.setattr(TopicIndex, "__getitem__", lambda *_: pytest.fail("a batch was looked at"))
-    part = PreviousOwnerTail(A, journal, found, 19, reader=reader, runner=InlineRunner())
+    part = PreviousOwnerTail(
+        A, found.index, 19, folder=journal.folder, files=journal.files, reader=reader, runner=InlineRunner()
+    )
     assert (part.start_offset, part.end_offset, part.body_bytes) == (0, 19, body_bytes)
 
 

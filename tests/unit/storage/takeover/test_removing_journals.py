@@ -8,8 +8,7 @@ import pytest
 from danube.metadata.records.storage import EpochRange, TopicStorage
 from danube.model.limits.broker import JOURNALS_LOOK_S
 from danube.runtime.blocking import InlineRunner
-from danube.storage.journal.folder import Fence
-from danube.storage.takeover.journal_reader import journal_folder
+from danube.storage.journal.folder import Fence, journal_folder
 from danube.storage.takeover.journal_removal import JournalRemover, named_journals
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.store.storage_world import fill

@@ -16,9 +16,9 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.runtime.disk import LocalDisk
-from danube.storage.flush.topic_histories import TopicHistories
+from danube.storage.journal.folder import journal_folder
+from danube.storage.log.histories import TopicHistories
 from danube.storage.retention.rules import Retention
-from danube.storage.takeover.journal_reader import journal_folder
 from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, fill, read_all

@@ -18,11 +18,11 @@ from danube.objects.store import ObjectStore
 from danube.objects.use import ObjectUse, TopicObjects
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock, sleep_for
-from danube.storage.flush.topic_histories import TopicHistory
+from danube.storage.journal.folder import journal_folder
 from danube.storage.journal.index import TopicIndex
+from danube.storage.log.histories import TopicHistory
 from danube.storage.object_store.object_disk import ObjectDisk
 from danube.storage.object_store.object_tier import BlockCache
-from danube.storage.takeover.journal_reader import journal_folder
 from danube.storage.takeover.own_journal import OwnJournal, SharedEnvironment, open_own_journal
 from danube.storage.takeover.shared_storage import SharedStorage
 

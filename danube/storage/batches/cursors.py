@@ -13,7 +13,7 @@ from danube.model.plans.durability import Durability
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
 from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
-from danube.storage.log.protocol import Saved
+from danube.storage.batches.stored_batch import Saved
 
 MAGIC = b"DnCu"
 VERSION = 1

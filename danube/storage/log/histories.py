@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from danube.metadata.records.storage import TopicStorage
+from danube.storage.log.parts import PreviousOwnerTail
 from danube.storage.segment.manifest import Manifest
-from danube.storage.takeover.previous_epochs import PreviousOwnerTail
 
 _log = logging.getLogger(__name__)
 
