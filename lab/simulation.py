@@ -13,6 +13,7 @@ from lab.folders.trials import FolderTrial
 from lab.kernel.chance import seeded
 from lab.kernel.judge import Violation, check, what_must_work_works
 from lab.kernel.seeds import Outcome, Simulate, run_seeds
+from lab.raft import courses
 from lab.raft import world as raft
 from lab.shared_log import world as shared_log
 from lab.storage.course import run_lives
@@ -21,7 +22,7 @@ from lab.storage.world import plan_settings, plan_world
 from lab.takeover.judge import JudgedRun
 
 POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE, SHARED = "power-cuts", "kills", "late-syncs", "damage", "shared"
-FOLDERS, RAFT, SHARED_LOG, CLUSTER = "folders", "raft", "shared-log", "cluster"
+FOLDERS, RAFT, ALONE, SHARED_LOG, CLUSTER = "folders", "raft", "alone", "shared-log", "cluster"
 _WEAK = (Durability.INTERVAL, Durability.OS)
 
 
@@ -77,8 +78,14 @@ def simulate_folders(seed: int) -> Outcome:
 
 def simulate_raft(seed: int) -> Outcome:
     """Have a Raft group lose power, connections and members; the seed says by which course."""
-    course = [*raft.COURSES][seed % len(raft.COURSES)]
+    course = [*courses.COURSES][seed % len(courses.COURSES)]
     return _outcome(RAFT, seed, "a group agrees on one sequence", raft.simulate(seed, course).violations, [course])
+
+
+def simulate_alone(seed: int) -> Outcome:
+    """Have a group of one lose power, room and its disk, at any point of its writes."""
+    found = raft.simulate(seed, courses.ALONE.name).violations
+    return _outcome(ALONE, seed, "what stands alone keeps what it acknowledged", found, [])
 
 
 def simulate_shared_log(seed: int) -> Outcome:
@@ -110,6 +117,7 @@ KINDS: dict[str, Simulate] = {
     SHARED: simulate_shared,
     FOLDERS: simulate_folders,
     RAFT: simulate_raft,
+    ALONE: simulate_alone,
     SHARED_LOG: simulate_shared_log,
     CLUSTER: simulate_cluster,
 }

@@ -25,12 +25,13 @@ from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered, pack_batch
-from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.metadata.raft.settings import LogBounds
 from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import DamagedDataError, DanubeError
 from danube.runtime.disk import was_full
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from lab.kernel.chance import seeded, weighted
+from lab.raft.courses import ALONE, BESIDE, COURSES, Course
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 
 Batch = tuple[int, int]  # its origin, and its number there
@@ -38,48 +39,10 @@ Batch = tuple[int, int]  # its origin, and its number there
 _TICK_S = 0.02
 _FIRST = FIRST_ENTRIES[1][1]
 _PAYLOAD_BYTES = 60
+_BURSTS_S = 8.0
 _PIECE_BYTES = 400
 _WINDOW_BYTES = 2_000
 _BEHIND_MAX = 40  # entries that a member may lack in the end: those that are on their way
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """The parameters of a run."""
-
-    name: str = "faults"
-    members: tuple[int, int] = (3, 5)
-    faults_s: float = 25.0
-    peace_s: float = 15.0
-    changes: bool = False  # whether members are added and removed
-    full: float = 0.0  # how likely a fault is a full disk
-    power: float = 1.0  # how likely a fault is one of power
-    fault_s: tuple[float, float] = (0.3, 2.0)  # between two faults
-    off_s_max: float = 2.0  # how long a member without power stays off, at most
-    entries: tuple[int, int] = (8, 40)  # after how many a member takes a snapshot; each picks a number in between
-    timing: RaftTiming = field(default_factory=RaftTiming)
-    message_s: tuple[float, ...] = (0.01, 0.05, 0.3)
-    """Longest time of a message; one of these for all of a run."""
-
-
-COURSES = {
-    course.name: course
-    for course in (
-        Course(),
-        Course("power", faults_s=20.0, power=6.0),
-        Course("membership", members=(3, 3), changes=True),
-        Course("images", fault_s=(0.1, 0.5), entries=(3, 8), message_s=(0.05, 0.3), power=0.3),
-        Course(
-            "elections",
-            fault_s=(0.05, 0.3),
-            off_s_max=0.1,
-            timing=RaftTiming(election_min_s=0.5, election_max_s=0.55),
-            message_s=(0.3,),
-        ),
-    )
-}
-FULL_DISKS = Course("full disks", fault_s=(0.1, 1.0), full=6.0, entries=(4, 12))
-"""Not among `COURSES`, which seeds choose from."""
 
 
 @dataclass(slots=True)
@@ -92,6 +55,8 @@ class Report:
     acknowledged: int = 0
     elections: int = 0
     full_disks: int = 0  # times that a member took no part for one
+    failed_disks: int = 0  # times that a member ended by one
+    rests: int = 0  # times that a member without a port had nothing to do
 
     def __str__(self) -> str:
         return "\n".join([f"seed {self.seed} ({self.course}):", *self.violations])
@@ -100,8 +65,12 @@ class Report:
 class NullPoller:
     """Nothing to wait for: messages come by the agenda."""
 
-    def poll(self, timeout: float) -> None:
+    rests = False
+    """True if the last call was to wait until somebody wakes it."""
+
+    def poll(self, timeout: float | None) -> None:
         """Return."""
+        self.rests = timeout is None
 
 
 @dataclass(slots=True)
@@ -112,6 +81,7 @@ class Life:
     folder: RaftFolder
     disk: SimDisk
     transport: SimTransport
+    poller: NullPoller
     applied: dict[int, Batch] = field(default_factory=dict)  # by position; a snapshot's positions included
     position: int = 0
     is_full: bool = False  # it takes no part, until there is room on its disk
@@ -189,19 +159,20 @@ class RaftWorld:
 
     def _open(self, node: RaftNode, disk: SimDisk) -> Life:
         folder = RaftFolder.open(disk)
-        transport = SimTransport(self._network, node)
+        transport, poller = SimTransport(self._network, node), NullPoller()
         self._network.start(transport)
         parts = MemberParts(
             own=node,
             log=folder.log,
             snapshots=folder,
             transport=transport,
-            poller=NullPoller(),
+            poller=poller,
             timing=self._course.timing,
+            is_alone=self._course is ALONE,
             bounds=LogBounds(entries_max=self._chance.randint(*self._course.entries)),
             voters_after=members_after,
         )
-        life = Life(Member(parts), folder, disk, transport)
+        life = Life(Member(parts), folder, disk, transport, poller)
         self._receive(life)
         return life
 
@@ -216,6 +187,9 @@ class RaftWorld:
             self._agenda.after(pause_s, lambda: self._tick(node, life))
             return
         self._act(node, lambda: self._tick_once(life))
+        if life.poller.rests and not life.is_full:
+            self.report.rests += 1
+            return
         self._agenda.after(self._chance.uniform(0.5, 1.2) * _TICK_S, lambda: self._tick(node, life))
 
     def _tick_once(self, life: Life) -> None:
@@ -260,12 +234,22 @@ class RaftWorld:
             if was_full(error):
                 self._stop_on_full_disk(self._lives[node])
                 return
+            if self._course.fails and isinstance(error.__cause__ or error, OSError):
+                self._restart(node)
+                return
             if "was removed from the cluster" not in str(error):
                 self._violated(f"{node} stopped: {error}")
             self._end(node)
         except Exception as error:
             self._violated(f"{node} failed: {error!r}")
             self._end(node)
+
+    def _restart(self, node: RaftNode) -> None:
+        """The process ends by an error of its disk and is started again; what was not synced may be there or not."""
+        self.report.failed_disks += 1
+        self._end(node)
+        self._disks[node] = self._disks[node].process_kill()
+        self._agenda.after(self._chance.uniform(0.01, 0.1), lambda: self._start(node))
 
     def _stop_on_full_disk(self, life: Life) -> None:
         life.member.close()
@@ -282,10 +266,15 @@ class RaftWorld:
     # What is submitted and applied
 
     def _submit(self) -> None:
+        if self._agenda.now_s % _BURSTS_S > self._course.busy * _BURSTS_S:
+            return
         for life in self._chance.sample(list(self._lives.values()), min(2, len(self._lives))):
             self._number += 1
             request = self._number.to_bytes(8, "big") + bytes(self._chance.randint(0, _PAYLOAD_BYTES))
             life.member.propose(pack_batch(life.transport.own.node_id, self._number, [request]))
+            if life.poller.rests:
+                life.poller.rests = False
+                self._tick(life.transport.own, life)
 
     def _receive(self, life: Life) -> None:
         newest = life.member.newest_snapshot_index()
@@ -341,10 +330,9 @@ class RaftWorld:
             self._stop_one: 2 * power,
             self._cut_power_of_one: power,
             self._cut_power_of_all: 0.5 * power,
-            self._cut_one: 2,
-            self._pause_one: 2,
-            self._split: 1,
+            **({self._cut_one: 2, self._pause_one: 2, self._split: 1} if len(self._nodes) > 1 else {}),
             **({self._fill_disk_of_one: self._course.full} if self._course.full else {}),
+            **({self._break_disk_of_one: self._course.fails} if self._course.fails else {}),
         }
         weighted(self._chance, faults)()
 
@@ -377,6 +365,11 @@ class RaftWorld:
         number, times = self._chance.randint(1, 4), self._chance.choice((1, 3, 1_000))
         life.disk.fail(operation, number, error=errno.ENOSPC, times=times)
         self._agenda.after(self._chance.uniform(0.2, 2.0), life.disk.clear_faults)
+
+    def _break_disk_of_one(self) -> None:
+        """One of the next calls of its disk fails."""
+        operation = self._chance.choice((Operation.APPEND, Operation.SYNC, Operation.SYNC, Operation.CREATE))
+        self._one().disk.fail(operation, self._chance.randint(1, 4))
 
     def _one(self) -> Life:
         if not self._lives:
@@ -456,4 +449,4 @@ def _simulated(now_s: Callable[[], float], chance: random.Random) -> Iterator[No
 
 def simulate(seed: int, course: str = "faults") -> Report:
     """One run of a course."""
-    return RaftWorld(seed, {**COURSES, FULL_DISKS.name: FULL_DISKS}[course]).run()
+    return RaftWorld(seed, {**COURSES, **{one.name: one for one in BESIDE}}[course]).run()

@@ -5,7 +5,8 @@
 
 import pytest
 
-from lab.raft.world import COURSES, FULL_DISKS, Report, simulate
+from lab.raft.courses import ALONE, COURSES, FULL_DISKS
+from lab.raft.world import Report, simulate
 from tests.simulation.raft_sabotages import SABOTAGES, is_found
 from tests.simulation.sabotage import Sabotaged, is_noticed
 
@@ -32,6 +33,15 @@ def test_members_whose_disks_are_full_go_on_by_themselves_and_lose_nothing(numbe
 @pytest.mark.nightly
 def test_full_disks_by_seed(seed: int) -> None:
     _check(seed, FULL_DISKS.name)
+
+
+def test_a_group_of_one_keeps_what_it_acknowledged(seed: int) -> None:
+    _check(seed, ALONE.name)
+
+
+def test_a_group_of_one_goes_through_full_and_failing_disks_and_rests() -> None:
+    reports = [_check(seed, ALONE.name) for seed in range(4)]
+    assert all(map(sum, zip(*((one.full_disks, one.failed_disks, one.rests) for one in reports), strict=True)))
 
 
 def _check(seed: int, course: str = "") -> Report:

@@ -58,7 +58,7 @@ def read_raft(disk: Disk) -> RaftState:
     behind = [entry for entry in aligned(found, snapshot) or () if entry[1] > snapshot.index]
     position = behind[-1][1] if behind else snapshot.index
     members = members_after(snapshot.members, behind)
-    is_alone = [RaftNode(member).node_id for member in {*snapshot.members, *members}] == [owner.node_id]
+    is_alone = {RaftNode(member).node_id for member in {*snapshot.members, *members}} == {owner.node_id}
     state = _replayed(decode_state(snapshot.payload.read(0, snapshot.payload.size)), behind)
     return RaftState(state, position, position if is_alone else snapshot.index, owner.node_id, members)
 

@@ -6,11 +6,12 @@ missing voters if the cluster goes on without this member. On a full disk it tak
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.alone import LoneTransport
 from danube.metadata.raft.bootstrap import (
     Accept,
     Decision,
@@ -23,7 +24,8 @@ from danube.metadata.raft.bootstrap import (
     is_sound,
     takes_part,
 )
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.node import ALONE, RaftNode
+from danube.metadata.raft.core.overrides import MEMBERSHIP, core
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
@@ -63,7 +65,7 @@ class LocalNode:
         own: RaftNode,
         folder: RaftFolder,
         *,
-        transport: RaftTransport,
+        transport: RaftTransport | LoneTransport,
         poller: Poller,
         clock: Clock,
         rng: Rng,
@@ -213,7 +215,7 @@ class LocalNode:
         self._become_member()
 
     def _become_member(self) -> None:
-        self._check_address()
+        self._settle_address()
         parts = MemberParts(
             own=self.own,
             log=self._folder.log,
@@ -223,13 +225,18 @@ class LocalNode:
             timing=self._settings.timing,
             bounds=self._settings.log,
             voters_after=members_after,
+            is_alone=self._settings.is_alone,
         )
         self.member = Member(parts)
         self.on_member(self.member)
 
-    def _check_address(self) -> None:
-        snapshot = self._folder.snapshot
+    def _settle_address(self) -> None:
+        """Have the group know the address of this member. Raises PreconditionFailedError where it knows another one."""
+        snapshot, before = self._folder.snapshot, RaftNode.of(self.own.node_id, ALONE)
         members = members_after(snapshot.members if snapshot else (), self._folder.log[:])
+        if self.own != before and before.id in members:
+            self._leave_loneliness(before, members)
+            return
         for member in map(RaftNode, members):
             if member.node_id == self.own.node_id and member != self.own:
                 raise PreconditionFailedError(
@@ -237,6 +244,19 @@ class LocalNode:
                     f" start it with the Raft address {member.address}, or move its folder `raft` away, remove the old"
                     " member and add this one"
                 )
+
+    def _leave_loneliness(self, before: RaftNode, members: Sequence[str]) -> None:
+        """Enter the first address of a group of one. It has the only vote: what it writes is agreed on.
+
+        The address comes before the old one goes: a crash in between leaves both, and the next start ends it.
+        """
+        log, changes = self._folder.log, [("rem", before)]
+        if self.own.id not in members:
+            changes.insert(0, ("add", self.own))
+        for what, node in changes:
+            command = MEMBERSHIP + core.pickle.dumps([what, node.id, node])
+            log.add(command, log.last_index + 1, log.getCurrentTerm())
+        log.sync()
 
     def _ask_seeds(self) -> None:
         for seed in self._settings.seeds:

@@ -31,6 +31,8 @@ from danube.model.limits.metadata import RAFT_REMOVED_S, RAFT_TRANSFER_TIMEOUT_S
 _LOGS_KEPT = 4
 """Times the bounds of a log: what is kept of it at most for those who follow and are behind."""
 
+_MARKS_S = 1.0  # the core's timer of the log
+
 REMOVED = (
     "this broker was removed from the cluster: to have it take part again, move its folder `raft` away, start it with"
     " --join and add it as a new one"
@@ -83,9 +85,9 @@ class Kept(Snapshots, Protocol):
 
 
 class TickPoller(Protocol):
-    """Waits for peers, at most `timeout` seconds, and calls back."""
+    """Waits for peers, at most `timeout` seconds (None: until it is woken), and calls back."""
 
-    def poll(self, timeout: float) -> None: ...
+    def poll(self, timeout: float | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,8 @@ class MemberParts:
     bounds: LogBounds
     voters_after: Callable[[Sequence[str], Iterable[Entry]], Iterable[str]]
     """Voters after these entries, given those before."""
+    is_alone: bool = False
+    """True if no other member can come: it waits for its own process alone, without ticks."""
 
 
 def pack_batch(origin: int, number: int, requests: Sequence[bytes]) -> bytes:
@@ -166,6 +170,7 @@ class Member:
             self._core.forceLogCompaction()
         if self._core.is_leading() and self.keeper.is_sending:
             self._core.send_at_once()
+        self._core.skip_missed_seconds()
         self._core.doTick(timeout_s)
         if self._message_filter.failure is not None:
             raise self._message_filter.failure
@@ -379,10 +384,29 @@ class Member:
         if removal is not None and removal.last_s - removal.first_s > RAFT_REMOVED_S:
             raise MetadataError(REMOVED)
 
-    def must_hurry(self) -> bool:
-        """True if there is something to do that no peer will wake this member for."""
+    @property
+    def rests(self) -> bool:
+        """True if nothing happens here until its own process has something to do."""
+        return self._is_settled() and self._parts.log.is_marked
+
+    def wait_s(self, tick_s: float) -> float | None:
+        """Longest wait for peers: none where there is something to do that nobody wakes this member for."""
         core = self._core
-        return core.is_leading() and not core.voters() and core.commit_index() < core.last_index()
+        if core.is_leading() and not core.voters() and core.commit_index() < core.last_index():
+            return 0.0
+        if not self._is_settled():
+            return tick_s
+        return None if self._parts.log.is_marked else _MARKS_S
+
+    def _is_settled(self) -> bool:
+        """True if this member is alone, and all that was handed in is agreed on, told and kept."""
+        core = self._core
+        return (
+            self._parts.is_alone
+            and core.is_leading()
+            and core.applied_index() == core.last_index()
+            and not self.keeper.is_making
+        )
 
     def _after(self, index: int) -> int:
         """Position in the log of the first entry after an index."""
@@ -415,4 +439,4 @@ class _SyncingPoller:
         if self._log.unsynced:
             self._log.sync()
         self._member.before_wait()
-        self._inner.poll(0.0 if self._member.must_hurry() else timeout)
+        self._inner.poll(self._member.wait_s(timeout))

@@ -12,8 +12,9 @@ from typing import Any
 
 from danube.metadata.cluster.membership import Member as MemberView
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.alone import LoneTransport
 from danube.metadata.raft.apply_queue import ApplyQueue
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.node import ALONE, RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
@@ -49,16 +50,18 @@ class RaftSequencer:
     """One broker's part in the agreement; made by `open`, on the event loop that it stays on."""
 
     def __init__(
-        self, settings: RaftSettings, folder: RaftFolder, listener: Listener, *, clock: Clock, rng: Rng
+        self, settings: RaftSettings, folder: RaftFolder, listener: Listener | None, *, clock: Clock, rng: Rng
     ) -> None:
         """Use `open`. Raises SettingsError for settings that would let unknown peers in."""
-        own = RaftNode.of(folder.node_id, settings.advertised or listener.address)
+        own = RaftNode.of(folder.node_id, (settings.advertised or listener.address) if listener else ALONE)
         poller, self._origin = Poller(), rng.new_id()
         port = TransportSettings(
             cluster_id=lambda: self._local_node.cluster_id, secret=settings.secret, tls=settings.tls
         )
         try:
-            transport = RaftTransport(port, own, MemberRole.LEARNER, poller, clock, listener)
+            transport = (
+                RaftTransport(port, own, MemberRole.LEARNER, poller, clock, listener) if listener else LoneTransport()
+            )
         except BaseException:
             poller.close()
             raise
@@ -89,7 +92,7 @@ class RaftSequencer:
 
     @classmethod
     async def open(cls, settings: RaftSettings, disk: Disk, clock: Clock, rng: Rng) -> "RaftSequencer":
-        """Open the folder `raft/` on the disk and the port; nothing is said on it before `start`.
+        """Open the folder `raft/` on the disk and the port, if it has one; nothing is said on it before `start`.
 
         Raises SettingsError, DamagedDataError and DataFolderError, each with the next step in it.
         """
@@ -97,7 +100,9 @@ class RaftSequencer:
         try:
             folder = await runner.run(partial(RaftFolder.open, disk, rng))
             try:
-                listener = await runner.run(partial(listen, _bind_again(settings.bind, folder)))
+                listener = (
+                    None if settings.is_alone else await runner.run(partial(listen, _bind_again(settings.bind, folder)))
+                )
                 return cls(settings, folder, listener, clock=clock, rng=rng)
             except BaseException:
                 await runner.run(folder.close)
@@ -310,4 +315,5 @@ def _bind_again(bind: str, folder: RaftFolder) -> str:
     if port or snapshot is None:
         return bind
     known = (RaftNode(member) for member in members_after(snapshot.members, folder.log[:]))
-    return next((join_address(host, member.port) for member in known if member.node_id == folder.node_id), bind)
+    own = (member for member in known if member.node_id == folder.node_id and member.address != ALONE)
+    return next((join_address(host, member.port) for member in own), bind)

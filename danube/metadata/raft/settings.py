@@ -59,6 +59,8 @@ class RaftSettings:
     """Addresses of all brokers that form the cluster, this one's too; none for a cluster of one."""
     join: bool = False
     """Form no cluster: wait until a member of one adds this broker."""
+    is_alone: bool = False
+    """Without a port, in a group of one; the other settings of the port and of the cluster do not count."""
     timing: RaftTiming = field(default_factory=RaftTiming)
     log: LogBounds = field(default_factory=LogBounds)
     start_timeout_s: float = RAFT_START_TIMEOUT_S

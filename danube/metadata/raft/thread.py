@@ -68,6 +68,7 @@ class RaftThread:
         self._on_failed = on_failed
         self._view_s = view_s
         self._view_at_s = 0.0
+        self._viewed_position = 0
         self._waiting: deque[Submission] = deque()
         self._orders: deque[Callable[[], None]] = deque()
         self._handed: list[tuple[Sequence[Submission], int]] = []
@@ -193,10 +194,14 @@ class RaftThread:
             self._thread.call_back(self._on_report, Report(handed, found, view))
 
     def _view(self) -> MembershipStatus | None:
-        if now_s() < self._view_at_s:
+        member = self._local_node.member
+        is_last = member is not None and member.rests and member.core.applied_index() != self._viewed_position
+        if now_s() < self._view_at_s and not is_last:
             return None
         self._view_at_s = now_s() + self._view_s
-        return self._local_node.view()
+        view = self._local_node.view()
+        self._viewed_position = view.position
+        return view
 
 
 def _settle(answered: "asyncio.Future[Any]", value: object) -> None:

@@ -6,6 +6,9 @@ from danube.model.errors import InvalidRequestError
 
 _DIGITS_MAX = 20  # of 64 bits
 
+ALONE = "alone:1"
+"""Address of a member without a port, the only one of its group; it gets another one with its port."""
+
 
 class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
     """A member, by `{node id}@{host}:{port}`. Two are the same when both the id and the address are.

@@ -48,9 +48,10 @@ class Poller(PysyncobjPoller):  # type: ignore[misc]  # pysyncobj has no types
         if self._callbacks.pop(descr, None) is not None:
             self._poll.unregister(descr)
 
-    def poll(self, timeout: float) -> None:
-        """Wait for something, at most `timeout` seconds, and call whom it concerns."""
-        seen = [(descr, events, self._callbacks[descr]) for descr, events in self._poll.poll(timeout * 1000)]
+    def poll(self, timeout: float | None) -> None:
+        """Wait for something, at most `timeout` seconds (None: without end), and call whom it concerns."""
+        timeout_ms = None if timeout is None else timeout * 1000
+        seen = [(descr, events, self._callbacks[descr]) for descr, events in self._poll.poll(timeout_ms)]
         for descr, events, callback in seen:
             if self._callbacks.get(descr) is callback:
                 callback(descr, sum(ours for theirs, ours in _FROM_POLL if events & theirs))

@@ -84,6 +84,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
 
     _SyncObj__selfNode: Node | None  # None for a learner
     _SyncObj__raftLeader: Node | None
+    _SyncObj__numOneSecondDumps: int
 
     def __init__(
         self,
@@ -164,6 +165,11 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
     def send_at_once(self) -> None:
         """Send to followers at the next tick, not with the next heartbeat."""
         self._SyncObj__newAppendEntriesTime = 0
+
+    def skip_missed_seconds(self) -> None:
+        """Count the seconds of a rest as over: the core's timer would ring with every tick until it has caught up."""
+        passed = int(now_s() - self._SyncObj__startTime)
+        self._SyncObj__numOneSecondDumps = max(self._SyncObj__numOneSecondDumps, passed)
 
     def put_change(self, what: str, node: RaftNode) -> int | None:
         """Put an `add` or a `rem` in the log now, leading; its index, or None when this must not be: then it is not

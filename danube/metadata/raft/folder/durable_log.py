@@ -166,6 +166,11 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         """True if a crash may undo something."""
         return bool(self._unsynced) or self._cut_at is not None
 
+    @property
+    def is_marked(self) -> bool:
+        """True if the files say that all of it was synced: `onOneSecondTimer` has nothing to do."""
+        return not self.unsynced and self._files.is_marked and self._files.is_marked_beside
+
     def sync(self) -> None:
         """Make everything durable. Raises JournalStoppedError."""
         with self._writing():

@@ -95,13 +95,18 @@ class LogFiles:
 
     def mark_beside(self) -> bool:
         """Have the file `mark` say how far the log is synced; answers whether it does."""
-        if not self._headers:
-            return True
-        header = self._headers[-1]
-        mark = LogMark(self.owner.node_id, header.sequence, header.file_id, self._end)
-        if mark != self._beside and self._mark_file.write(mark):
+        if not self.is_marked_beside and self._mark_file.write(mark := self._mark_now()):
             self._beside = mark
-        return mark == self._beside
+        return self.is_marked_beside
+
+    @property
+    def is_marked_beside(self) -> bool:
+        """True if the file `mark` says how far the log is synced."""
+        return not self._headers or self._beside == self._mark_now()
+
+    def _mark_now(self) -> LogMark:
+        header = self._headers[-1]
+        return LogMark(self.owner.node_id, header.sequence, header.file_id, self._end)
 
     def remove_before(self, index: int) -> None:
         """Remove the oldest files as far as they hold nothing from `index` on."""

@@ -25,6 +25,8 @@ READ = [
     "otherNodes",
     "readonlyNodes",
     "connectedNodes",
+    "startTime",
+    "numOneSecondDumps",
 ]
 """Private attributes of the core that are read or set."""
 
