@@ -16,7 +16,7 @@ from danube.metadata.records.catalog import ProducerEpochs, Records
 from danube.metadata.records.cluster import BrokerRegistration, agree_on_storage_mode, own_cluster_id
 from danube.metadata.records.plans import PlanRecords
 from danube.metadata.records.restore_mark import read_mark
-from danube.metadata.records.storage import StorageRecords, migrate_owners
+from danube.metadata.records.storage import StorageRecords
 from danube.metadata.store import MetadataStore
 from danube.model.errors import SettingsError
 from danube.model.ownership import StorageMode
@@ -74,8 +74,6 @@ async def open_metadata(given: Dependencies) -> Metadata:
     shares_logs = own_mode.shares_logs
     stored = StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared and not shares_logs else None)
     records = Records(store, rng, broker_id=folder.broker_id, shares_logs=shares_logs)
-    if is_shared:
-        await migrate_owners(stored, await records.topics(), folder.broker_id)
     for namespace in (*BUILT_IN_NAMESPACES, *given.settings.bootstrap_namespaces):
         await records.ensure_namespace(namespace)
     return Metadata(

@@ -2,7 +2,7 @@
 
 A record changes by compare-and-set only: of two brokers that take a topic over, or two flushes of it, one loses.
 
-Each topic has a record from its creation on (`is_legacy` tells those of before); without one no broker begins with it.
+Each topic has a record from its creation on; without one no broker begins with it.
 A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there no broker can
 write a record for it.
 """
@@ -14,7 +14,6 @@ from danube.metadata.records import keys
 from danube.metadata.records.journals import JournalEntry
 from danube.metadata.records.record_format import (
     EpochRange,
-    TopicRecord,
     TopicStorage,
     decode_counter,
     decode_tombstone,
@@ -35,8 +34,6 @@ __all__ = [
     "TopicStorage",
     "add_ownership",
     "add_tombstone",
-    "is_legacy",
-    "migrate_owners",
     "owner_of",
 ]
 
@@ -235,25 +232,7 @@ class StorageRecords:
 
 def owner_of(record: TopicStorage | None, broker: int) -> int:
     """The owner of a topic that is assigned to `broker`; 0 for none."""
-    return broker if record is None or is_legacy(record) else record.owner
-
-
-def is_legacy(record: TopicStorage) -> bool:
-    """True for a record of before there were owners in it: the broker that the topic is assigned to has its log."""
-    return not record.epoch and (not record.revision or record.manifest_version > 0) and not record.epochs
-
-
-async def migrate_owners(stored: StorageRecords, topics: Iterable[TopicRecord], broker_id: int) -> int:
-    """Write down that a broker owns its topics that were made before there were owners; answers of how many.
-
-    Raises MetadataError.
-    """
-    known = await stored.all(linearizable=True)
-    mine = [known.get(one.topic_id) or TopicStorage(one.topic_id) for one in topics if one.broker == broker_id]
-    legacy = [one for one in mine if is_legacy(one)]
-    for start in range(0, len(legacy), STORAGE_POINTERS_MAX):
-        await stored.own(legacy[start : start + STORAGE_POINTERS_MAX], broker_id)
-    return len(legacy)
+    return broker if record is None else record.owner
 
 
 def add_ownership(builder: TransactionBuilder, topic_id: int, owner: int = 0) -> None:
