@@ -127,9 +127,6 @@ async def record_refusal(session: Session, operation: AnyOperation, params: Para
 
 
 async def _run(session: Session, operation: Operation[P, Any], params: P) -> Result:
-    run = operation.run
-    if run is None:
-        raise InvalidRequestError(f"{operation.name} acts by a plan alone")
     if session.caller.face is Face.MCP and operation.effect_of(params) is Effect.DESTROY:
         raise NotPermittedError(
             f"{operation.name} loses messages or rights for good with these arguments, and no assistant does that: a"
@@ -137,7 +134,7 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
         )
     if operation.effect is not Effect.READ:
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
-    result: Result = await run(_call(session), params)
+    result: Result = await operation.answer(_call(session), params)
     if session.is_refresh and operation.effect is Effect.READ:
         return result
     noting = _record_quietly(session, _entry(session, operation, params, Outcome.DONE))

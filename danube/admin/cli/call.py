@@ -22,7 +22,7 @@ from danube.admin.present import Table, View, label, plan_view_of, printable, vi
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits.faces import CLI_FOLLOW_S, CLI_PAGES_MAX
+from danube.model.limits.faces import CLI_FOLLOW_S
 from danube.model.plans.plan import Caller, Face, PlanStatus
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock
@@ -142,24 +142,7 @@ async def _called(
 ) -> Result:
     async with shell.connect(shell.target) as gateway:
         session = replace(session_of(shell, gateway), is_refresh=is_refresh)
-        result = await execute(session, operation, params, plan_id=plan_id, dry_run=dry_run)
-        if operation.listing is None or getattr(params, "limit", None) is not None:
-            return result
-        return await _whole(session, operation, params, result)
-
-
-async def _whole(session: Session, operation: AnyOperation, params: Params, result: Result) -> Result:
-    """The listing with the rows of all further pages."""
-    if operation.listing is None or not getattr(result, "next_cursor", None):
-        return result
-    rows = list(getattr(result, operation.listing.rows))
-    for _ in range(CLI_PAGES_MAX):
-        following = params.model_copy(update={"cursor": getattr(result, "next_cursor", None)})
-        result = await execute(session, operation, following)
-        rows += getattr(result, operation.listing.rows)
-        if not getattr(result, "next_cursor", None):
-            break
-    return result.model_copy(update={operation.listing.rows: rows})
+        return await execute(session, operation, params, plan_id=plan_id, dry_run=dry_run)
 
 
 def _text(shell: Shell, operation: AnyOperation, result: Result, changed: Changed = frozenset()) -> str:

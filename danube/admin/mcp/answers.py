@@ -47,8 +47,8 @@ def answer_of(operation: AnyOperation, result: Result, catalogue: ToolCatalogue)
     values = result.model_dump(mode="json")
     if (told := _told(values, catalogue)) != values:
         result = type(result).model_validate(told)
-    if operation.listing is not None:
-        result = _first_rows(operation.listing, result, _ROWS_MAX)
+    if operation.pages is not None:
+        result = _first_rows(operation.pages, result, _ROWS_MAX)
     whole = _answer(operation, result, {})
     if _size(whole) <= _BYTES_MAX:
         return whole
@@ -77,13 +77,13 @@ def error_answer(text: str) -> CallToolResult:
 
 def _shortened(operation: AnyOperation, result: Result, chars: int, items: int) -> CallToolResult | None:
     """The largest answer within a step of cuts; None if even the smallest one does not fit."""
-    if operation.listing is None:
+    if operation.pages is None:
         answer = _cut_answer(operation, result, _Cut(chars, items, {}))
         return answer if _size(answer) <= _BYTES_MAX else None
-    fitting, low, high = None, 1, len(getattr(result, operation.listing.rows))
+    fitting, low, high = None, 1, len(getattr(result, operation.pages.rows))
     while low <= high:
         middle = (low + high) // 2
-        answer = _cut_answer(operation, _first_rows(operation.listing, result, middle), _Cut(chars, items, {}))
+        answer = _cut_answer(operation, _first_rows(operation.pages, result, middle), _Cut(chars, items, {}))
         if _size(answer) <= _BYTES_MAX:
             fitting, low = answer, middle + 1
         else:
@@ -96,15 +96,13 @@ def _first_rows(listing: Listing, result: Result, count: int) -> Result:
     if count >= len(rows):
         return result
     kept = rows[:count]
-    return result.model_copy(
-        update={listing.rows: kept, "next_cursor": cursor_after(str(getattr(kept[-1], listing.key)))}
-    )
+    return result.model_copy(update={listing.rows: kept, "next_cursor": cursor_after(listing.key(kept[-1]))})
 
 
 def _cut_answer(operation: AnyOperation, result: Result, cut: _Cut) -> CallToolResult:
-    listing = operation.listing
+    pages = operation.pages
     structured = {
-        name: _cut(value, cut, name, is_rows=listing is not None and name == listing.rows)
+        name: _cut(value, cut, name, is_rows=pages is not None and name == pages.rows)
         for name, value in result.model_dump(mode="json").items()
     }
     if isinstance(cursor := getattr(result, "next_cursor", None), str):

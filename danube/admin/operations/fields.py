@@ -23,6 +23,7 @@ from pydantic_core import PydanticUndefined
 
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import LIST_ROWS_MAX
+from danube.model.limits.faces import CURSOR_CHARS_MAX
 from danube.model.text import json_number, size_bytes, span_s
 from danube.model.topic import TopicName, check_name_part
 
@@ -176,14 +177,16 @@ class PageParams(Params):
 
     limit: int | None = Field(default=None, ge=1, le=LIST_ROWS_MAX, description="Maximum rows (default: all).")
     cursor: str | None = Field(
-        default=None, max_length=2_000, description="`next_cursor` of the page before; the first page without it."
+        default=None,
+        max_length=CURSOR_CHARS_MAX,
+        description="`next_cursor` of the page before; the first page without it.",
     )
 
 
 class PageResult(Result):
     """A page of rows."""
 
-    total: int = Field(description="Rows there are, on whatever page.")
+    total: int = Field(default=0, description="Rows there are, on whatever page.")
     next_cursor: str | None = Field(default=None, description="Ask for the next page with it; null on the last one.")
 
 

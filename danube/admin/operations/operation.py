@@ -14,7 +14,9 @@ from pydantic import BaseModel
 
 from danube.admin.access import LEVEL_OF, AccessLevel
 from danube.admin.gateway import AdminGateway
-from danube.admin.operations.fields import Params, Result, row_type
+from danube.admin.operations.fields import PageParams, Params, Result, row_type
+from danube.admin.operations.paging import Key, page_of
+from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Caller, Effect, Plan
 from danube.runtime.clock import Clock
 
@@ -53,12 +55,31 @@ class Example:
     """Parameters by name, as JSON values."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Which field of a result holds its rows, and which field of a row tells where the next page begins."""
+    """The rows of a result, which come in pages: `run` answers all of them, in any order."""
 
     rows: str
-    key: str
+    """Field of the result that holds them."""
+    name: str
+    """Field of a row that names it."""
+    by: Callable[[Any], Key] | None = None
+    """The key of a row, where its name is none: rows are sorted by it, and the next page begins after it."""
+    fill: Callable[[Call, Any, list[Any]], Awaitable[dict[str, Any]]] | None = None
+    """Reads what is costly for the rows of one page: fields of the result in their place."""
+    is_report: bool = False
+    """True of a listing in a report, which cuts its page by itself (`page_of`): programs get more than the rows."""
+
+    def key(self, row: object) -> Key:
+        """The place of a row."""
+        return self.by(row) if self.by is not None else (getattr(row, self.name),)
+
+    async def page(self, call: Call, params: PageParams, result: R) -> R:
+        """The result with the page that was asked for."""
+        rows = getattr(result, self.rows)
+        page, cursor = page_of(rows, self.key, params.limit, params.cursor)
+        filled = await self.fill(call, params, page) if self.fill is not None else {}
+        return result.model_copy(update={"total": len(rows), "next_cursor": cursor, self.rows: page, **filled})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +106,7 @@ class Operation(Generic[P, R]):
     """What a person is told once it is done, with fields of the result in braces: "Topic created: {topic}"."""
     positional: tuple[str, ...] = ()
     """Parameters that are arguments on the command line, not options."""
-    listing: Listing | None = None
+    pages: Listing | None = None
     rows: str = ""
     """Field of the result that holds its rows, where that is no listing: what `-o csv` shows."""
     toolset: str = DEFAULT_TOOLSET
@@ -107,6 +128,20 @@ class Operation(Generic[P, R]):
             object.__setattr__(self, "is_idempotent", True)
         if problems := _problems(self):
             raise TypeError(f"operation {self.name!r}: {'; '.join(problems)}")
+
+    @property
+    def listing(self) -> Listing | None:
+        """Its rows, where they are all of its answer."""
+        return None if self.pages is None or self.pages.is_report else self.pages
+
+    async def answer(self, call: Call, params: P) -> R:
+        """Run it. Raises DanubeError; InvalidRequestError of one that acts by a plan."""
+        if self.run is None:
+            raise InvalidRequestError(f"{self.name} acts by a plan alone")
+        result = await self.run(call, params)
+        if self.listing is None or not isinstance(params, PageParams):
+            return result
+        return await self.listing.page(call, params, result)
 
     @property
     def level(self) -> AccessLevel:

@@ -86,13 +86,13 @@ class WebServer:
 
         Raises DanubeError; DeadlineExceededError after WEB_CALL_TIMEOUT_S.
         """
-        if operation.effect is not Effect.READ or operation.run is None:
+        if operation.effect is not Effect.READ:
             raise TypeError(f"{operation.name} does more than to read")
         params = parse_arguments(operation, dict(arguments))
         call = Call(gateway=self.gateway, clock=self.clock, caller=Caller(who=NOBODY_IN_PARTICULAR, face=Face.WEB))
         try:
             async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
-                found: Result = await operation.run(call, await with_ids(params, self.gateway))
+                found: Result = await operation.answer(call, await with_ids(params, self.gateway))
         except TimeoutError:
             raise DeadlineExceededError(f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s") from None
         return found

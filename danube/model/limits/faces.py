@@ -259,8 +259,8 @@ CLI_RETRY_TOTAL_S = 60.0
 """A command that has lost its broker tries for this long."""
 CLI_DRAWN_ROWS_MAX = 500
 """Rows of a table that is drawn to fit a terminal; with more it is plain text, which takes a hundredth of the time."""
-CLI_PAGES_MAX = 100
-"""Pages of LIST_ROWS_MAX rows that one listing follows: a broker whose pages have no end is not followed forever."""
+CURSOR_CHARS_MAX = 8_000
+"""Of a cursor: it holds the key of a row, which may be a series with the names of its topic and subscription."""
 CLI_WATCH_MIN_S = 1.0
 """Between two looks of `--watch`: each is a call to the broker, and a record of its audit log."""
 CLI_COMPLETION_TIMEOUT_S = 1.0

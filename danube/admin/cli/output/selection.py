@@ -59,7 +59,7 @@ def names_text(operation: AnyOperation, result: Result) -> str:
     field = rows_field(operation, result)
     if field is None or (not _declared_rows(operation) and isinstance(own, str)):
         return f"{_plain(own)}\n"
-    key = operation.listing.key if operation.listing is not None else ""
+    key = operation.listing.name if operation.listing is not None else ""
     rows: list[Result] = getattr(result, field)
     return "".join(f"{_plain(getattr(row, key or next(iter(type(row).model_fields))))}\n" for row in rows)
 

@@ -21,15 +21,16 @@ from danube.admin.operations.fields import (
     SubscriptionText,
     TopicText,
 )
-from danube.admin.operations.operation import Call, Example, Operation
-from danube.admin.operations.paging import cursor_after, key_of
+from danube.admin.operations.operation import Call, Example, Listing, Operation
+from danube.admin.operations.paging import Key, page_of
 from danube.model.errors import NotFoundError, UnavailableError
 from danube.model.lag.evidence import evidence_of
 from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, harm, worst_first
 from danube.model.lag.rows import NEVER
-from danube.model.lag.verdict import LagPolicy, LagStatus, LagVerdict
+from danube.model.lag.verdict import LagCause, LagPolicy, LagStatus, LagVerdict
 from danube.model.limits.faces import (
     ANALYTICS_FRESH_S,
+    CURSOR_CHARS_MAX,
     LAG_EVIDENCE_SHOWN,
     LAG_GROUPS_DEFAULT,
     LAG_GROUPS_MAX,
@@ -71,7 +72,9 @@ class AnalyzeLagParams(Params):
     partitions: bool = Field(default=False, description="Show the partitions of each group, too.")
     limit: int = Field(default=LAG_GROUPS_DEFAULT, ge=1, le=LAG_GROUPS_MAX, description="The most groups to answer.")
     cursor: str | None = Field(
-        default=None, max_length=2_000, description="`next_cursor` of the page before; the first page without it."
+        default=None,
+        max_length=CURSOR_CHARS_MAX,
+        description="`next_cursor` of the page before; the first page without it.",
     )
 
 
@@ -277,9 +280,7 @@ def report_of_run(run: Run, params: AnalyzeLagParams, now_ms: int) -> LagReport:
 def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
     statuses = {str(status): sum(one.status is status for one in answer.groups) for status in LagStatus}
     groups = [one for one in answer.groups if params.status in {None, one.status}]
-    after = key_of(params.cursor) if params.cursor else ""
-    rest = [one for one in groups if _place(one) > after]
-    page = rest[: params.limit]
+    page, cursor = page_of(groups, _place, params.limit, params.cursor)
     on_page = {(one.topic, one.subscription) for one in page}
     plain = {one.topic for one in answer.groups}  # a partitioned topic has its base's name here
     members = worst_first(one for one in answer.partitions if one.group(plain) in on_page)
@@ -292,7 +293,7 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
         run_id=answer.run_id,
         statuses={status: count for status, count in statuses.items() if count},
         total=len(groups),
-        next_cursor=cursor_after(_place(page[-1])) if len(page) < len(rest) else None,
+        next_cursor=cursor,
         groups=[
             _row(LagGroupRow, one, evidence=_evidence(verdicts.get((one.worst_partition, one.subscription)), answer))
             for one in page
@@ -304,10 +305,10 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
     )
 
 
-def _place(group: GroupLag) -> str:
-    """The place of a group in the order, as a text that sorts the same way."""
-    rank, loss, doublings = harm(group.status, group.cause, group.lag_messages)
-    return f"{rank}{loss}{99 + doublings:02d}{group.topic} {group.subscription}"
+def _place(group: GroupLag | LagGroupRow) -> Key:
+    """The place of a group: the worst first."""
+    status, cause = LagStatus(group.status), LagCause(group.cause) if group.cause else None
+    return (*harm(status, cause, group.lag_messages), group.topic, group.subscription)
 
 
 def _evidence(verdict: LagVerdict | None, answer: _Answer) -> str:
@@ -341,6 +342,7 @@ ANALYZE_CONSUMER_LAG = Operation(
     params=AnalyzeLagParams,
     result=LagReport,
     rows="groups",
+    pages=Listing(rows="groups", name="topic", by=_place, is_report=True),
     run=_analyze,
     examples=(
         Example("Who is behind?"),

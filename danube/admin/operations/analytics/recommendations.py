@@ -136,15 +136,13 @@ def of_balance(found: ClusterBalance) -> list[Recommendation]:
 
 
 async def _recommend(call: Call, params: Params) -> Recommendations:
-    if HEALTH_CHECK.run is None or ANALYZE_CONSUMER_LAG.run is None:
-        raise TypeError("both operations have a run")
-    health = await HEALTH_CHECK.run(call, params)
+    health = await HEALTH_CHECK.answer(call, params)
     not_judged = [f"{each.name}: {each.detail}" for each in health.checks if each.status is CheckStatus.UNKNOWN]
     found, covered = list[Recommendation](), set[str]()
     try:
         found, covered = await _of_brokers(call, not_judged)
         found += of_balance(await call.gateway.cluster_balance())
-        lag = await ANALYZE_CONSUMER_LAG.run(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
+        lag = await ANALYZE_CONSUMER_LAG.answer(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
         found += of_groups(lag.groups, lag.as_of_ms)
         found += await of_topics(call, lag, not_judged)
     except (UnsupportedError, NotFoundError) as error:

@@ -18,7 +18,6 @@ from danube.admin.operations.fields import (
     TopicText,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import caller_text
 from danube.model.limits.faces import (
     ANALYTICS_RUN_ID_CHARS_MAX,
@@ -120,14 +119,13 @@ class RunRequested(Result):
     next_step: Annotated[str, VOLATILE] = Field(description="What to do next.")
 
 
-async def _list(call: Call, params: PageParams) -> ScheduleList:
+async def _list(call: Call, _: PageParams) -> ScheduleList:
     book = await call.gateway.schedules()
     runs = await published_runs(call.gateway, call.clock)
     now_ms = call.clock.now_ms()
-    rows = [_row(schedule, runs, now_ms) for schedule in sorted(book.schedules, key=lambda each: each.name)]
-    page, cursor = page_of(rows, lambda row: row.name, params)
+    rows = [_row(schedule, runs, now_ms) for schedule in book.schedules]
     hint = "" if book.runner else f"No runner has the lease, so nothing is started: start `{_RUNNER}` somewhere."
-    return ScheduleList(total=len(rows), next_cursor=cursor, runner=book.runner, hint=hint, schedules=page)
+    return ScheduleList(runner=book.runner, hint=hint, schedules=rows)
 
 
 async def _add(call: Call, params: AddScheduleParams) -> ScheduleChanged:
@@ -199,7 +197,7 @@ LIST_SCHEDULES = Operation(
     params=PageParams,
     result=ScheduleList,
     run=_list,
-    listing=Listing(rows="schedules", key="name"),
+    pages=Listing(rows="schedules", name="name"),
     toolset=TOOLSET,
     examples=(Example("Every schedule"),),
 )

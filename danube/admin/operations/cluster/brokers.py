@@ -14,7 +14,6 @@ from danube.admin.operations.fields import (
     Result,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.model.calls.admin import BrokerInfo
 from danube.model.limits.faces import NAMESPACES_NAMED_MAX
@@ -62,10 +61,8 @@ class BrokerList(PageResult):
     brokers: list[BrokerRow] = Field(description="Sorted by id.")
 
 
-async def _list(call: Call, params: PageParams) -> BrokerList:
-    brokers = sorted(await call.gateway.brokers(), key=lambda info: info.broker_id)
-    page, cursor = page_of(brokers, lambda info: info.broker_id, params)
-    return BrokerList(total=len(brokers), next_cursor=cursor, brokers=[_row(info) for info in page])
+async def _list(call: Call, _: PageParams) -> BrokerList:
+    return BrokerList(brokers=[_row(info) for info in await call.gateway.brokers()])
 
 
 def _row(info: BrokerInfo) -> BrokerRow:
@@ -82,7 +79,7 @@ LIST_BROKERS = Operation(
     params=PageParams,
     result=BrokerList,
     run=_list,
-    listing=Listing(rows="brokers", key="broker_id"),
+    pages=Listing(rows="brokers", name="broker_id"),
     examples=(Example("Every broker"),),
 )
 

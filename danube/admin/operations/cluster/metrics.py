@@ -21,7 +21,6 @@ from danube.admin.operations.fields import (
     TopicText,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.model.calls.inspection import ReadMetrics
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.inspection import (
@@ -109,16 +108,12 @@ async def _metrics(call: Call, params: MetricsParams) -> MetricList:
     else:
         source = MetricSource.BROKERS
         rows, left_out, missing = await _of_brokers(call, params)
-    rows = sorted({row.series: row for row in rows}.values(), key=lambda row: row.series)
-    page, cursor = page_of(rows, lambda row: row.series, params)
     return MetricList(
-        total=len(rows),
-        next_cursor=cursor,
         source=source,
         as_of_ms=now_ms,
         left_out=left_out,
         not_answered=missing,
-        metrics=page,
+        metrics=[*{row.series: row for row in rows}.values()],
     )
 
 
@@ -210,7 +205,7 @@ GET_METRICS = Operation(
     params=MetricsParams,
     result=MetricList,
     run=_metrics,
-    listing=Listing(rows="metrics", key="series"),
+    pages=Listing(rows="metrics", name="series"),
     examples=(
         Example(
             "Subscriptions of a topic", {"metric": "danube_topic_active_subscriptions", "topic": "/default/orders"}

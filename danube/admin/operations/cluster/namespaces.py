@@ -9,7 +9,6 @@ from pydantic import Field
 
 from danube.admin.operations.fields import WIDE, NamespaceText, PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.effective import limit_text, origins_of
 from danube.model.calls.admin import NamespacePolicies
@@ -87,10 +86,8 @@ _OURS_ALONE = tuple(name for name in POLICY_NAMES if name not in {field.name for
 """Limits that the original's answer has no words for."""
 
 
-async def _list(call: Call, params: PageParams) -> NamespaceList:
-    names = sorted(await call.gateway.namespaces())
-    page, cursor = page_of(names, str, params)
-    return NamespaceList(total=len(names), next_cursor=cursor, namespaces=[NamespaceRow(name=name) for name in page])
+async def _list(call: Call, _: PageParams) -> NamespaceList:
+    return NamespaceList(namespaces=[NamespaceRow(name=name) for name in await call.gateway.namespaces()])
 
 
 async def _policies(call: Call, params: NamespaceParams) -> Policies:
@@ -126,7 +123,7 @@ LIST_NAMESPACES = Operation(
     params=PageParams,
     result=NamespaceList,
     run=_list,
-    listing=Listing(rows="namespaces", key="name"),
+    pages=Listing(rows="namespaces", name="name"),
     examples=(Example("Every namespace"),),
 )
 

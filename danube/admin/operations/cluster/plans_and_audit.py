@@ -20,7 +20,6 @@ from danube.admin.operations.fields import (
     SpanS,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.model.limits.broker import AUDIT_PAGE_MAX
 from danube.model.plans.plan import Decision, Effect, Face, PlanStatus
@@ -134,10 +133,8 @@ class AuditTrail(Result):
 
 async def _plans(call: Call, params: ListPlansParams) -> PlanList:
     now_ms = call.clock.now_ms()
-    views = sorted((plan_view(plan, now_ms) for plan in await call.gateway.plans()), key=lambda view: view.plan_id)
-    wanted = [view for view in views if params.status in {None, view.status}]
-    page, cursor = page_of(wanted, lambda view: view.plan_id, params)
-    return PlanList(total=len(wanted), next_cursor=cursor, plans=page)
+    views = [plan_view(plan, now_ms) for plan in await call.gateway.plans()]
+    return PlanList(plans=[view for view in views if params.status in {None, view.status}])
 
 
 async def _decide(call: Call, params: PlanParams, *, approve: bool) -> PlanView:
@@ -205,7 +202,7 @@ LIST_PLANS = Operation(
     params=ListPlansParams,
     result=PlanList,
     run=_plans,
-    listing=Listing(rows="plans", key="plan_id"),
+    pages=Listing(rows="plans", name="plan_id"),
     toolset="plans",
     examples=(Example("Every plan"), Example("Those that wait for approval", {"status": "waiting"})),
 )

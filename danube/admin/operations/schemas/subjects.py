@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from danube.admin.operations.fields import VOLATILE, WIDE, GivenId, Id64, PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.schemas.fields import (
     TOOLSET,
@@ -158,10 +157,8 @@ class DeleteVersionParams(SubjectParams):
     version: Version = Field(description="The version.")
 
 
-async def _subjects(call: Call, params: PageParams) -> SubjectList:
-    found = sorted(await call.gateway.subjects(), key=lambda one: one.subject)
-    page, cursor = page_of(found, lambda one: one.subject, params)
-    return SubjectList(total=len(found), next_cursor=cursor, subjects=[SubjectRow.of(one) for one in page])
+async def _subjects(call: Call, _: PageParams) -> SubjectList:
+    return SubjectList(subjects=[SubjectRow.of(one) for one in await call.gateway.subjects()])
 
 
 async def _get(call: Call, params: GetSchemaParams) -> SchemaDetail:
@@ -186,10 +183,8 @@ def schema_detail(found: VersionDescription) -> SchemaDetail:
 
 async def _versions(call: Call, params: VersionsParams) -> VersionList:
     found = await call.gateway.schema_versions(params.subject)
-    page, cursor = page_of(found, lambda one: f"{one.version:010}", params)
-    rows = [VersionRow.of(one, created_ms=one.created_at * 1_000) for one in page]
-    schema_id = found[0].schema_id if found else 0
-    return VersionList(total=len(found), next_cursor=cursor, subject=params.subject, schema_id=schema_id, versions=rows)
+    rows = [VersionRow.of(one, created_ms=one.created_at * 1_000) for one in found]
+    return VersionList(subject=params.subject, schema_id=found[0].schema_id if found else 0, versions=rows)
 
 
 async def _register(call: Call, params: RegisterParams) -> RegisteredResult:
@@ -221,7 +216,7 @@ LIST_SUBJECTS = Operation(
     params=PageParams,
     result=SubjectList,
     run=_subjects,
-    listing=Listing(rows="subjects", key="subject"),
+    pages=Listing(rows="subjects", name="subject"),
     examples=(Example("Every subject"),),
 )
 
@@ -249,7 +244,7 @@ LIST_VERSIONS = Operation(
     result=VersionList,
     run=_versions,
     positional=("subject",),
-    listing=Listing(rows="versions", key="version"),
+    pages=Listing(rows="versions", name="version"),
     examples=(Example(f"Those of {ORDERS}", {"subject": ORDERS}),),
 )
 

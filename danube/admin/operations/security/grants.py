@@ -8,7 +8,6 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from danube.admin.access import AccessLevel
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result, spelled
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.model.calls.security import BindingKey, BindingsOf
 from danube.model.limits.security import ROLE_PERMISSIONS_MAX, SECURITY_NAME_BYTES_MAX
@@ -133,10 +132,8 @@ async def _role(call: Call, params: RoleParams) -> RoleView:
     return RoleView.of(await call.gateway.role(params.name))
 
 
-async def _roles(call: Call, params: PageParams) -> RoleList:
-    roles = sorted(await call.gateway.roles(), key=lambda role: role.name)
-    page, cursor = page_of(roles, lambda role: role.name, params)
-    return RoleList(total=len(roles), next_cursor=cursor, roles=[RoleView.of(role) for role in page])
+async def _roles(call: Call, _: PageParams) -> RoleList:
+    return RoleList(roles=[RoleView.of(role) for role in await call.gateway.roles()])
 
 
 async def _create_binding(call: Call, params: CreateBindingParams) -> BindingDone:
@@ -158,21 +155,19 @@ async def _binding(call: Call, params: BindingParams) -> BindingView:
 
 async def _bindings(call: Call, params: ListBindingsParams) -> BindingList:
     wanted = BindingsOf(scope=params.scope, resource_name=_resource(params))
-    return _listed(await call.gateway.bindings(wanted), params)
+    return _listed(await call.gateway.bindings(wanted))
 
 
-async def _all_bindings(call: Call, params: PageParams) -> BindingList:
-    return _listed(await call.gateway.all_bindings(), params)
+async def _all_bindings(call: Call, _: PageParams) -> BindingList:
+    return _listed(await call.gateway.all_bindings())
 
 
-def _listed(bindings: Sequence[Binding], params: PageParams) -> BindingList:
-    ordered = sorted(bindings, key=_place)
-    page, cursor = page_of(ordered, _place, params)
-    return BindingList(total=len(ordered), next_cursor=cursor, bindings=[BindingView.of(one) for one in page])
+def _listed(bindings: Sequence[Binding]) -> BindingList:
+    return BindingList(bindings=[BindingView.of(one) for one in bindings])
 
 
-def _place(binding: Binding) -> str:
-    return f"{binding.scope}\n{binding.resource_name}\n{binding.id}"
+_BINDINGS = Listing(rows="bindings", name="id", by=lambda row: (row.scope, row.resource_name, row.id))
+"""An id is of one extent: others may have it, too."""
 
 
 def _key(params: BindingParams) -> BindingKey:
@@ -221,7 +216,7 @@ LIST_ROLES = Operation(
     params=PageParams,
     result=RoleList,
     run=_roles,
-    listing=Listing(rows="roles", key="name"),
+    pages=Listing(rows="roles", name="name"),
     toolset=TOOLSET,
     examples=(Example("Every role"),),
 )
@@ -288,7 +283,7 @@ LIST_BINDINGS = Operation(
     params=ListBindingsParams,
     result=BindingList,
     run=_bindings,
-    listing=Listing(rows="bindings", key="id"),
+    pages=_BINDINGS,
     toolset=TOOLSET,
     examples=(Example("Those that hold everywhere", {"scope": "cluster"}),),
 )
@@ -300,7 +295,7 @@ LIST_ALL_BINDINGS = Operation(
     params=PageParams,
     result=BindingList,
     run=_all_bindings,
-    listing=Listing(rows="bindings", key="id"),
+    pages=_BINDINGS,
     toolset=TOOLSET,
     examples=(Example("All of them"),),
 )

@@ -7,13 +7,11 @@ from pydantic import Field, StringConstraints
 from danube.admin.access import AccessLevel
 from danube.admin.operations.fields import VOLATILE, PageParams, PageResult, Params, Result, spelled
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.security.grants import TOOLSET, KindWord, NameText
-from danube.model.calls.security import ApiKeyInfo, CreateApiKey, ExplainAccess
+from danube.model.calls.security import CreateApiKey, ExplainAccess
 from danube.model.limits.security import API_KEY_DAYS_MAX, SECURITY_NAME_BYTES_MAX
 from danube.model.plans.plan import Effect
-from danube.model.security.credentials import Revocation
 from danube.model.security.grants import Permission
 from danube.model.security.principal import PrincipalKind, TokenScope
 
@@ -117,11 +115,8 @@ class AccessView(Result):
     binding_id: str = Field(description="Of the binding that grants it or is nearest; empty where there is none.")
 
 
-async def _revocations(call: Call, params: PageParams) -> RevocationList:
-    found = sorted(await call.gateway.revocations(), key=_revocation_id)
-    page, cursor = page_of(found, _revocation_id, params)
-    rows = [RevocationView.of(one) for one in page]
-    return RevocationList(total=len(found), next_cursor=cursor, revocations=rows)
+async def _revocations(call: Call, _: PageParams) -> RevocationList:
+    return RevocationList(revocations=[RevocationView.of(one) for one in await call.gateway.revocations()])
 
 
 async def _create_key(call: Call, params: CreateKeyParams) -> KeyCreated:
@@ -134,10 +129,8 @@ async def _create_key(call: Call, params: CreateKeyParams) -> KeyCreated:
     return KeyCreated.of(await call.gateway.create_api_key(wanted))
 
 
-async def _keys(call: Call, params: PageParams) -> KeyList:
-    found = sorted(await call.gateway.api_keys(), key=_key_id)
-    page, cursor = page_of(found, _key_id, params)
-    return KeyList(total=len(found), next_cursor=cursor, keys=[KeyView.of(one) for one in page])
+async def _keys(call: Call, _: PageParams) -> KeyList:
+    return KeyList(keys=[KeyView.of(one) for one in await call.gateway.api_keys()])
 
 
 async def _explain(call: Call, params: AccessParams) -> AccessView:
@@ -148,14 +141,6 @@ async def _explain(call: Call, params: AccessParams) -> AccessView:
         resource=params.resource,
     )
     return AccessView.of(await call.gateway.explain_access(wanted))
-
-
-def _revocation_id(revocation: Revocation) -> str:
-    return revocation.id
-
-
-def _key_id(key: ApiKeyInfo) -> str:
-    return key.id
 
 
 REVOKE_TOKENS = Operation(
@@ -178,7 +163,7 @@ LIST_REVOCATIONS = Operation(
     params=PageParams,
     result=RevocationList,
     run=_revocations,
-    listing=Listing(rows="revocations", key="id"),
+    pages=Listing(rows="revocations", name="id"),
     toolset=TOOLSET,
     examples=(Example("Every revocation"),),
 )
@@ -207,7 +192,7 @@ LIST_API_KEYS = Operation(
     params=PageParams,
     result=KeyList,
     run=_keys,
-    listing=Listing(rows="keys", key="id"),
+    pages=Listing(rows="keys", name="id"),
     toolset=TOOLSET,
     examples=(Example("Every key"),),
 )

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result, SubscriptionText, TopicText
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.topics import described_topic
 from danube.model.plans.plan import Effect
@@ -45,13 +44,9 @@ class SubscriptionList(PageResult):
 async def _list(call: Call, params: ListSubscriptionsParams) -> SubscriptionList:
     name = TopicName.parse(params.topic)
     there, described = await asyncio.gather(call.gateway.subscriptions(name), described_topic(call, name))
-    names = sorted(there)
-    page, cursor = page_of(names, str, params)
     return SubscriptionList(
         topic=params.topic,
-        total=len(names),
-        next_cursor=cursor,
-        subscriptions=[SubscriptionRow(name=name) for name in page],
+        subscriptions=[SubscriptionRow(name=name) for name in there],
         pending_policies=list(described.pending_policies) if described else [],
     )
 
@@ -66,7 +61,7 @@ LIST_SUBSCRIPTIONS = Operation(
     result=SubscriptionList,
     run=_list,
     positional=("topic",),
-    listing=Listing(rows="subscriptions", key="name"),
+    pages=Listing(rows="subscriptions", name="name"),
     toolset="messages",
     examples=(Example("The subscriptions of /default/orders", {"topic": "/default/orders"}),),
 )

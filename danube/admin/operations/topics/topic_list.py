@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,6 @@ from danube.admin.operations.fields import (
     Result,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.admin.operations.paging import page_of
 from danube.model.calls.admin import DescribeTopics, SubscriptionDescription, TopicDescription, TopicInfo
 from danube.model.errors import DanubeError, InvalidNameError, UnsupportedError
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
@@ -76,16 +75,18 @@ class TopicList(PageResult):
 
 async def _list(call: Call, params: ListTopicsParams) -> TopicList:
     is_wanted = params.system or params.namespace == SYSTEM_NAMESPACE
-    found = [info for info in await _infos(call, params) if is_wanted or info.topic.namespace != SYSTEM_NAMESPACE]
-    infos = sorted(found, key=lambda info: str(info.topic))
-    page, cursor = page_of(infos, lambda info: str(info.topic), params)
-    names = [] if params.brief else [str(info.topic) for info in page]
-    states, (described, missing) = await asyncio.gather(
-        _states(call, params.namespace), described_topics(call.gateway, names[:DESCRIBE_TOPICS_MAX])
-    )
-    partitions = Counter(info.base for info in infos)
-    rows = [_row(info, states, described.get(str(info.topic)), partitions[info.base]) for info in page]
-    return TopicList(total=len(infos), next_cursor=cursor, topics=rows, not_answered=[*missing])
+    infos, states = await asyncio.gather(_infos(call, params), _states(call, params.namespace))
+    found = [info for info in infos if is_wanted or info.topic.namespace != SYSTEM_NAMESPACE]
+    partitions = Counter(info.base for info in found)
+    return TopicList(topics=[_row(info, states, partitions[info.base]) for info in found])
+
+
+async def _fill(call: Call, params: ListTopicsParams, page: list[TopicRow]) -> dict[str, Any]:
+    """Lag and size of the topics of a page."""
+    if params.brief:
+        return {}
+    described, missing = await described_topics(call.gateway, [row.name for row in page[:DESCRIBE_TOPICS_MAX]])
+    return {"topics": [_counted(row, described.get(row.name)) for row in page], "not_answered": [*missing]}
 
 
 async def described_topics(
@@ -134,19 +135,22 @@ async def _infos(call: Call, params: ListTopicsParams) -> list[TopicInfo]:
 def _row(
     info: TopicInfo,
     states: Mapping[TopicName, OwnershipState] | None,
-    described: TopicDescription | None,
     partitions: int,
 ) -> TopicRow:
-    counted = described if described is not None and described.is_served else None
     return TopicRow(
         name=str(info.topic),
         broker_id=info.broker_id or "",
         delivery=DELIVERY[info.strategy],
         state=states.get(info.topic, OwnershipState.SERVED) if states is not None else None,
-        lag_messages=lag_of(counted.subscriptions) if counted else None,
-        stored_bytes=counted.storage.stored_bytes if counted and counted.storage else None,
         partitions=partitions if info.base is not None else None,
     )
+
+
+def _counted(row: TopicRow, described: TopicDescription | None) -> TopicRow:
+    if described is None or not described.is_served:
+        return row
+    size = described.storage.stored_bytes if described.storage else None
+    return row.model_copy(update={"lag_messages": lag_of(described.subscriptions), "stored_bytes": size})
 
 
 LIST_TOPICS = Operation(
@@ -160,7 +164,7 @@ LIST_TOPICS = Operation(
     params=ListTopicsParams,
     result=TopicList,
     run=_list,
-    listing=Listing(rows="topics", key="name"),
+    pages=Listing(rows="topics", name="name", fill=_fill),
     examples=(
         Example("Every topic of the namespace `default`", {"namespace": "default"}),
         Example("The first two topics there are", {"limit": 2}),

@@ -80,7 +80,7 @@ class Watch:
     def __init__(self, gateway: AdminGateway, *, clock: Clock, caller: Caller, timeout_s: float) -> None:
         self._gateway = gateway
         self._clock = clock
-        self._caller = caller
+        self._call = Call(gateway=gateway, clock=clock, caller=caller)
         self._timeout_s = timeout_s
         self._after: DescribeCursor | None = None
         self._is_sweeping = False
@@ -160,12 +160,10 @@ class Watch:
 
     async def _read_health(self) -> None:
         self.is_ours = (await self._gateway.connection()).is_ours
-        if HEALTH_CHECK.run is not None:
-            call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
-            self.health = await HEALTH_CHECK.run(call, Params())
+        self.health = await HEALTH_CHECK.answer(self._call, Params())
 
     async def _read_schemas(self) -> None:
-        await self.schemas.read(Call(gateway=self._gateway, clock=self._clock, caller=self._caller))
+        await self.schemas.read(self._call)
 
     async def _read_brokers(self) -> None:
         self.brokers = await self._gateway.brokers()
@@ -222,23 +220,18 @@ class Watch:
         self.plans = views[:TUI_PLANS_MAX]
 
     async def _read_balance(self) -> None:
-        if GET_CLUSTER_BALANCE.run is not None:
-            call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
-            self.balance = await GET_CLUSTER_BALANCE.run(call, Params())
+        self.balance = await GET_CLUSTER_BALANCE.answer(self._call, Params())
 
     async def _read_lag(self) -> None:
         """Judged from telemetry, which is published every few seconds: not read more often than TUI_LAG_READ_S."""
         now_s = self._clock.monotonic_s()
-        if ANALYZE_CONSUMER_LAG.run is None or (self.lag is not None and now_s - self._lag_read_s < TUI_LAG_READ_S):
+        if self.lag is not None and now_s - self._lag_read_s < TUI_LAG_READ_S:
             return
-        call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
         params = AnalyzeLagParams(source=LagSource.LIVE, limit=LAG_GROUPS_MAX)
-        self.lag, self._lag_read_s = await ANALYZE_CONSUMER_LAG.run(call, params), now_s
+        self.lag, self._lag_read_s = await ANALYZE_CONSUMER_LAG.answer(self._call, params), now_s
 
     async def _read_members(self) -> None:
-        if CLUSTER_STATUS.run is not None:
-            call = Call(gateway=self._gateway, clock=self._clock, caller=self._caller)
-            self.members = await CLUSTER_STATUS.run(call, Params())
+        self.members = await CLUSTER_STATUS.answer(self._call, Params())
 
     async def _read_connections(self) -> None:
         if self.opened is not None:

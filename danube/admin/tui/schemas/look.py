@@ -73,7 +73,7 @@ class SchemaLook:
 async def _read_version(call: Call, subject: str, wanted: ShownVersion) -> ReadVersion:
     found = await call.gateway.find_version(FindVersion(subject=subject, version=wanted.version))
     change = None
-    if wanted.against is not None and EXPLAIN.run is not None:
+    if wanted.against is not None:
         params = ExplainParams(subject=subject, version=wanted.version, against=wanted.against)
-        change = await EXPLAIN.run(call, params)
+        change = await EXPLAIN.answer(call, params)
     return ReadVersion(shown=wanted, definition=pretty(found.definition.decode(errors="replace")), change=change)

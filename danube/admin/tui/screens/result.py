@@ -87,7 +87,7 @@ class ResultScreen(LinesScreen):
 
     def action_next_page(self) -> None:
         cursor = getattr(self.answer, "next_cursor", None)
-        if self.operation.listing is None or cursor is None:
+        if self.operation.pages is None or cursor is None:
             self.notify("There is no further page.", markup=False)
             return
         following = self.params.model_copy(update={"cursor": cursor})

@@ -159,7 +159,7 @@ def _cell(name: str, value: object, text: str, bars: Mapping[str, float], url: s
 
 def _key(operation: AnyOperation, field: str, kind: str | None, columns: Sequence[str]) -> str | None:
     if operation.listing is not None and operation.listing.rows == field:
-        return operation.listing.key
+        return operation.listing.name
     return next((name for name in ("name", f"{kind}_id", str(kind)) if name in columns), None)
 
 

@@ -52,7 +52,7 @@ async def topics_page(look: Look) -> dict[str, Any]:
     words = look.query.get(SEARCH_FIELD, "").lower().split()
     families = _families(row for row in rows if all(word in row.name.lower() for word in words))
     params = PageParams(limit=look.arguments.get("limit") or WEB_ROWS_DEFAULT, cursor=look.arguments.get("cursor"))
-    page, cursor = page_of(sorted(families), str, params)
+    page, cursor = page_of(families, lambda name: (name,), params.limit, params.cursor)
     shown = [row for name in page for row in families[name]]
     described, _ = await described_topics(look.gateway, [row.name for row in shown])
     lines = [_line(name, families[name], described) for name in page]

@@ -1,7 +1,6 @@
 """Write the golden files of the tools: `python -m tests.unit.admin.mcp.golden`, then look at the difference."""
 
-import json
-
+from tests.unit.admin.golden_json import golden_json
 from tests.unit.admin.mcp.test_tools import EVERY, GOLDEN
 
 if __name__ == "__main__":
@@ -9,4 +8,4 @@ if __name__ == "__main__":
     for path in GOLDEN.glob("*.json"):
         path.unlink()
     for tool in EVERY:
-        (GOLDEN / f"{tool['name']}.json").write_text(json.dumps(tool, indent=2) + "\n")
+        (GOLDEN / f"{tool['name']}.json").write_text(f"{golden_json(tool)}\n")
