@@ -13,15 +13,19 @@ from danube.loadmgr.score import Strategy
 from danube.model.limits.balance import NEAR_SCORE
 
 
-def assign_topics(state: ClusterState, topics: Sequence[PlacedTopic], seed: int) -> dict[str, int]:
+def assign_topics(
+    state: ClusterState, topics: Sequence[PlacedTopic], seed: int, takers: Sequence[int] | None = None
+) -> dict[str, int]:
     """The brokers of these topics, which `state` has from then on; empty where no broker takes any.
 
+    `takers` are the brokers to choose from, if not all that take topics by the state.
     Partitions of a base name are spread. Of brokers with nearly the same score the one with the fewest topics gets it:
     what an idle broker uses is noise, and a burst of new topics is not to follow that. Of brokers that are as well off,
     the seed chooses: it is in the record of the decision, so the decision can be made again.
     """
     found: dict[str, int] = {}
-    takers = [broker_id for broker_id, place in state.places.items() if place.takes_topics]
+    if takers is None:
+        takers = [broker_id for broker_id, place in state.places.items() if place.takes_topics]
     for topic in topics if takers else ():
         name = topic.demand.topic
         counts = state.groups[topic.group] if topic.group else {}

@@ -67,6 +67,17 @@ class ClusterState:
         self._add(topic, broker_id)
         self.scores[broker_id] = self._score(broker_id)
 
+    def remove(self, name: str) -> PlacedTopic:
+        """Take a topic off its broker."""
+        topic, source = self.topics[name], self.broker_of[name]
+        ordered = self.on[source]
+        del ordered[bisect_left(ordered, (self.weight(name, source), name))]
+        del self.topics[name], self.broker_of[name]
+        self.groups[topic.group][source] -= 1
+        self.shares[source] = _less(self.shares[source], topic.demand.shares(self.places[source].capacity))
+        self.scores[source] = self._score(source)
+        return topic
+
     def score_with(self, topic: PlacedTopic, broker_id: int) -> float:
         """Score of a broker with one more topic."""
         shares = _plus(self.shares[broker_id], topic.demand.shares(self.places[broker_id].capacity))
@@ -74,13 +85,7 @@ class ClusterState:
 
     def move(self, name: str, target: int) -> None:
         """Move a topic."""
-        topic, source = self.topics[name], self.broker_of[name]
-        self.on[source].remove((self.weight(name, source), name))
-        self.groups[topic.group][source] -= 1
-        self.shares[source] = _less(self.shares[source], topic.demand.shares(self.places[source].capacity))
-        self._add(topic, target)
-        for broker_id in (source, target):
-            self.scores[broker_id] = self._score(broker_id)
+        self.add(self.remove(name), target)
 
     def weight(self, name: str, broker_id: int) -> float:
         """Score that a topic makes on a broker, of the resource that it takes most of."""

@@ -1,6 +1,8 @@
 """Ownership of topics: the broker that serves each, the one that it is assigned to, and its state. Pure."""
 
-from collections.abc import Container
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -76,3 +78,61 @@ class TopicOwnership:
         if self.stays_with_disk(mode) or (self.waits_for_owner(mode) and self.broker not in running):
             return OwnershipState.WAITING
         return OwnershipState.OPENING if self.broker in running else OwnershipState.UNASSIGNED
+
+
+class Ownerships:
+    """Ownership of all topics by id, indexed by owner and by assigned broker: a change costs the same at any number."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, TopicOwnership] = {}
+        self._owned: defaultdict[int, set[int]] = defaultdict(set)
+        self._assigned: defaultdict[int, set[int]] = defaultdict(set)
+        self._counts: Counter[int] = Counter()
+
+    def __iter__(self) -> Iterator[TopicOwnership]:
+        return iter(self._known.values())
+
+    def __getitem__(self, topic_id: int) -> TopicOwnership:
+        return self._known[topic_id]
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """Number of topics that are assigned to each broker, without those that a broker writes itself."""
+        return self._counts
+
+    @property
+    def owners(self) -> AbstractSet[int]:
+        """Owners of topics, `NOBODY` among them if a topic has none."""
+        return self._owned.keys()
+
+    @property
+    def brokers(self) -> AbstractSet[int]:
+        """Owners, and brokers that topics are assigned to."""
+        return self._owned.keys() | self._assigned.keys()
+
+    def owned_by(self, broker_id: int) -> AbstractSet[int]:
+        """Ids of the topics that a broker owns."""
+        return self._owned.get(broker_id, frozenset())
+
+    def assigned_to(self, broker_id: int) -> AbstractSet[int]:
+        """Ids of the topics that are assigned to a broker."""
+        return self._assigned.get(broker_id, frozenset())
+
+    def replace(self, topic_id: int, after: TopicOwnership | None) -> None:
+        """Set the ownership of a topic; None for a topic that was deleted."""
+        before = self._known.pop(topic_id, None)
+        if before is not None:
+            _discard(self._owned, before.owner, topic_id)
+            _discard(self._assigned, before.broker, topic_id)
+            self._counts[before.broker] -= not before.is_pinned
+        if after is not None:
+            self._known[topic_id] = after
+            self._owned[after.owner].add(topic_id)
+            self._assigned[after.broker].add(topic_id)
+            self._counts[after.broker] += not after.is_pinned
+
+
+def _discard(index: dict[int, set[int]], broker_id: int, topic_id: int) -> None:
+    index[broker_id].discard(topic_id)
+    if not index[broker_id]:
+        del index[broker_id]

@@ -76,7 +76,7 @@ def open_balance(given: Dependencies, metadata: Metadata, topics: Topics) -> Bal
     if metadata.cluster is not None:
         from danube.broker.balance.assigner import LoadAssigner  # noqa: PLC0415 - a standalone broker starts without it
 
-        metadata.cluster.topics.assigner = LoadAssigner(source)
+        metadata.cluster.topics.assigner = LoadAssigner(source, metadata.cluster.topics, given.clock)
         followed = WatchCache(metadata.store, keys.LOADS, given.clock, reports.follow)
         given.tasks.spawn(followed.run(), "watch the loads")
     control = BalanceControl(source, records, given.clock, given.rng)

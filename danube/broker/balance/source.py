@@ -131,6 +131,12 @@ class BalanceSource:
             stale_s=self.settings.stale_s,
         )
 
+    def basis(self) -> tuple[object, ...]:
+        """Facts about brokers that a view depends on beside the time: equal ones make equal standings of brokers."""
+        brokers = self._cluster.topics.brokers if self._cluster else {}
+        reports = self._reports
+        return (*reports.reports.items(), *reports.refused.items(), *brokers.items(), self.rules, tuple(self.failed()))
+
     def failed(self) -> dict[int, int]:
         """Brokers that were lost, or failed to open a topic, a short while ago, and when they get topics again."""
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()

@@ -1,14 +1,16 @@
 """Rule of the leading broker: which topics are assigned to another broker, and to which. Pure.
 
-The rule goes by the whole state each time, so that a new leader needs no memory of the one before.
+The rule goes by the state as it is, so that a new leader needs no memory of the one before.
 """
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 
 from danube.metadata.records.cluster import BrokerDrain
-from danube.model.ownership import StorageMode, TopicOwnership
+from danube.model.ownership import Ownerships, StorageMode, TopicOwnership
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +22,23 @@ class Assignment:
 
 
 def assign(
-    topics: Iterable[TopicOwnership],
+    topics: Ownerships,
     brokers: Mapping[int, BrokerDrain | None],
     mode: StorageMode,
     *,
+    changed: AbstractSet[int] | None = None,
     given_up: Container[int] = (),
 ) -> Iterator[Assignment]:
     """Missing assignments, those of topics that nobody serves first; none where all is as it should be.
 
-    `brokers` are those that run, each with its drain if it has one. Topics of owners that are `given_up` go on without
-    what those alone have, unless they alone have all.
+    `brokers` are those that run, each with its drain if it has one. With `changed`, topics on brokers that do not run
+    are left out unless they are among these. Topics of owners that are `given_up` go on without what those alone have,
+    unless they alone have all.
     """
-    known = sorted(topics, key=lambda one: one.topic_id)
-    counts = _topic_counts(known, brokers)
-    for topic in known:
-        if topic.broker in brokers or topic.is_pinned:
+    counts = _counts(topics.counts, brokers)
+    strays = set[int]().union(*map(topics.assigned_to, topics.brokers - brokers.keys()))
+    for topic in map(topics.__getitem__, sorted(strays if changed is None else strays & changed)):
+        if topic.is_pinned:
             continue
         if topic.owner in brokers:  # it was on its way to a broker that has gone
             yield Assignment(topic, topic.owner)
@@ -43,7 +47,7 @@ def assign(
             yield Assignment(topic, target)
     for broker_id, drain in brokers.items():
         if drain is not None:
-            yield from _drained(broker_id, drain, known, counts, mode)
+            yield from _drained(broker_id, drain, topics, counts, mode)
 
 
 def _is_free(topic: TopicOwnership, mode: StorageMode, given_up: Container[int]) -> bool:
@@ -57,28 +61,21 @@ def absent_for(absent_since_s: Mapping[int, float], *, now_s: float, after_s: fl
     return {broker_id for broker_id, since_s in absent_since_s.items() if now_s - since_s >= after_s}
 
 
-def lost(
-    topics: Iterable[TopicOwnership],
-    absent_since_s: Mapping[int, float],
-    mode: StorageMode,
-    *,
-    now_s: float,
-    after_s: float,
-) -> list[TopicOwnership]:
-    """Topics that have waited `after_s` for the broker that has their messages on its disk.
+def lost(topics: Ownerships, given_up: Iterable[int], mode: StorageMode) -> list[TopicOwnership]:
+    """Topics that have waited long enough for an owner that is `given_up`, which has their messages on its disk."""
+    waiting = (topics[each] for owner in given_up for each in sorted(topics.owned_by(owner)))
+    return [one for one in waiting if one.stays_with_disk(mode) and not one.is_pinned]
 
-    `absent_since_s` are the monotonic times since which brokers have not run.
+
+def fewest_topics(counts: Mapping[int, int], brokers: Mapping[int, BrokerDrain | None], count: int) -> list[int]:
+    """The brokers that `count` new topics go to, one after the other; fewer, or none, while no broker takes any.
+
+    `counts` are topics by the broker that they are assigned to.
     """
-    given_up = absent_for(absent_since_s, now_s=now_s, after_s=after_s)
-    return [one for one in topics if one.owner in given_up and one.stays_with_disk(mode) and not one.is_pinned]
-
-
-def fewest_topics(topics: Iterable[TopicOwnership], brokers: Mapping[int, BrokerDrain | None], count: int) -> list[int]:
-    """The brokers that `count` new topics go to, one after the other; fewer, or none, while no broker takes any."""
-    counts = _topic_counts(topics, brokers)
+    takers = _counts(counts, brokers)
     found: list[int] = []
-    while len(found) < count and (target := _fewest(counts)) is not None:
-        counts[target] += 1
+    while len(found) < count and (target := _fewest(takers)) is not None:
+        takers[target] += 1
         found.append(target)
     return found
 
@@ -91,26 +88,23 @@ def leaves(topic: TopicOwnership, drain: BrokerDrain, mode: StorageMode) -> bool
 
 
 def _drained(
-    broker_id: int, drain: BrokerDrain, topics: Iterable[TopicOwnership], counts: Counter[int], mode: StorageMode
+    broker_id: int, drain: BrokerDrain, topics: Ownerships, counts: Counter[int], mode: StorageMode
 ) -> Iterator[Assignment]:
-    left = [topic for topic in topics if leaves(topic, drain, mode)]
-    under_way = sum(topic.broker != broker_id for topic in left)
-    for topic in left:
-        if under_way >= drain.parallel_moves or (target := _fewest(counts)) is None:
+    owned, assigned = topics.owned_by(broker_id), topics.assigned_to(broker_id)
+    free = drain.parallel_moves - sum(leaves(topics[each], drain, mode) for each in owned - assigned)
+    if free <= 0:
+        return
+    left = (topic for each in sorted(owned & assigned) if leaves(topic := topics[each], drain, mode))
+    for topic in islice(left, free):
+        if (target := _fewest(counts)) is None:
             return
-        if topic.broker == broker_id:
-            under_way += 1
-            counts[target] += 1
-            yield Assignment(topic, target)
+        counts[target] += 1
+        yield Assignment(topic, target)
 
 
-def _topic_counts(topics: Iterable[TopicOwnership], brokers: Mapping[int, BrokerDrain | None]) -> Counter[int]:
+def _counts(counts: Mapping[int, int], brokers: Mapping[int, BrokerDrain | None]) -> Counter[int]:
     """Topics that are assigned to each broker that takes new ones."""
-    counts = Counter({broker_id: 0 for broker_id, drain in brokers.items() if drain is None})
-    for topic in topics:
-        if topic.broker in counts and not topic.is_pinned:
-            counts[topic.broker] += 1
-    return counts
+    return Counter({broker_id: counts.get(broker_id, 0) for broker_id, drain in brokers.items() if drain is None})
 
 
 def _fewest(counts: Counter[int]) -> int | None:

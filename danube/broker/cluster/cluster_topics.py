@@ -17,7 +17,7 @@ from danube.metadata.records.record_format import (
 from danube.metadata.records.storage import owner_of
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError, TopicNotServedError
-from danube.model.ownership import OwnershipState, StorageMode, TopicOwnership
+from danube.model.ownership import Ownerships, OwnershipState, StorageMode, TopicOwnership
 from danube.model.records.analytics import ANALYTICS_TOPIC
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import DispatchStrategy, TopicName
@@ -59,6 +59,8 @@ class ClusterTopics:
         self._records: dict[str, TopicRecord] = {}
         self._names: dict[int, str] = {}
         """By topic id."""
+        self.ownerships = Ownerships()
+        """Ownership of every topic."""
         self._partitions: dict[str, set[str]] = {}
         """Names by the base name."""
         self._storage: dict[int, TopicStorage] = {}
@@ -100,8 +102,11 @@ class ClusterTopics:
 
     def name_of(self, topic_id: int) -> TopicName | None:
         """Name of the topic with this id."""
-        name = self._names.get(topic_id)
-        return self._records[name].name if name is not None else None
+        return self.record_of(topic_id).name if topic_id in self._names else None
+
+    def record_of(self, topic_id: int) -> TopicRecord:
+        """The topic with this id. Raises KeyError for a topic that is not known."""
+        return self._records[self._names[topic_id]]
 
     def partitions_of(self, base: TopicName) -> list[TopicName]:
         """The partitions of a base name, in no order."""
@@ -119,10 +124,6 @@ class ClusterTopics:
     def ownership(self, record: TopicRecord) -> TopicOwnership:
         """Ownership of a topic."""
         return ownership_of(record, self._storage.get(record.topic_id))
-
-    def ownerships(self) -> list[TopicOwnership]:
-        """Ownership of every topic."""
-        return [self.ownership(record) for record in self]
 
     def is_assigned_here(self, record: TopicRecord) -> bool:
         """True while this very topic is assigned to this broker."""
@@ -142,7 +143,7 @@ class ClusterTopics:
         unreached = self._unreached()
         reached = {broker_id: drain for broker_id, drain in self.brokers.items() if broker_id not in unreached}
         chosen = self.assigner(names, [each for each, drain in reached.items() if drain is None])
-        chosen = chosen or fewest_topics(self.ownerships(), reached, len(names))
+        chosen = chosen or fewest_topics(self.ownerships.counts, reached, len(names))
         return chosen if len(chosen) == len(names) else None
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
@@ -188,6 +189,7 @@ class ClusterTopics:
         if record is not None:
             self._records[str(name)] = record
             self._names[record.topic_id] = str(name)
+            self.ownerships.replace(record.topic_id, self.ownership(record))
             if record.base is not None:
                 self._partitions.setdefault(str(record.base), set()).add(str(name))
         self._notify(before, record)
@@ -205,7 +207,9 @@ class ClusterTopics:
             self._storage[topic_id] = storage
         name = self._names.get(topic_id)
         if name is not None and _owner(before) != _owner(storage):
-            self._notify(self._records[name], self._records[name])
+            record = self._records[name]
+            self.ownerships.replace(topic_id, self.ownership(record))
+            self._notify(record, record)
 
     def follow_drain(self, key: str, entry: Entry | None) -> None:
         """Apply a change or the end of a broker's drain."""
@@ -236,6 +240,7 @@ class ClusterTopics:
         before = self._records.pop(str(name), None)
         if before is not None:
             self._names.pop(before.topic_id, None)
+            self.ownerships.replace(before.topic_id, None)
         if before is not None and before.base is not None:
             names = self._partitions.get(str(before.base), set())
             names.discard(str(name))

@@ -1,6 +1,7 @@
 """Work of the leading broker: assigns topics that have no broker, or whose broker is drained.
 
-It goes by the whole state on every change and on a timer, so a new leader needs no memory of the one before.
+On every change it goes by the topics that changed. It goes by the whole state on a timer, after a fault, and when it
+begins to lead or brokers change, so a new leader needs no memory of the one before.
 """
 
 import logging
@@ -33,10 +34,12 @@ class Leading:
         self._recreates_after_s = recreates_after_s
         self._absent_since_s: dict[int, float] = {}
         """Owners that do not run, and since when as far as this broker has seen."""
+        self._changed: set[int] | None = None
+        """Ids of topics that changed since the last assignment; None for all."""
         self._reconciler = Reconciler(clock, self._reconcile, "topics cannot be assigned")
-        cluster.topics.on_change(lambda _before, _after: self._reconciler.wake())
-        cluster.registry.on_change(self._reconciler.wake)
-        cluster.election.on_change(self._reconciler.wake)
+        cluster.topics.on_change(self._topic_changed)
+        cluster.registry.on_change(self._wake)
+        cluster.election.on_change(self._wake)
 
     def start(self, tasks: TaskScope) -> None:
         """Begin, in tasks of this scope."""
@@ -46,17 +49,36 @@ class Leading:
     async def _wake_on_time(self) -> None:
         while True:
             await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
-            self._reconciler.wake()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed = None
+        self._reconciler.wake()
+
+    def _topic_changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
+        if before is None and after is None:  # a drain
+            self._changed = None
+        elif after is not None and self._changed is not None:
+            self._changed.add(after.topic_id)
+        self._reconciler.wake()
 
     async def _reconcile(self) -> None:
         self._note_absent()
+        changed, self._changed = self._changed, None
         if not self._cluster.election.is_leader:
             return
-        topics = self._cluster.topics
-        records = {record.topic_id: record for record in topics}
-        present = self._present()
-        given_up = self._given_up()
-        found = list(assign(topics.ownerships(), present, topics.mode, given_up=given_up))
+        self._changed = set()
+        try:
+            await self._assign(changed)
+            await self._start_lost_anew()
+        except BaseException:
+            self._changed = None
+            raise
+
+    async def _assign(self, changed: set[int] | None) -> None:
+        topics, present, given_up = self._cluster.topics, self._present(), self._given_up()
+        found = list(assign(topics.ownerships, present, topics.mode, changed=changed, given_up=given_up))
+        records = {one.topic.topic_id: topics.record_of(one.topic.topic_id) for one in found}
         wanted = self._by_load(found, records, present)
         for start in range(0, len(wanted), ASSIGNMENTS_PER_CHANGE_MAX):
             part = wanted[start : start + ASSIGNMENTS_PER_CHANGE_MAX]
@@ -69,7 +91,6 @@ class Leading:
                         " acknowledged and had not yet uploaded is lost to the cluster, and stays on its disk",
                         *(records[one.topic.topic_id].name, one.broker, one.topic.owner),
                     )
-        await self._start_lost_anew()
 
     def _given_up(self) -> set[int]:
         if self._recreates_after_s is None:
@@ -91,22 +112,17 @@ class Leading:
         return [Assignment(one.topic, better.get(one.topic.topic_id, one.broker)) for one in wanted]
 
     def _note_absent(self) -> None:
-        """Note the owners that do not run. It is looked at on a timer, too."""
+        """Record since when owners do not run."""
         now_s, running = self._clock.monotonic_s(), self._cluster.registry.brokers
-        owners = {one.owner for one in self._cluster.topics.ownerships()} - {NOBODY} - running.keys()
+        owners = self._cluster.topics.ownerships.owners - {NOBODY} - running.keys()
         self._absent_since_s = {each: self._absent_since_s.get(each, now_s) for each in owners}
 
     async def _start_lost_anew(self) -> None:
-        if self._recreates_after_s is None:
-            return
-        topics, now_s = self._cluster.topics, self._clock.monotonic_s()
-        records = {record.topic_id: record for record in topics}
-        found = lost(
-            topics.ownerships(), self._absent_since_s, topics.mode, now_s=now_s, after_s=self._recreates_after_s
-        )
-        brokers = topics.choose([records[one.topic_id].name for one in found]) if found else None
-        for topic, broker in zip(found, brokers or (), strict=False):
-            record = records[topic.topic_id]
+        topics = self._cluster.topics
+        found = lost(topics.ownerships, self._given_up(), topics.mode)
+        records = [topics.record_of(one.topic_id) for one in found]
+        brokers = topics.choose([one.name for one in records]) if found else None
+        for topic, record, broker in zip(found, records, brokers or (), strict=False):
             topic_id = await self._records.start_anew(record, topic.owner, broker, self._clock.now_ms())
             if topic_id is not None:
                 _log.error(
@@ -120,7 +136,6 @@ class Leading:
         present = dict(self._cluster.topics.brokers)
         if self._clock.monotonic_s() < self._started_s + ABSENT_BROKER_GRACE_S:
             gone = self._cluster.registry.gone
-            for topic in self._cluster.topics.ownerships():
-                for broker_id in {topic.owner, topic.broker} - {0} - gone.keys() - present.keys():
-                    present[broker_id] = BrokerDrain(broker_id=broker_id, parallel_moves=0)
+            for broker_id in self._cluster.topics.ownerships.brokers - {NOBODY} - gone.keys() - present.keys():
+                present[broker_id] = BrokerDrain(broker_id=broker_id, parallel_moves=0)
         return present

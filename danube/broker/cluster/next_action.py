@@ -20,16 +20,12 @@ class Action(Enum):
     """Copy its log from its owner, which serves it until the last step."""
     CLOSE = "close"
     """Serve it no more: it is another broker's."""
-    DROP = "drop"
-    """Serve it no more: it was deleted."""
 
 
 def next_action(
-    topic: TopicOwnership | None, *, own_id: int, is_served: bool, running: Container[int], mode: StorageMode
+    topic: TopicOwnership, *, own_id: int, is_served: bool, running: Container[int], mode: StorageMode
 ) -> Action:
-    """The action for a topic; None is one that metadata does not have. `running` are all brokers with a lease."""
-    if topic is None:
-        return Action.DROP if is_served else Action.NOTHING
+    """The action for a topic. `running` are all brokers with a lease."""
     if topic.owner == own_id:
         leaves = topic.broker != own_id and not topic.stays_with_disk(mode) and not topic.is_pinned
         if leaves:

@@ -1,12 +1,14 @@
 """Placement: has this broker serve the topics that metadata says, and no others.
 
-It goes by what metadata says now, not by what was announced: after each change it works out the next action of every
-topic anew. An action that fails is tried again, unless something else is to be done by then.
+It goes by what metadata says now, not by what was announced: after each change it works out the next action of the
+topics that changed, and on a timer that of every topic that is not where it should be. An action that fails is tried
+again, unless something else is to be done by then.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.cluster.log_copy import LogCopies
@@ -65,14 +67,18 @@ class Placement:
         self._on_fenced = on_fenced
         self._reconciler = Reconciler(clock, self._reconcile, "topics of this broker are not where they should be")
         self._tasks = TaskScope("placement")
+        self._changed: set[int] = set()
+        """Ids of topics whose next action is not known."""
+        self._due: dict[Action, dict[int, None]] = {action: {} for action in Action}
+        """Ids of topics by their next action, in the order in which it is taken."""
         self._releasing: set[int] = set()
         self._copying: set[int] = set()
         self._deleted: dict[int, TopicRecord] = {}
         """Topics that the metadata does not have any more, by id, and that may be served here."""
         self._cut_off = ClientDrain(Cause.CUT_OFF, "this broker")
-        carrying.on_resume(self._reconciler.wake)
-        cluster.topics.on_change(self._changed)
-        cluster.registry.on_change(self._reconciler.wake)
+        carrying.on_resume(self._wake_all)
+        cluster.topics.on_change(self._topic_changed)
+        cluster.registry.on_change(self._wake_all)
         cluster.keeper.on_change(self._lease_changed)
 
     def start(self) -> None:
@@ -80,7 +86,7 @@ class Placement:
         self._tasks.spawn(self._reconciler.run(), "placement")
         self._tasks.spawn(self._wake_on_time(), "placement timer")
         self._tasks.spawn(self._sweep_strange(), "sweep logs of other brokers")
-        self._reconciler.wake()
+        self._wake_all()
 
     async def close(self) -> None:
         """Open and release nothing any more. Idempotent."""
@@ -106,7 +112,18 @@ class Placement:
     async def _wake_on_time(self) -> None:
         while True:
             await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
-            self._reconciler.wake()
+            self._wake_all()
+
+    def _wake(self, topic_id: int) -> None:
+        self._changed.add(topic_id)
+        self._reconciler.wake()
+
+    def _wake_all(self) -> None:
+        """Have every topic looked at that this broker does not serve, own and keep."""
+        topics, own_id = self._cluster.topics.ownerships, self._cluster.topics.own_id
+        owned, served = topics.owned_by(own_id), {topic.record.topic_id for topic in self._topics}
+        self._changed |= (owned ^ topics.assigned_to(own_id)) | (owned ^ served)
+        self._reconciler.wake()
 
     async def _sweep_strange(self) -> None:
         """Now and then: files of topics that were carried away while this broker did not run, or not to the end."""
@@ -117,11 +134,12 @@ class Placement:
                 _log.warning("logs of other brokers' topics cannot be looked for: %s", error)
             await sleep_for(self._clock, STRANGE_LOGS_LOOK_S)
 
-    def _changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
+    def _topic_changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
         if before is not None and (after is None or after.topic_id != before.topic_id):
             self._deleted[before.topic_id] = before
         if after is not None:
             self._topics.follow_topic(after)
+            self._changed.add(after.topic_id)
         self._reconciler.wake()
 
     def _lease_changed(self) -> None:
@@ -132,7 +150,7 @@ class Placement:
             for topic in self._topics:
                 if topic.drain is None and not self._stays(topic.record):
                     topic.refuse_publishes(self._cut_off)
-        self._reconciler.wake()
+        self._wake_all()
 
     def _resume_publishes(self) -> None:
         for topic in self._topics:
@@ -145,44 +163,69 @@ class Placement:
         return topic.is_pinned or topic.waits_for_owner(self._cluster.topics.mode)
 
     async def _reconcile(self) -> None:
+        try:
+            await self._act()
+        except BaseException:  # of the topics that it was about, some may have no action noted any more
+            self._wake_all()
+            raise
+
+    async def _act(self) -> None:
         await self._owner.check_fence(self._on_fenced)
         await self._close_deleted()
         await self._drain_moved()
-        due = self._due()
-        for record in due.get(Action.CLOSE, ()):
+        self._find_due()
+        for record in self._next(Action.CLOSE):
             _log.info("%s is another broker's by now, and is closed here", record.name)
             await self._moves.close_lost(record.name)
         if not self._cluster.keeper.lease_id:  # the others take this broker for dead
             return
-        for record in due.get(Action.RELEASE, ())[: RELEASES_AT_ONCE_MAX - len(self._releasing)]:
+        for record in self._next(Action.RELEASE, RELEASES_AT_ONCE_MAX - len(self._releasing)):
             self._releasing.add(record.topic_id)
             self._tasks.spawn(self._release(record), f"release {record.name}")
-        for record in due.get(Action.CARRY, ())[: max(0, self._copies_at_once - len(self._copying))]:
+        for record in self._next(Action.CARRY, self._copies_at_once - len(self._copying)):
             self._copying.add(record.topic_id)
             self._tasks.spawn(self._carry(record), f"carry {record.name}")
-        await self._open([*due.get(Action.OPEN, ()), *due.get(Action.RESUME, ())])
+        await self._open([*self._next(Action.OPEN), *self._next(Action.RESUME)])
 
-    def _due(self) -> dict[Action, list[TopicRecord]]:
-        topics, running = self._cluster.topics, self._cluster.registry.brokers
-        due: dict[Action, list[TopicRecord]] = {}
-        for record in topics:
-            served = self._topics.find(str(record.name))
-            if served and served.record.topic_id != record.topic_id:
-                continue
-            if record.topic_id in self._releasing | self._copying or self._carrying.is_paused(record.topic_id):
-                continue
-            if self._failures.get(record.topic_id, (0, 0.0))[1] > self._clock.monotonic_s():
-                continue
-            action = next_action(
-                topics.ownership(record),
-                own_id=topics.own_id,
-                is_served=served is not None,
-                running=running,
-                mode=topics.mode,
-            )
-            if action is not Action.NOTHING:
-                due.setdefault(action, []).append(record)
-        return due
+    def _find_due(self) -> None:
+        """Sort the topics that changed by their next action."""
+        while self._changed:
+            topic_id = self._changed.pop()
+            for due in self._due.values():
+                due.pop(topic_id, None)
+            self._due[self._action(topic_id)][topic_id] = None
+        self._due[Action.NOTHING].clear()
+
+    def _next(self, action: Action, count: int | None = None) -> list[TopicRecord]:
+        """The next topics that an action is due for; all of them if `count` is None."""
+        due, found = self._due[action], list[TopicRecord]()
+        for topic_id in list(islice(due, count if count is None else max(0, count))):
+            del due[topic_id]
+            if self._action(topic_id) is action:
+                found.append(self._cluster.topics.record_of(topic_id))
+            else:
+                self._wake(topic_id)
+        return found
+
+    def _action(self, topic_id: int) -> Action:
+        """The next action for a topic, by what this broker knows now; none while an earlier one is not finished."""
+        topics = self._cluster.topics
+        if (name := topics.name_of(topic_id)) is None:
+            return Action.NOTHING
+        served = self._topics.find(str(name))
+        if served and served.record.topic_id != topic_id:
+            return Action.NOTHING
+        if topic_id in self._releasing or topic_id in self._copying or self._carrying.is_paused(topic_id):
+            return Action.NOTHING
+        if self._failures.get(topic_id, (0, 0.0))[1] > self._clock.monotonic_s():
+            return Action.NOTHING
+        return next_action(
+            topics.ownerships[topic_id],
+            own_id=topics.own_id,
+            is_served=served is not None,
+            running=self._cluster.registry,
+            mode=topics.mode,
+        )
 
     async def _open(self, records: Sequence[TopicRecord]) -> None:
         if not records:
@@ -195,8 +238,8 @@ class Placement:
                 except TopicExistsError:  # it was created here, and opened, meanwhile
                     continue
                 _log.info("%s is served here now", record.name)
-        if len(owned) < len(records):
-            self._reconciler.wake()
+        for topic_id in {record.topic_id for record in records} - owned:
+            self._wake(topic_id)
 
     async def _release(self, record: TopicRecord) -> None:
         try:
@@ -210,7 +253,7 @@ class Placement:
             await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
         finally:
             self._releasing.discard(record.topic_id)
-            self._reconciler.wake()
+            self._wake(record.topic_id)
 
     async def _carry(self, record: TopicRecord) -> None:
         try:
@@ -225,10 +268,10 @@ class Placement:
             self._failures[record.topic_id] = 0, self._clock.monotonic_s() + CARRY_RETRY_S_MAX
         finally:
             self._copying.discard(record.topic_id)
-            self._reconciler.wake()
+            self._wake(record.topic_id)
         if record.topic_id in self._failures:
             await self._clock.sleep_until(self._failures[record.topic_id][1])
-            self._reconciler.wake()
+            self._wake(record.topic_id)
 
     async def _copy_failed(self, record: TopicRecord, error: DanubeError) -> None:
         """Try again after a while that grows, unless the topic goes elsewhere: then what was copied is removed."""
@@ -273,6 +316,8 @@ class Placement:
                 self._topics.forget_unloaded(record.name)
                 self._moves.reopened(record.name)
             self._deleted.pop(topic_id, None)
+            if (anew := self._cluster.topics.find(str(record.name))) is not None:
+                self._wake(anew.topic_id)
 
     async def _drain_moved(self) -> None:
         """Drain the clients of topics that have left, and remove what is left of them: a lookup finds them now."""

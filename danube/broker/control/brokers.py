@@ -116,7 +116,7 @@ class BrokerControl:
         if self._cluster is None:
             return (own,)
         cluster, now_ms = self._cluster, self._clock.now_ms()
-        owned = Counter(one.owner for one in cluster.topics.ownerships() if one.namespace != SYSTEM_NAMESPACE)
+        owned = Counter(one.owner for one in cluster.topics.ownerships if one.namespace != SYSTEM_NAMESPACE)
         running, gone = cluster.registry.brokers, cluster.registry.gone
         recent = [one for one, each in gone.items() if now_ms - each.last_seen_ms < CLUSTER_GONE_SHOWN_S * 1_000]
         members = cluster.membership.status().members if cluster.membership else ()
@@ -141,8 +141,8 @@ class BrokerControl:
         drain = self._cluster.topics.drain_of(broker_id) if self._cluster else None
         if self._cluster is None or drain is None:
             return _STATUS
-        topics, mode = self._cluster.topics.ownerships(), self._cluster.topics.mode
-        return DRAINING if any(leaves(topic, drain, mode) for topic in topics) else DRAINED
+        topics, mode = self._cluster.topics.ownerships, self._cluster.topics.mode
+        return DRAINING if any(leaves(topics[each], drain, mode) for each in topics.owned_by(broker_id)) else DRAINED
 
     def leader(self) -> str | None:
         """The id of the leading broker; None for a standalone broker, and during an election."""

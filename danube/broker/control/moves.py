@@ -95,13 +95,14 @@ class MoveControl:
             raise PreconditionFailedError(
                 f"no other broker takes topics: start one, or activate one, before broker {drain.broker_id} is unloaded"
             )
-        mode, ownership = cluster.topics.mode, cluster.topics.ownership
-        leaving = sorted(
-            (one for one in cluster.topics if leaves(ownership(one), drain, mode)), key=lambda one: one.topic_id
-        )
+        mode, topics = cluster.topics.mode, cluster.topics.ownerships
+        leaving = [
+            one for one in map(topics.__getitem__, sorted(topics.owned_by(drain.broker_id))) if leaves(one, drain, mode)
+        ]
         takers = {each: other for each, other in cluster.topics.brokers.items() if each in others}
-        targets = fewest_topics(cluster.topics.ownerships(), takers, len(leaving))
-        moves = [self._move_of(one, ownership(one), to) for one, to in zip(leaving, targets, strict=True)]
+        targets = fewest_topics(topics.counts, takers, len(leaving))
+        record_of = cluster.topics.record_of
+        moves = [self._move_of(record_of(one.topic_id), one, to) for one, to in zip(leaving, targets, strict=True)]
         return sorted(moves, key=lambda one: one.record.name)
 
     async def drain(self, drain: BrokerDrain, extra_writes: ExtraWrites | None = None) -> None:
@@ -180,7 +181,7 @@ class MoveControl:
         targets: list[int] = []
         for topic in topics:
             others = {each: drain for each, drain in cluster.brokers.items() if each != topic.owner}
-            chosen = fewest_topics(cluster.ownerships(), others, 1)
+            chosen = fewest_topics(cluster.ownerships.counts, others, 1)
             if not chosen:
                 raise PreconditionFailedError("there is no other broker that takes topics: start or activate one first")
             targets += chosen

@@ -54,6 +54,9 @@ class BrokerRegistry:
         self._replaced_listeners: list[Callable[[], None]] = []
         keeper.on_change(self._registering.wake)
 
+    def __contains__(self, broker_id: object) -> bool:
+        return broker_id in self._seen
+
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
         """Running brokers, by id, ascending."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from danube.broker.balance.assigner import assigned
+from danube.broker.balance.assigner import Loads
 from danube.broker.balance.picture import brokers_of
 from danube.broker.balance.preview import Pace, preview
 from danube.broker.balance.reporting.reports import LoadReports
@@ -157,12 +157,12 @@ NAMES = [TopicName("default", f"new{number}") for number in range(9)]
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_a_burst_of_new_topics_is_spread_over_idle_brokers_whatever_their_noise(strategy: Strategy) -> None:
     reports = [received(report(each, cpu, {})) for each, cpu in ((1, 0.001), (2, 0.02), (3, 0.04))]
-    found = assigned(view_of(facts(reports, {}, strategy=strategy)), NAMES, [1, 2, 3])
+    found = Loads(view_of(facts(reports, {}, strategy=strategy))).assign(NAMES, [1, 2, 3])
     assert sorted(found) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
 def test_new_topics_go_where_there_is_least_load_and_each_counts_as_soon_as_it_is_assigned() -> None:
-    found = assigned(view(), NAMES, [1, 2, 3])
+    found = Loads(view()).assign(NAMES, [1, 2, 3])
     assert 1 not in found[:4]
     assert len(found) == 9
     assert abs(found.count(2) - found.count(3)) <= 1
@@ -170,7 +170,7 @@ def test_new_topics_go_where_there_is_least_load_and_each_counts_as_soon_as_it_i
 
 def test_partitions_of_a_topic_are_spread() -> None:
     base = TopicName("default", "parts")
-    found = assigned(view(), [base.partition(index) for index in range(6)], [1, 2, 3])
+    found = Loads(view()).assign([base.partition(index) for index in range(6)], [1, 2, 3])
     assert sorted(found) == [1, 1, 2, 2, 3, 3]
 
 
@@ -179,10 +179,10 @@ def test_drained_full_and_lately_failed_brokers_get_no_topics() -> None:
     reports = [received(report(1, 0.9, RATES)), full, received(report(3, 0.0, {}))]
     brokers = {1: None, 2: None, 3: None, 4: BrokerDrain(broker_id=4)}
     seen = view_of(facts([*reports, received(report(4, 0.0, {}))], SKEWED, brokers=brokers, failed={3}))
-    assert set(assigned(seen, NAMES, [1, 2, 3])) == {1}
-    assert assigned(seen, NAMES, [2, 3]) == []  # the caller has its own last resort
+    assert set(Loads(seen).assign(NAMES, [1, 2, 3])) == {1}
+    assert Loads(seen).assign(NAMES, [2, 3]) == []  # the caller has its own last resort
     unknown = view_of(facts(reports[:1], SKEWED, brokers={1: None, 2: None}))
-    assert assigned(unknown, NAMES, [1, 2]) == []
+    assert Loads(unknown).assign(NAMES, [1, 2]) == []
 
 
 def test_topics_on_their_way_count_where_they_go_and_stay_on_it() -> None:
