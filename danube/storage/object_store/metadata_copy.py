@@ -17,7 +17,7 @@ from danube.objects.store import ObjectStore
 COPIES = "metadata"
 
 _NAME = re.compile(r"[0-9]{20}")
-_COPIED_FOR = (
+COPIED_SOON = (
     keys.NAMESPACES,
     keys.TOPICS,
     keys.PARTITIONED,
@@ -28,13 +28,8 @@ _COPIED_FOR = (
     keys.SCHEDULES,
     keys.BALANCE_RULES,
     keys.SECURITY,
-    keys.STORAGE_MODE,
 )
-
-
-def is_worth_a_copy(key: str) -> bool:
-    """True if a change of this key is to be in a copy soon; what a bucket says itself is not."""
-    return key.startswith(_COPIED_FOR)
+"""A change below one of these is to be in a copy soon; what a bucket says itself is not."""
 
 
 def lasting(entries: Iterable[Entry]) -> tuple[Entry, ...]:
