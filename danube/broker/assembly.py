@@ -58,7 +58,6 @@ from danube.broker.control.topics import TopicControl
 from danube.broker.environment import Addresses, Dependencies, Environment
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.dead_letters import DeadLetters
-from danube.broker.policy.pacing import Paces
 from danube.broker.policy.retention import Expiry, RetentionSync
 from danube.broker.schemas.access import SubjectAccess
 from danube.broker.schemas.opened import OpenedSchemas, open_schemas, serve_schemas
@@ -293,7 +292,6 @@ async def _open_topics(
         disconnected_clients=disconnected_clients,
         moves=moves,
         admission=Admission(topics, consumers, clock),
-        paces=Paces(clock),
         control=_control(
             given,
             metadata,

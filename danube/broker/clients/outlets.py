@@ -213,7 +213,7 @@ class BatchStream:
 
     def cancel(self) -> None:
         """The stream is over."""
-        self._stream.cancel()
+        self._stream.end()
 
 
 class BatchOutlet(Outlet):

@@ -1,9 +1,9 @@
 """Quotas: what namespaces and principals take of this broker, counted in accounts. Pure: the time comes in."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from danube.broker.policy.throttle import TokenBucket
+from danube.broker.policy.rates import TokenBucket
 from danube.model.errors import LimitReachedError, OverloadedError
 from danube.model.limits.broker import PUBLISH_DELAY_S_MAX
 from danube.model.limits.security import QUOTA_ACCOUNTS_MAX
@@ -39,8 +39,10 @@ class Account:
         self._name = name
         self._prefix = prefix
         self._quota = quota
-        self._in = TokenBucket(quota.bytes_in_s, now_s) if quota.bytes_in_s else None
-        self._out = TokenBucket(quota.bytes_out_s, now_s) if quota.bytes_out_s else None
+        self.sent = TokenBucket(quota.bytes_in_s, now_s)
+        """Bytes that it sends."""
+        self.received = TokenBucket(quota.bytes_out_s, now_s)
+        """Bytes that are sent to it."""
         self.stored_bytes = 0
 
     def check_room(self) -> None:
@@ -61,24 +63,6 @@ class Account:
                 " raise the quota"
             )
         self.streams += 1
-
-    def wait_in_s(self, now_s: float) -> float:
-        """Seconds until it may send something."""
-        return self._in.wait_s(now_s) if self._in else 0.0
-
-    def wait_out_s(self, now_s: float) -> float:
-        """Seconds until something may be sent to it."""
-        return self._out.wait_s(now_s) if self._out else 0.0
-
-    def use_in(self, size: int, now_s: float) -> None:
-        """It sent so many bytes."""
-        if self._in is not None:
-            self._in.use(size, now_s)
-
-    def use_out(self, size: int, now_s: float) -> None:
-        """So many bytes were sent to it."""
-        if self._out is not None:
-            self._out.use(size, now_s)
 
     def overloaded(self) -> OverloadedError:
         """The error where it would wait too long."""
@@ -132,17 +116,17 @@ class Quotas:
         return found
 
 
-def delay_of(accounts: Iterable[Account], size: int, now_s: float) -> float:
+def delay_of(accounts: Sequence[Account], size: int, now_s: float, wait_s_max: float = PUBLISH_DELAY_S_MAX) -> float:
     """Seconds for which something of this size has to wait; it counts from now on.
 
-    Raises OverloadedError where that is too long, and LimitReachedError where nothing more is stored.
+    Raises OverloadedError where that is longer than `wait_s_max`, and LimitReachedError where nothing more is stored.
     """
     wait_s = 0.0
     for account in accounts:
         account.check_room()
-        wait_s = max(wait_s, account.wait_in_s(now_s))
-        if wait_s > PUBLISH_DELAY_S_MAX:
+        wait_s = max(wait_s, account.sent.wait_s(now_s))
+        if wait_s > wait_s_max:
             raise account.overloaded()
     for account in accounts:
-        account.use_in(size, now_s)
+        account.sent.use(size, now_s)
     return wait_s

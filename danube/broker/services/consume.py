@@ -109,8 +109,9 @@ class ReceiveStream:
             self._stream.fail(error.with_traceback(None))
 
     def _attach(self, member: Membership) -> None:
-        pace = self._context.paces.of(member.topic, member.subscription)
-        self._paced = PacedStream(self._stream, pace, partial(member.subscription.ready, member.consumer))
+        topic, subscription = member.topic, member.subscription
+        ready = partial(subscription.ready, member.consumer)
+        self._paced = PacedStream(self._stream, topic, subscription, self._context.clock, ready)
         self._member = member
         self._context.consumers.attach(member, self._paced)
 
@@ -126,7 +127,7 @@ class ReceiveStream:
         if self._timer is not None:
             self._timer.cancel()
         if self._member is not None and self._paced is not None:
-            self._paced.cancel()
+            self._paced.end()
             self._member.subscription.detach(self._member.consumer, self._paced, is_lost=not self._stream.is_left)
 
     def _schedule(self, seconds: float, callback: Callable[[], None]) -> None:

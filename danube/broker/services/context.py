@@ -10,7 +10,6 @@ from danube.broker.clients.drain import DisconnectedClients
 from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
 from danube.broker.policy.admission import Admission
-from danube.broker.policy.pacing import Paces
 from danube.broker.policy.quotas import Quotas
 from danube.broker.security.gate import Gate
 from danube.broker.telemetry.metrics import RpcCounts, Validations
@@ -71,7 +70,6 @@ class ServiceContext:
     disconnected_clients: DisconnectedClients
     moves: Moves
     admission: Admission
-    paces: Paces
     control: Control
     counts: RpcCounts
     validations: Validations

@@ -108,8 +108,9 @@ class ConsumeStream:
             raise self._context.closing
         member = self._context.consumers.get(consumer_id)
         self._check_reliable(wanted.subscribe.topic)
-        pace = self._context.paces.of(member.topic, member.subscription)
-        paced = PacedStream(self._stream, pace, partial(member.subscription.ready, member.consumer))
+        topic, subscription = member.topic, member.subscription
+        ready = partial(subscription.ready, member.consumer)
+        paced = PacedStream(self._stream, topic, subscription, self._context.clock, ready)
         moved = _where(self._context, wanted.subscribe.topic)
         messages = wanted.credit_messages
         self._batches = BatchStream(

@@ -15,6 +15,7 @@ from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver, Dispat
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange, SkipReason
 from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
+from danube.broker.policy.rates import TokenBucket
 from danube.metadata.records.catalog import ConsumerRecord, SubscriptionRecord
 from danube.model.calls.consume import ConsumeUpdate
 from danube.model.errors import (
@@ -50,6 +51,13 @@ class Subscription(ABC):
         self.counts = DeliveryCounts()
         self.idle_since_s = clock.monotonic_s()
         self._clock = clock
+        self._pace = TokenBucket(0, 0.0)
+
+    def pace(self, rate: int, now_s: float) -> TokenBucket:
+        """Messages that its streams may get at this dispatch rate, which is that of now."""
+        if rate != self._pace.rate:
+            self._pace = TokenBucket(rate, now_s)
+        return self._pace
 
     def restore(self, record: ConsumerRecord) -> Consumer:
         """Restore a consumer after a restart: it may open its stream again without subscribing."""
