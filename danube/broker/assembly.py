@@ -13,13 +13,13 @@ from danube import __version__
 from danube.broker.analytics.control import ScheduleControl
 from danube.broker.balance.parts import Balance, open_balance, start_balance
 from danube.broker.clients.consumers import Consumers
-from danube.broker.clients.drain import DisconnectedClients, going_down
+from danube.broker.clients.moves import Moves
 from danube.broker.clients.producers import Producers
 from danube.broker.clients.remote_publishes import RemotePublishes
 from danube.broker.cluster.log_copy import LogCopies
 from danube.broker.cluster.log_offer import Carrying
 from danube.broker.cluster.metadata import Metadata, join_cluster, mark_opened, open_metadata
-from danube.broker.cluster.owner import TopicOwner
+from danube.broker.config.addresses import BrokerUrls
 from danube.broker.config.settings import BrokerSettings, Mode
 from danube.broker.config.values import (
     advertised_urls,
@@ -34,7 +34,7 @@ from danube.broker.config.values import (
 )
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
-from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
+from danube.broker.control.brokers import BrokerControl, BrokerIdentity
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
@@ -56,6 +56,7 @@ from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.environment import Addresses, Dependencies, Environment
+from danube.broker.ownership.owner import TopicOwner
 from danube.broker.policy.admission import Admission
 from danube.broker.policy.dead_letters import DeadLetters
 from danube.broker.policy.retention import Expiry, RetentionSync
@@ -67,16 +68,16 @@ from danube.broker.security.planned import security_changes
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.recording import recorder_of_modes
+from danube.broker.subscriptions.unread_times import UnreadTimes
 from danube.broker.telemetry.health import open_health
 from danube.broker.telemetry.inspection import InspectionControl
 from danube.broker.telemetry.log_ring import LogRing
 from danube.broker.telemetry.metrics import RpcCounts, new_registry
 from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
+from danube.broker.topics.drain import DisconnectedClients, going_down
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.moves import Moves
 from danube.broker.topics.producer_access import ProducerAccesses
 from danube.broker.topics.topic_states import TopicStates
-from danube.broker.topics.unread_times import UnreadTimes
 from danube.data_folder.data_folder import open_data_folder
 from danube.metadata.records.storage import owner_of
 from danube.metadata.schedules.records import ScheduleRecords

@@ -15,6 +15,9 @@ from itertools import accumulate
 from danube.model.errors import InvalidNameError
 from danube.model.limits.broker import NAME_BYTES_MAX
 
+BUILT_IN_NAMESPACES = ("default", "system")
+"""Namespaces that exist from the first start, and are never deleted."""
+
 _BESIDE_LETTERS = str.maketrans("", "", "_-")
 """Leaves out what a name may have beside letters and digits."""
 _PARTITION = re.compile(r"(?P<base>.+)-part-(?P<index>0|[1-9][0-9]*)")

@@ -11,11 +11,11 @@ from danube.broker import assembly
 from danube.broker.cluster.log_copy import LogCopies
 from danube.broker.cluster.metadata import join_cluster, open_metadata
 from danube.broker.cluster.metadata_store import MetaStore
-from danube.broker.cluster.owner import TopicOwner
+from danube.broker.config.addresses import BrokerUrls
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
-from danube.broker.control.brokers import BrokerUrls
 from danube.broker.environment import Dependencies, Environment
+from danube.broker.ownership.owner import TopicOwner
 from danube.broker.security.assembly import unguarded
 from danube.broker.services.context import ServiceContext
 from danube.broker.topics.topic import ReliableTopic

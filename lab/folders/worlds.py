@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from danube.broker.cluster.metadata_store import open_meta_store
-from danube.broker.cluster.owner import TopicOwner
 from danube.broker.config.metadata_store import MetaStoreSettings
+from danube.broker.ownership.owner import TopicOwner
 from danube.data_folder.data_folder import JOURNAL, DataFolder, open_data_folder
 from danube.metadata.records.catalog import Records, TopicRecord
 from danube.metadata.records.cluster import own_cluster_id

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+BROKER = "A broker's topics know neither their clients nor what is done with them"
 STORAGE = "Storage is built from the batch up to the owner of topics"
 # Contract, module, and the line that must not be there.
 WRONG_LINES = [
@@ -23,6 +24,11 @@ WRONG_LINES = [
     (STORAGE, "danube/storage/journal/journal.py", "import danube.storage.log.topic_log"),
     (STORAGE, "danube/storage/log/histories.py", "import danube.storage.flush.orphans"),
     (STORAGE, "danube/storage/flush/orphans.py", "import danube.storage.takeover.steps"),
+    (BROKER, "danube/broker/topics/topic.py", "import danube.broker.clients.consumers"),
+    (BROKER, "danube/broker/topics/topic_directory.py", "import danube.broker.policy.pacing"),
+    (BROKER, "danube/broker/topics/local_topics.py", "import danube.broker.cluster.next_action"),
+    (BROKER, "danube/broker/cluster/log_offer.py", "import danube.broker.control.peeking"),
+    (BROKER, "danube/broker/dispatch/engine.py", "import danube.broker.clients.fetch"),
     ("What decides does no I/O and takes the time as an argument", "danube/broker/dispatch/engine.py", "import time"),
     ("What decides does no I/O and takes the time as an argument", "danube/model/topic.py", "import asyncio"),
     ("Only the gRPC carrier knows gRPC", "danube/broker/topics/local_topics.py", "import grpc"),

@@ -7,7 +7,7 @@ import pytest
 
 from danube.broker.cluster.log_copy import LogCopy
 from danube.broker.cluster.log_offer import Carrying
-from danube.broker.cluster.owner import TopicOwner
+from danube.broker.ownership.owner import TopicOwner
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records import storage
 from danube.metadata.records.storage import StorageRecords

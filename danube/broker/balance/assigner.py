@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from danube.broker.balance.source import BalanceSource
 from danube.broker.balance.view import BalanceView
-from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.loadmgr.assigning import assign_topics, expected_demand
 from danube.loadmgr.cluster_state import PlacedTopic
 from danube.loadmgr.score import Strategy

@@ -7,17 +7,17 @@ without subscribing again.
 from contextlib import suppress
 from dataclasses import dataclass
 
-from danube.broker.clients.consumer import Consumer, NameConflict
-from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.dispatch.selection.key_filter import check_filters, check_filters_together
-from danube.broker.policy.subscription_policies import change_pending, has_pending, nothing_pending
-from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import (
+from danube.broker.subscriptions.consumer import Consumer, NameConflict
+from danube.broker.subscriptions.subscription import (
     AnySubscription,
     NonReliableSubscription,
     Subscription,
 )
+from danube.broker.topics.drain import Cause, ClientDrain, DisconnectedClients
+from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription_creation import NewSubscriptions, offset_of
+from danube.broker.topics.subscription_policies import change_pending, has_pending, nothing_pending
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.metadata.records.catalog import ConsumerRecord, ExtraWrites, Records
 from danube.model.calls.client import ClientKind, Subscribe

@@ -10,9 +10,9 @@ connects them again where there is room.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.schemas.versions import SchemaVersions
 from danube.broker.telemetry.system_topics import refuse_producer, refuse_publishing
+from danube.broker.topics.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.producer_access import Hold, ProducerAccesses
 from danube.broker.topics.topic import AnyTopic, ReliableTopic

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.address import host_and_port
 from danube.model.calls.client import CreateProducer

@@ -7,8 +7,8 @@ begins to lead or brokers change, so a new leader needs no memory of the one bef
 import logging
 from collections.abc import Mapping
 
-from danube.broker.cluster.assignment import Assignment, absent_for, assign, lost
 from danube.broker.cluster.member import Cluster
+from danube.broker.ownership.assignment import Assignment, absent_for, assign, lost
 from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import Records, TopicRecord
 from danube.metadata.records.cluster import BrokerDrain

@@ -3,8 +3,8 @@
 import zlib
 from collections.abc import Callable
 
+from danube.broker.clients.moves import Moves
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment, SegmentPiece
 from danube.model.errors import InvalidRequestError, PreconditionFailedError, TopicNotServedError

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from danube.broker.cluster.cluster_topics import ClusterTopics
 from danube.broker.cluster.deaths import Connect, DeathWatch
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.metadata.cluster.election import Election
 from danube.metadata.cluster.lease_keeper import LeaseKeeper
 from danube.metadata.cluster.membership import Membership

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from danube import __version__
 from danube.broker.cluster.metadata_store import MetaStore, open_meta_store
+from danube.broker.config.addresses import BrokerUrls
 from danube.broker.config.metadata_store import MetaStoreType
-from danube.broker.control.brokers import BrokerUrls
-from danube.broker.control.namespaces import BUILT_IN_NAMESPACES
 from danube.broker.environment import Dependencies
 from danube.data_folder.data_folder import REPAIRED
 from danube.metadata.records.catalog import ProducerEpochs, Records
@@ -20,6 +19,7 @@ from danube.metadata.records.storage import StorageRecords
 from danube.metadata.store import MetadataStore
 from danube.model.errors import SettingsError
 from danube.model.ownership import StorageMode
+from danube.model.topic import BUILT_IN_NAMESPACES
 
 if TYPE_CHECKING:
     from danube.broker.cluster.member import Cluster

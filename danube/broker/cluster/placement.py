@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients.moves import Moves
 from danube.broker.cluster.log_copy import LogCopies
 from danube.broker.cluster.log_offer import Carrying
 from danube.broker.cluster.member import Cluster
 from danube.broker.cluster.next_action import Action, next_action
-from danube.broker.cluster.owner import TopicOwner
+from danube.broker.ownership.owner import TopicOwner
+from danube.broker.topics.drain import Cause, ClientDrain
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.moves import Moves
 from danube.metadata.cluster.reconcile import Reconciler
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import DanubeError, TopicExistsError, TopicNotServedError

@@ -1,5 +1,6 @@
-"""Types of addresses in settings."""
+"""Types of addresses in settings, and the addresses of a broker."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -27,3 +28,14 @@ def _url(text: str) -> str:
 
 Address = Annotated[str, AfterValidator(_address)]
 Url = Annotated[str, AfterValidator(_url)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUrls:
+    """The URLs of a broker, each with a scheme; known once it listens."""
+
+    broker: str = ""
+    connect: str = ""
+    admin: str = ""
+    metrics: str = ""
+    """Empty without a metrics port."""

@@ -9,7 +9,7 @@ from danube.broker.config.settings import BrokerSettings
 from danube.broker.control.plans.approval import ApprovalRules
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.policy.quotas import Quota, Quotas
+from danube.broker.rates.quotas import Quota, Quotas
 from danube.model.errors import SettingsError
 from danube.model.limits.objects import JOURNAL_FILE_AGE_OBJECTS_S
 from danube.model.ownership import StorageMode

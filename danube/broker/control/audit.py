@@ -16,7 +16,7 @@ from functools import partial
 from itertools import takewhile
 
 from danube.broker.control.brokers import BrokerControl
-from danube.broker.policy.claims import ClaimRates
+from danube.broker.rates.claims import ClaimRates
 from danube.broker.security.current import authenticated, current_principal
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic

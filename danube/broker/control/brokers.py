@@ -4,7 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from danube.broker.cluster.assignment import leaves
+from danube.broker.config.addresses import BrokerUrls
+from danube.broker.ownership.assignment import leaves
 from danube.broker.topics.local_topics import Topics
 from danube.model.calls.admin import (
     UNREACHABLE,
@@ -44,17 +45,6 @@ class BrokerIdentity:
     version: str
     started_s: float
     """Monotonic time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerUrls:
-    """The URLs of a broker, each with a scheme; known once it listens."""
-
-    broker: str = ""
-    connect: str = ""
-    admin: str = ""
-    metrics: str = ""
-    """Empty without a metrics port."""
 
 
 class BrokerControl:

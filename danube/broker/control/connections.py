@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from danube.broker.clients.consumers import Consumers
-from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.clients.producers import Producers
 from danube.broker.control.topics import served_topic
+from danube.broker.topics.drain import Cause, ClientDrain
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import AnyTopic
 from danube.model.calls.positions import Connection, DisconnectClient

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import nsmallest
 
-from danube.broker.clients.consumer import Consumer
 from danube.broker.control.brokers import BrokerControl
+from danube.broker.subscriptions.consumer import Consumer
+from danube.broker.subscriptions.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.subscriptions.unread_times import UnreadTimes
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.broker.topics.topic_states import TopicStates
-from danube.broker.topics.unread_times import UnreadTimes
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.admin import (
     ConsumerDescription,

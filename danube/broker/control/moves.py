@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from danube.broker.cluster.assignment import fewest_topics, leaves
+from danube.broker.ownership.assignment import fewest_topics, leaves
 from danube.broker.topics.local_topics import Topics
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import ExtraWrites, Records, TopicRecord

@@ -4,10 +4,7 @@ from danube.broker.topics.local_topics import Topics
 from danube.metadata.records.catalog import ExtraWrites, Records
 from danube.model.calls.admin import NamespacePolicies
 from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError
-from danube.model.topic import TopicName
-
-BUILT_IN_NAMESPACES = ("default", "system")
-"""Namespaces that exist from the first start, and are never deleted."""
+from danube.model.topic import BUILT_IN_NAMESPACES, TopicName
 
 
 class NamespaceControl:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import PolicyChanged, WindowChanged
-from danube.broker.policy.subscription_policies import change_pending, dead_letters_reach, has_pending
 from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.subscription_policies import change_pending, dead_letters_reach, has_pending
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import ExtraWrites, Records, SubscriptionRecord
 from danube.model.errors import InvalidRequestError, PreconditionFailedError

@@ -5,9 +5,9 @@ import logging
 
 from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipRange
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.broker.telemetry.system_topics import refuse_creating
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import ReliableSubscription
 from danube.broker.topics.subscription_creation import NewSubscriptions, offset_of, save_cursor
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import ExtraWrites, Records

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
-from danube.broker.clients.drain import Cause
+from danube.broker.clients.moves import Moves
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.schemas.versions import SchemaVersions
 from danube.broker.telemetry.system_topics import refuse_at_once, refuse_creating
+from danube.broker.topics.drain import Cause
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import ExtraWrites, SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from danube.broker.clients.delivery import BatchWindow, BatchWindows
-from danube.broker.clients.outlets import BatchOutlet, BatchStream, MessageOutlet, Outlet
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     Acknowledged,
@@ -37,6 +35,7 @@ from danube.broker.dispatch.events import (
     SkipReason,
     TimerFired,
 )
+from danube.broker.dispatch.outlets import BatchOutlet, BatchStream, BatchWindow, BatchWindows, MessageOutlet, Outlet
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.metadata.records.catalog import SubscriptionRecord
 from danube.model.calls.consume import ConsumeUpdate

@@ -7,8 +7,8 @@ message, so a change applies to open streams at once.
 from collections.abc import Callable
 from functools import partial
 
-from danube.broker.policy.rates import RatedStream
-from danube.broker.topics.subscription import Subscription
+from danube.broker.rates.rates import RatedStream
+from danube.broker.subscriptions.subscription import Subscription
 from danube.broker.topics.topic import AnyTopic
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock

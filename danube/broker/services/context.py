@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from danube.broker.clients.consumers import Consumers
-from danube.broker.clients.drain import DisconnectedClients
+from danube.broker.clients.moves import Moves
 from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
 from danube.broker.policy.admission import Admission
-from danube.broker.policy.quotas import Quotas
+from danube.broker.rates.quotas import Quotas
 from danube.broker.security.gate import Gate
 from danube.broker.telemetry.metrics import RpcCounts, Validations
+from danube.broker.topics.drain import DisconnectedClients
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.moves import Moves
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import ClientKind, SendMessage
 from danube.model.errors import DanubeError, InternalError

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from danube.broker.policy.metering import Find, metered, metered_stream
-from danube.broker.policy.quotas import Account
+from danube.broker.rates.metering import Find, metered, metered_stream
+from danube.broker.rates.quotas import Account
 from danube.broker.security.current import ActingAs, current_principal
 from danube.broker.security.gate import Check, Gate
 from danube.broker.services.call import Action, Call, FindTargets

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 
 from danube.broker.clients.consumers import Membership
-from danube.broker.clients.outlets import BatchStream
+from danube.broker.dispatch.outlets import BatchStream
 from danube.broker.policy.pacing import PacedStream
 from danube.broker.services.context import ServiceContext
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.consume import ConsumeMoved, ConsumeOpen, ConsumeOpened, ConsumeUpdate
 from danube.model.errors import (

@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from danube.broker.schemas.gate import ValidationCounts
+from danube.broker.subscriptions.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.objects.bill import Line, cost_of, projected_month
 from danube.objects.use import ObjectUse

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from danube.broker.subscriptions.subscription import AnySubscription, ReliableSubscription
 from danube.broker.telemetry.changes import Entity, EntityReading, Mark, Selection, TelemetryChanges
 from danube.broker.telemetry.readings import (
     Totals,
@@ -20,7 +21,6 @@ from danube.broker.telemetry.readings import (
     read_topic,
 )
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import AnySubscription, ReliableSubscription
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import DanubeError, PreconditionFailedError, StorageUnavailableError

@@ -3,8 +3,8 @@
 from itertools import chain
 
 from danube.broker.dispatch.attached import AttachedConsumer
+from danube.broker.subscriptions.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.telemetry.changes import Mark
-from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.model.records.telemetry import BrokerReading, SilentConsumer, SubscriptionReading, TopicReading
 from danube.runtime.process import ProcessUsage

@@ -7,14 +7,14 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from functools import partial
 
-from danube.broker.clients.drain import Cause, ClientDrain
-from danube.broker.cluster.cluster_topics import ClusterTopics
-from danube.broker.cluster.owner import TopicOwner
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.events import DeadLetter, Event
-from danube.broker.policy.subscription_policies import Inheritance, inheritance
+from danube.broker.ownership.cluster_topics import ClusterTopics
+from danube.broker.ownership.owner import TopicOwner
 from danube.broker.schemas.gate import SchemaGate
-from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
+from danube.broker.subscriptions.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.drain import Cause, ClientDrain
+from danube.broker.topics.subscription_policies import Inheritance, inheritance
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics.topic_directory import TopicDirectory
 from danube.metadata.records.catalog import ExtraWrites, NamespaceRecord, Records, SubscriptionRecord, TopicRecord

@@ -2,9 +2,9 @@
 
 import logging
 
-from danube.broker.policy.subscription_policies import clear_pending
+from danube.broker.subscriptions.subscription import AnySubscription
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import AnySubscription
+from danube.broker.topics.subscription_policies import clear_pending
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import Records, SubscriptionRecord
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime

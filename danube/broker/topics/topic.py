@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from danube.broker.clients.drain import ClientDrain
 from danube.broker.dispatch.events import SkipReason
-from danube.broker.policy.throttle import Published, PublishRate, Throttle
+from danube.broker.rates.throttle import Published, PublishRate, Throttle
 from danube.broker.schemas.gate import SchemaGate
+from danube.broker.subscriptions.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.telemetry.system_topics import payload_check
 from danube.broker.topics.deduplication import Sequences
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription
+from danube.broker.topics.drain import ClientDrain
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, UnavailableError
 from danube.model.limits.broker import MESSAGE_BYTES_MAX, UNLOAD_TIMEOUT_S

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import Records, SubscriptionRecord, TopicRecord
 from danube.metadata.records.cluster import BrokerRegistration

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
-from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.broker.topics.topic_directory import TopicDirectory
 from danube.metadata.records.catalog import TopicRecord
 from danube.model.calls.admin import TopicMove, TopicState, UnservedTopics

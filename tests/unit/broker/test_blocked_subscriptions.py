@@ -93,7 +93,7 @@ async def test_subscription_that_nobody_reads_is_idle(cell: Cell, topic: TopicNa
 async def test_log_tells_once_that_it_is_blocked_and_once_that_it_is_free(
     cell: Cell, topic: TopicName, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "danube.broker.topics.subscription")
+    caplog.set_level(logging.INFO, "danube.broker.subscriptions.subscription")
     inbox = await reading(cell, topic)
     await refuse(cell, topic, inbox, 3)
     blocked = (
@@ -114,5 +114,5 @@ async def test_log_says_of_key_shared_that_the_key_waits(
 ) -> None:
     inbox = await reading(cell, topic, SubscriptionType.KEY_SHARED)
     await refuse(cell, topic, inbox, 1)
-    (record,) = (each for each in caplog.records if each.name == "danube.broker.topics.subscription")
+    (record,) = (each for each in caplog.records if each.name == "danube.broker.subscriptions.subscription")
     assert "what follows with its key waits" in record.getMessage()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.client import DanubeClient, DanubeClientBuilder
 from danube.client.consume.consumer import Consumer
 from danube.model.policies import FailurePolicy, PoisonPolicy

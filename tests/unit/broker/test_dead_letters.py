@@ -8,7 +8,7 @@ import pytest
 from danube.broker.dispatch.events import DeadLetter
 from danube.broker.policy import dead_letters as module
 from danube.broker.policy.dead_letters import encode_copy
-from danube.broker.policy.throttle import Published
+from danube.broker.rates.throttle import Published
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import ReceivedMessage
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy

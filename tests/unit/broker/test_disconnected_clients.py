@@ -2,8 +2,8 @@
 
 import pytest
 
-from danube.broker.clients import drain as module
-from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
+from danube.broker.topics import drain as module
+from danube.broker.topics.drain import Cause, ClientDrain, DisconnectedClients
 from danube.model.calls.client import ClientKind, HealthStatus
 from danube.model.errors import (
     ConsumerNotFoundError,

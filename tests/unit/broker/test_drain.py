@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.broker.clients.drain import CLOSES_MAX, Cause, ClientDrain, DisconnectReason
+from danube.broker.topics.drain import CLOSES_MAX, Cause, ClientDrain, DisconnectReason
 from danube.model.errors import ShuttingDownError, TopicNotServedError
 from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, DRAIN_END_S, DRAIN_TIMEOUT_S, DRAIN_WAIT_S
 from danube.wire.status import StatusCode, status_of

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.cluster.owner import TopicOwner
 from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.control.plans.peers import Peers
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.ownership.owner import TopicOwner
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import Records

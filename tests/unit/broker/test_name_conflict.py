@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from danube.broker.clients.consumer import NameConflict
+from danube.broker.subscriptions.consumer import NameConflict
 from danube.client import DanubeClientBuilder
 from danube.client.consume.consumer import Consumer
 from danube.model.errors import ConsumerReplacedError

@@ -11,7 +11,7 @@ from danube.admin.execution import Session, execute
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.operations.cluster.plans_and_audit import AUDIT, AuditParams
 from danube.admin.target import Target
-from danube.broker.cluster.cluster_topics import ClusterTopics
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.metadata.records.catalog import Records, TopicRecord
 from danube.model.plans.plan import Caller, Effect, Face
 from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome, decode_record

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.clients import drain
+from danube.broker.topics import drain
 from danube.client import DanubeClientBuilder
 from danube.client.connection import attachment
 from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.clients.producers import Producers
+from danube.broker.topics.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.topics.producer_access import ProducerAccesses, may_resume
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.clients.fetch import FetchSession
 from danube.broker.schemas.gate import SchemaGate
+from danube.broker.topics.drain import Cause, ClientDrain
 from danube.broker.topics.publish_stream import PublishSession
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import TopicRecord

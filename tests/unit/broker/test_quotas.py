@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 
 from danube.broker.config.quotas import QuotaSettings
-from danube.broker.policy.quotas import Quota, Quotas, delay_of
+from danube.broker.rates.quotas import Quota, Quotas, delay_of
 from danube.client import DanubeClientBuilder
 from danube.model.errors import LimitReachedError, OverloadedError
 from danube.model.topic import DispatchStrategy, TopicName

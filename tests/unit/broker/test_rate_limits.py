@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.broker.policy.rates import TokenBucket
-from danube.broker.policy.throttle import PublishRate
+from danube.broker.rates.rates import TokenBucket
+from danube.broker.rates.throttle import PublishRate
 
 
 def test_a_burst_passes_at_once_and_then_one_by_one() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.topics.drain import Cause, ClientDrain
 from danube.model.calls.stream import FetchFrom
 from danube.model.errors import (
     DanubeError,

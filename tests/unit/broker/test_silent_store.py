@@ -10,9 +10,9 @@ import pytest
 from danube.broker.services.call import Action, Call, Resource
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.interceptors import services_of
+from danube.broker.subscriptions.subscription import ReliableSubscription
+from danube.broker.subscriptions.unread_times import UnreadTimes
 from danube.broker.telemetry.metrics import RpcCounts
-from danube.broker.topics.subscription import ReliableSubscription
-from danube.broker.topics.unread_times import UnreadTimes
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits.broker import ADMIN_STORE_LOOK_S, ADMIN_STORE_WAIT_S
 from danube.model.plans.plan import Effect
@@ -127,7 +127,7 @@ class Hanging:
 async def test_a_read_of_a_time_that_never_ends_is_left_and_none_begins_while_the_store_is_silent(
     tasks: TaskScope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.broker.topics.unread_times.UNREAD_TIME_WAIT_S", 0.01)
+    monkeypatch.setattr("danube.broker.subscriptions.unread_times.UNREAD_TIME_WAIT_S", 0.01)
     hanging, world = Hanging(), World(tasks)
     times = UnreadTimes(tasks, world.silence)
     subscription = cast("ReliableSubscription", hanging)

@@ -13,7 +13,7 @@ from danube.broker.app import Broker
 from danube.broker.config.settings import BrokerSettings
 from danube.broker.dispatch.events import Seek
 from danube.broker.environment import Environment
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, SubType
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.model.limits.stream import CLIENT_PREFETCH_MESSAGES

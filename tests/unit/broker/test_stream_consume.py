@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.model.calls.consume import ConsumeAssigned, ConsumeFenced, ConsumeMoved, NackedRange
 from danube.model.calls.stream import FetchedBatch, FetchFrom
 from danube.model.errors import (

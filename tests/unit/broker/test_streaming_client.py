@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, FetchFrom, Message, SubType
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.client.metrics import Metrics

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from danube.broker.clients.drain import Cause, ClientDrain
-from danube.broker.cluster.owner import TopicOwner
 from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.ownership.owner import TopicOwner
+from danube.broker.subscriptions.subscription import AnySubscription
 from danube.broker.telemetry.changes import Entity, Mark
 from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
 from danube.broker.telemetry.readings import (
@@ -22,8 +22,8 @@ from danube.broker.telemetry.readings import (
     read_subscription,
     read_topic,
 )
+from danube.broker.topics.drain import Cause, ClientDrain
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import AnySubscription
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records.catalog import Records

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from danube.broker.cluster.owner import TopicOwner
+from danube.broker.ownership.owner import TopicOwner
 from danube.data_folder.data_folder import METADATA, DataFolder, open_data_folder, read_identity
 from danube.data_folder.metadata_view import MetadataView, read_metadata_view
 from danube.metadata.records.catalog import Records

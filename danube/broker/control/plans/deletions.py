@@ -7,7 +7,7 @@ from danube.broker.control.plans.peers import CountedTopics, Peers
 from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, destroying, if_any, texts
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import SubscriptionRecord, TopicRecord
 from danube.model.calls.admin import Unsubscribe

@@ -6,8 +6,8 @@ from danube.broker.control.plans.peers import Peers
 from danube.broker.control.plans.policies import PlannedPolicy
 from danube.broker.control.positions import unread_before
 from danube.broker.policy.retention import oldest_unread, retention_of
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import Records
 from danube.model.calls.stream import FetchTime

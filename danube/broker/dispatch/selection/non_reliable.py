@@ -1,6 +1,6 @@
 """Selection of the consumer for a message of a non-reliable topic, once for each message."""
 
-from danube.broker.clients.delivery import dispatch_key
+from danube.broker.dispatch.outlets import dispatch_key
 from danube.broker.dispatch.selection.key_ring import KeyRing
 from danube.broker.dispatch.selection.selection import Rotation
 from danube.model.subscription import SubscriptionType

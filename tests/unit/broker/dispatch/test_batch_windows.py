@@ -1,6 +1,6 @@
 """What all subscriptions have read and not sent yet: within one bound, and what is beyond it is read again."""
 
-from danube.broker.clients.delivery import BatchWindow, BatchWindows
+from danube.broker.dispatch.outlets import BatchWindow, BatchWindows
 from danube.storage.batches.stored_batch import StoredBatch
 
 

@@ -1,5 +1,5 @@
-from danube.broker.clients.delivery import BatchWindow, dispatch_key
 from danube.broker.dispatch.events import KeyRun
+from danube.broker.dispatch.outlets import BatchWindow, dispatch_key
 from danube.model.calls.client import OutgoingMessage
 from danube.model.limits.broker import KEY_CHARS_MAX
 from danube.storage.batches.batch import encode_messages, encode_payloads

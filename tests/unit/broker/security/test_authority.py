@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from danube.admin.operations import BY_NAME
-from danube.broker.policy import claims
+from danube.broker.rates import claims
 from danube.broker.services.call import Action, Audit, Call, Resource
 from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
 from danube.broker.services.interceptors import services_of

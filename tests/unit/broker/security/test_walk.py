@@ -25,7 +25,7 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.broker.control.audit import AuditLog
-from danube.broker.policy import claims
+from danube.broker.rates import claims
 from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
 from danube.model.errors import (
     DanubeError,

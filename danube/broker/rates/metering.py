@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from danube.broker.policy.quotas import Account, delay_of
-from danube.broker.policy.rates import Delayed, RatedStream
+from danube.broker.rates.quotas import Account, delay_of
+from danube.broker.rates.rates import Delayed, RatedStream
 from danube.model.errors import DanubeError, InternalError
 from danube.rpc.carrier import ServerStream, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
 from danube.runtime.clock import Clock

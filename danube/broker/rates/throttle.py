@@ -7,7 +7,7 @@ now. Batches are refused until there are tokens, which flow control turns into a
 from collections.abc import Callable
 from functools import partial
 
-from danube.broker.policy.rates import Delayed, TokenBucket
+from danube.broker.rates.rates import Delayed, TokenBucket
 from danube.model.errors import DanubeError, OverloadedError
 from danube.model.limits.broker import PUBLISH_DELAY_S_MAX, PUBLISH_DELAYED_BYTES_MAX
 from danube.runtime.clock import Clock

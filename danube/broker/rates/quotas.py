@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from danube.broker.policy.rates import TokenBucket
+from danube.broker.rates.rates import TokenBucket
 from danube.model.errors import LimitReachedError, OverloadedError
 from danube.model.limits.broker import PUBLISH_DELAY_S_MAX
 from danube.model.limits.security import QUOTA_ACCOUNTS_MAX

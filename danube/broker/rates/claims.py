@@ -1,6 +1,6 @@
 """Rates of the audit records that clients claim: one of each principal. Pure: the time comes in."""
 
-from danube.broker.policy.rates import TokenBucket
+from danube.broker.rates.rates import TokenBucket
 from danube.model.errors import OverloadedError
 from danube.model.limits.security import (
     AUDIT_CLAIMS_BURST,

@@ -7,8 +7,8 @@ before: after CLOSE, official clients look for it for three seconds and then end
 from collections.abc import Iterable
 
 from danube.broker.clients.consumers import Consumers
-from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.clients.producers import Producers
+from danube.broker.topics.drain import Cause, ClientDrain
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import AnyTopic
 from danube.metadata.records.catalog import TopicRecord

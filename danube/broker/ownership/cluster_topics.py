@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from danube.broker.cluster.assignment import fewest_topics
+from danube.broker.ownership.assignment import fewest_topics
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import BrokerDrain, BrokerRegistration, decode_drain
 from danube.metadata.records.record_format import (

@@ -1,16 +1,20 @@
 """Outlets: the ways from dispatch to one consumer's stream, message by message or in whole batches.
 
+Stored batches become StreamMessages, one per record. A stored message is not parsed again: protobuf takes the last
+value of a field, so the encoded offset is appended.
+
 A streaming consumer answers by ranges, and a range may span what it was never sent, or what is still on its way. So
 each batch outlet keeps the offsets that its consumer says it has seen and not answered: an answer counts for these.
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Protocol
 
-from danube.broker.clients.delivery import BatchWindow
-from danube.broker.dispatch.events import Send
+from danube.broker.dispatch.events import KeyRun, Send
 from danube.model.calls.consume import (
     ConsumeAsk,
     ConsumeAssigned,
@@ -22,6 +26,7 @@ from danube.model.calls.consume import (
 )
 from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import ConsumerReplacedError, DanubeError, TopicNotServedError
+from danube.model.limits.broker import BATCH_WINDOWS_BYTES_MAX, KEY_CHARS_MAX
 from danube.model.limits.stream import (
     CONSUME_ANSWER_BATCHES_MAX,
     CONSUME_ANSWER_BYTES,
@@ -32,8 +37,10 @@ from danube.model.limits.stream import (
 )
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.rpc.carrier import ServerStream
-from danube.storage.batches.batch import part_of
+from danube.storage.batches.batch import RecordKind, RecordView, part_of
 from danube.storage.batches.stored_batch import StoredBatch
+from danube.wire.decode import effective_key
+from danube.wire.encode import record_of_payload, stamp_offset
 from danube.wire.stream import consume
 
 
@@ -64,7 +71,7 @@ class Outlet(ABC):
 class MessageOutlet(Outlet):
     """A stream of single messages, each with a window of the subscription's messages."""
 
-    def __init__(self, stream: ServerStream, window: BatchWindow) -> None:
+    def __init__(self, stream: ServerStream, window: "BatchWindow") -> None:
         super().__init__()
         self._stream = stream
         self._window = window
@@ -311,3 +318,82 @@ def _part(batch: StoredBatch, start: int, end: int) -> FetchedBatch:
         return FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, first, last)
     body = part_of(batch.body, first, last)
     return FetchedBatch(start, last - first, batch.append_time_ms, body, 0, last - first)
+
+
+class BatchWindows:
+    """All batch windows of a broker within one bound; beyond it, the oldest are cleared and read again."""
+
+    def __init__(self, bytes_max: int = BATCH_WINDOWS_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._filled: dict[BatchWindow, int] = {}
+        self.bytes = 0
+        """Of the batches in them; a batch in several windows counts in each."""
+
+    def resize(self, window: "BatchWindow", size: int) -> None:
+        """A window has so many bytes now."""
+        self.bytes += size - self._filled.pop(window, 0)
+        if size:
+            self._filled[window] = size
+        while self.bytes > self._bytes_max and len(self._filled) > 1:
+            next(iter(self._filled)).clear()
+
+
+class BatchWindow:
+    """The batches read last, by offset; slicing the same batch again costs nothing but the slice."""
+
+    def __init__(self, windows: BatchWindows | None = None) -> None:
+        self._windows = windows or BatchWindows()
+        self._batches: Sequence[StoredBatch] = ()
+        self._bases: list[int] = []
+        self._view: RecordView | None = None
+        self._viewed: StoredBatch | None = None
+
+    def put(self, batches: Sequence[StoredBatch]) -> None:
+        """Replace the batches."""
+        self._batches = batches
+        self._bases = [batch.base_offset for batch in batches]
+        self._windows.resize(self, sum(len(batch.body) for batch in batches))
+
+    def clear(self) -> None:
+        """Remove all batches."""
+        self.put(())
+        self._view = self._viewed = None
+
+    def batch_at(self, offset: int) -> StoredBatch | None:
+        """The batch with this offset, or None if it is not held."""
+        index = bisect_right(self._bases, offset) - 1
+        if index < 0:
+            return None
+        batch = self._batches[index]
+        return batch if offset < batch.end_offset else None
+
+    def messages(self, batch: StoredBatch, start: int, end: int) -> Iterator[bytes]:
+        """Offsets `[start, end)` of the batch, each as an encoded StreamMessage."""
+        view = self._view_of(batch)
+        records = view.slice(start - batch.base_offset, end - batch.base_offset)
+        if view.header.kind is RecordKind.PAYLOADS:
+            records = [record_of_payload(view.shared, record) for record in records]
+        return (b"".join((record, stamp_offset(offset))) for offset, record in enumerate(records, start))
+
+    def keys(self, batch: StoredBatch, start: int, end: int) -> tuple[KeyRun, ...]:
+        """The keys of offsets `[start, end)` of the batch: one run for payloads of one producer, read once."""
+        view = self._view_of(batch)
+        if view.header.kind is RecordKind.PAYLOADS:
+            return (KeyRun(start, end, dispatch_key(view.shared)),)
+        records = view.slice(start - batch.base_offset, end - batch.base_offset)
+        runs = []
+        for key, run in groupby(map(dispatch_key, records)):
+            run_end = start + sum(1 for _ in run)
+            runs.append(KeyRun(start, run_end, key))
+            start = run_end
+        return tuple(runs)
+
+    def _view_of(self, batch: StoredBatch) -> RecordView:
+        if self._view is None or self._viewed is not batch:
+            self._view, self._viewed = RecordView(batch.body), batch
+        return self._view
+
+
+def dispatch_key(message: bytes) -> str:
+    """The effective key of an encoded StreamMessage, as far as dispatch goes by it: the first KEY_CHARS_MAX of it."""
+    return effective_key(message)[:KEY_CHARS_MAX]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.subscriptions.subscription import ReliableSubscription
 from danube.model.limits.broker import UNREAD_TIME_WAIT_S
 from danube.runtime.tasks import TaskScope
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from danube.broker.cluster.cluster_topics import ClusterTopics, ownership_of
+from danube.broker.ownership.cluster_topics import ClusterTopics, ownership_of
 from danube.metadata.records.catalog import TopicRecord
 from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.storage import StorageRecords

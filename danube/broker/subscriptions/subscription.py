@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 
-from danube.broker.clients.consumer import Consumer
-from danube.broker.clients.outlets import BatchStream
 from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver, DispatchSettings
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange, SkipReason
+from danube.broker.dispatch.outlets import BatchStream
 from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
-from danube.broker.policy.rates import TokenBucket
+from danube.broker.rates.rates import TokenBucket
+from danube.broker.subscriptions.consumer import Consumer
 from danube.metadata.records.catalog import ConsumerRecord, SubscriptionRecord
 from danube.model.calls.consume import ConsumeUpdate
 from danube.model.errors import (

@@ -1,0 +1,1 @@
+"""Token buckets: publish rates, quotas, claims."""
