@@ -7,7 +7,7 @@ from danube.cli.arguments import SchemaSource
 from danube.cli.json_lines import LineMessage
 from danube.client import DanubeClient
 from danube.client.typed.avro import AvroSchema
-from danube.client.typed.registration import subject_of
+from danube.client.typed.typed_schema import subject_of
 from danube.model.calls.schemas import FindVersion, RegisterVersion
 from danube.model.errors import InvalidRequestError
 from danube.model.schema import SchemaType

@@ -6,8 +6,8 @@
 from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.consume.consumer import Consumer, ConsumerBuilder, ConsumerOptions
 from danube.client.message import Message
-from danube.client.publish.batch_stream import StoredRange
 from danube.client.publish.producer import Producer, ProducerBuilder, ProducerOptions
+from danube.client.publish.sender import StoredRange
 from danube.client.schemas import SchemaRegistryClient
 from danube.model.calls.stream import FetchFrom, FetchTime, ProducerAccess
 from danube.model.errors import *  # those of `__all__`

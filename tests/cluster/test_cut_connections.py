@@ -23,7 +23,7 @@ from danube.client import (
     Producer,
     ProducerOptions,
 )
-from danube.client.publish.batch_stream import StoredRange
+from danube.client.publish.sender import StoredRange
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.proxy import Cut, CuttingProxy, Direction
 from danube.testing.processes.broker import BrokerProcess

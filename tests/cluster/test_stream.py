@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, ProducerOptions
-from danube.client.publish.batch_stream import StoredRange
+from danube.client.publish.sender import StoredRange
 from danube.model.calls.stream import PublishOpen
 from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.topic import TopicName

@@ -137,7 +137,7 @@ async def test_a_message_that_is_made_to_be_expensive_holds_the_loop_for_less_th
 async def test_a_large_batch_of_ordinary_messages_holds_the_loop_for_less_than_50_ms(
     arriving: Arrivals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("batches", "batch_stream"):  # our client sends smaller ones, and others need not
+    for module in ("accumulator", "sender"):  # our client sends smaller ones, and others need not
         monkeypatch.setattr(f"danube.client.publish.{module}.CLIENT_BATCH_BYTES", 4 * MIB)
     text = {"anyOf": [*PATTERNS[:5], {"maxLength": 200}]}
     fields = dict.fromkeys([f"field{number}" for number in range(20)], text)

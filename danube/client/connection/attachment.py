@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from danube.client.connection import session
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
+from danube.client.connection.paths import BrokerAddress
 from danube.client.connection.retry import Failure, Failures, GiveUp, Reattach, Wait, after_failed_call
 from danube.client.connection.session import Event, Instruction, Link, Session
 from danube.client.settings import RetryOptions

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
+from danube.client.connection.paths import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.settings import TokenSupplier
 from danube.model.address import host_and_port

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from danube.client.connection.address import BrokerAddress
+from danube.client.connection.paths import BrokerAddress
 from danube.client.connection.retry import Failure, Failures, RetryPolicy, delay_before_retry, delay_s, is_exhausted
 from danube.model.errors import (
     BrokerUnreachableError,

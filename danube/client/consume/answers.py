@@ -1,15 +1,23 @@
-"""Answers of a streaming consumer on their way to its broker: gathered while an update is under way. Pure.
+"""Answers of a consumer on their way to its broker: gathered for a stream while an update is under way.
 
 Each update with acknowledgements is numbered, and kept until the broker confirms it. What a broken stream left
 unconfirmed goes along with the next one: the broker counts it where it still knows that the consumer saw the messages.
 """
 
+import asyncio
+import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from danube.model.calls.consume import ConsumeReport, ConsumeUpdate, NackedRange
+from danube.model.errors import DanubeError
+from danube.model.limits.broker import CLIENT_ACKS_IN_FLIGHT_MAX
 from danube.model.limits.stream import CLIENT_UNANSWERED_RANGES_MAX, CONSUME_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -112,3 +120,41 @@ class Answers:
             close=close,
             answers_seen=self.answers_seen,
         )
+
+
+class AckPipeline:
+    """Runs a bounded number of acknowledgements in the background. The message of one that fails comes again."""
+
+    def __init__(self, scope: TaskScope) -> None:
+        self._scope = scope
+        self._room = asyncio.Semaphore(CLIENT_ACKS_IN_FLIGHT_MAX)
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._error: DanubeError | None = None
+
+    async def add(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start `work`, waiting while there is no room: a function, so that one never started leaves no coroutine."""
+        await self._room.acquire()
+        self._under_way += 1
+        self._idle.clear()
+        self._scope.spawn(self._run(work), "acknowledgement")
+
+    async def flush(self) -> None:
+        """Return once nothing is under way. Raises the first error since the last time."""
+        await self._idle.wait()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except DanubeError as error:
+            _log.warning("an acknowledgement failed, its message will come again: %s", error)
+            self._error = self._error or error
+        finally:
+            self._room.release()
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
+from danube.client.connection.paths import BrokerAddress
 from danube.client.consume.answers import Answers
 from danube.client.consume.fetch import batch_messages
 from danube.client.consume.inbox import Inbox, Source

@@ -13,8 +13,8 @@ from typing import Any, Self
 from danube.client.connection.connection import Connection
 from danube.client.connection.retry import Failures, delay_before_retry
 from danube.client.connection.session import final_error
-from danube.client.consume.inbox import Inbox
-from danube.client.consume.pipelines import AckPipeline, MessageQueue
+from danube.client.consume.answers import AckPipeline
+from danube.client.consume.inbox import Inbox, MessageQueue
 from danube.client.consume.prefetch import Demand
 from danube.client.consume.topic_consumer import ConsumerSettings, TopicConsumer
 from danube.client.message import Message

@@ -4,6 +4,7 @@ Pieces are whole batches where the broker streams, single messages elsewhere. St
 give; single messages wait for room.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -134,3 +135,30 @@ class Inbox:
                 self._changed.notify()
         piece.source.taken(taken, piece.size if is_over else 0)
         return taken
+
+
+class MessageQueue(asyncio.Queue[Message]):
+    """The inbox of a consumer as an `asyncio.Queue`, whose `get` raises the consumer's error once it is over."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        super().__init__()
+        self._inbox = inbox
+
+    async def get(self) -> Message:
+        """The next message, waiting for it. Raises the error with which the consumer ended."""
+        return (await self._inbox.get(1))[0]
+
+    def get_nowait(self) -> Message:
+        """The next message. Raises asyncio.QueueEmpty, or the error with which the consumer ended."""
+        self._inbox.raise_if_over()
+        if found := self._inbox.take(1):
+            return found[0]
+        raise asyncio.QueueEmpty
+
+    def qsize(self) -> int:
+        """The number of messages that are there."""
+        return self._inbox.messages
+
+    def empty(self) -> bool:
+        """Tell whether none is there."""
+        return not self._inbox.messages

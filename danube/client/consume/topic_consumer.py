@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
+from danube.client.connection.paths import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.consume.consume_stream import ConsumeStream
 from danube.client.consume.inbox import Inbox

@@ -4,12 +4,10 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from danube.client.publish.batch_stream import BatchStream, OnStored, StoredRange
+from danube.client.publish.sender import BatchStream, OnStored, StoredRange
 from danube.client.publish.topic_producer import TopicProducer
 from danube.model.calls.client import NO_ATTRIBUTES
 from danube.runtime.tasks import TaskScope
-
-Payloads = Iterable[bytes] | AsyncIterable[bytes]
 
 
 class OutgoingRecord(NamedTuple):
@@ -21,33 +19,36 @@ class OutgoingRecord(NamedTuple):
     attributes: Mapping[str, str] = NO_ATTRIBUTES
 
 
-Records = Iterable[OutgoingRecord] | AsyncIterable[OutgoingRecord]
 Item = TypeVar("Item")
+Source = Iterable[Item] | AsyncIterable[Item]
+Records = Source[OutgoingRecord]
 OnSent = Callable[[int], None]
 """Gets the number of messages that the broker has by now."""
 
 
-class BatchPipeline:
-    """Collects payloads, in order, into the batches of one topic or of the partitions of one."""
+class BatchPipeline(Generic[Item]):
+    """Adds records, in order, to the batches of one topic or of the partitions of one."""
 
     def __init__(
         self,
         producers: Sequence[TopicProducer],
-        choose: Callable[[], int],
-        attributes: dict[str, str] | None,
+        place: Callable[[Item], tuple[int, bytes]],
+        attributes: Mapping[str, str],
         *,
         on_sent: OnSent | None,
         on_stored: OnStored | None,
-        are_whole: bool = False,
+        are_whole: bool,
     ) -> None:
-        """`choose` answers the index in `producers` for the next payload; what it raises ends the pipeline."""
-        self._choose = choose
+        """`place` answers the index in `producers` for an item, and its record: a payload with `attributes`, or, where
+        records `are_whole`, an encoded message. What it raises ends the pipeline.
+        """
+        self._place = place
         self._on_sent = on_sent
         self._on_stored = on_stored
         self._sent = 0
         self._scope = TaskScope("send_many")
         self._batch_streams = [
-            producer.batch_stream(attributes or NO_ATTRIBUTES, self._stored, are_whole=are_whole, is_counted=True)
+            producer.batch_stream(attributes, self._stored, are_whole=are_whole, is_counted=True)
             for producer in producers
         ]
 
@@ -60,36 +61,37 @@ class BatchPipeline:
             await self._scope.close()
             raise
 
-    async def run(self, payloads: Payloads) -> int:
+    async def run(self, items: Source[Item]) -> int:
         """Send them all and answer how many. Raises what the first failing batch, or the source, raised.
 
-        After a failure of the source the payloads read before it are sent all the same.
+        After a failure of the source the items read before it are sent all the same.
         """
         try:
             try:
-                if isinstance(payloads, AsyncIterable):
-                    async for payload in payloads:
-                        if (full := self._add(payload)) is not None:
-                            await self._add_later(payload, full)
+                if isinstance(items, AsyncIterable):
+                    async for item in items:
+                        if (full := self._add(item)) is not None:
+                            await self._add_later(*full)
                 else:
-                    for payload in payloads:
-                        if (full := self._add(payload)) is not None:
-                            await self._add_later(payload, full)
+                    for item in items:
+                        if (full := self._add(item)) is not None:
+                            await self._add_later(*full)
             finally:
                 await self._finish()
         finally:
             await self._scope.close()
         return self._sent
 
-    def _add(self, payload: bytes) -> BatchStream | None:
+    def _add(self, item: Item) -> tuple[BatchStream, bytes] | None:
         """Add to a batch; answers the stream whose batch is full, None as a rule: no coroutine for each message."""
-        batch_stream = self._batch_streams[self._choose()]
-        return None if batch_stream.append(payload) else batch_stream
+        index, record = self._place(item)
+        batch_stream = self._batch_streams[index]
+        return None if batch_stream.append(record) else (batch_stream, record)
 
     @staticmethod
-    async def _add_later(payload: bytes, full: BatchStream) -> None:
+    async def _add_later(full: BatchStream, record: bytes) -> None:
         await full.wait_for_room()
-        while not full.append(payload):
+        while not full.append(record):
             await full.wait_for_room()
 
     async def _finish(self) -> None:
@@ -110,106 +112,55 @@ class BatchPipeline:
             self._on_sent(self._sent)
 
 
-class RecordPipeline:
-    """As BatchPipeline, for records with keys and attributes of their own: whole messages."""
+async def send_each(
+    send: Callable[[Item], Awaitable[object]], items: Source[Item], in_flight_max: int, on_sent: OnSent | None
+) -> int:
+    """Send items one by one, in order, each as soon as fewer than `in_flight_max` are unanswered; answers how many.
 
-    def __init__(
-        self,
-        producers: Sequence[TopicProducer],
-        choose: Callable[[OutgoingRecord], int],
-        encoded: Callable[[int, OutgoingRecord], bytes],
-        *,
-        on_sent: OnSent | None,
-        on_stored: OnStored | None,
-    ) -> None:
-        """`encoded` makes the message for the producer at an index."""
-        self._choose = choose
-        self._encoded = encoded
-        self._batches = BatchPipeline(
-            producers, lambda: self._next, None, on_sent=on_sent, on_stored=on_stored, are_whole=True
-        )
-        self._next = 0
-
-    async def open(self) -> None:
-        """As `BatchPipeline.open`."""
-        await self._batches.open()
-
-    async def run(self, records: Records) -> int:
-        """As `BatchPipeline.run`."""
-        if isinstance(records, AsyncIterable):
-            return await self._batches.run(self._whole(record) async for record in records)
-        return await self._batches.run(self._whole(record) for record in records)
-
-    def _whole(self, record: OutgoingRecord) -> bytes:
-        """The encoded message; the pipeline asks for its partition right after it has it."""
-        self._next = self._choose(record)
-        return self._encoded(self._next, record)
-
-
-class SendPipeline(Generic[Item]):
-    """Sends payloads one by one, in order, each as soon as fewer than `in_flight_max` are unanswered.
-
-    The first failure ends it: nothing further is read from the source, and calls under way are waited for.
+    Raises what the first failing send, or the source, raised: nothing further is read from the source then, and calls
+    under way are waited for.
     """
+    scope, room = TaskScope("send_many"), asyncio.Semaphore(in_flight_max)
+    errors: list[Exception] = []
+    tasks: set[asyncio.Task[None]] = set()
+    sent = 0
 
-    def __init__(
-        self, send: Callable[[Item], Awaitable[int]], in_flight_max: int, on_sent: OnSent | None = None
-    ) -> None:
-        self._send = send
-        self._in_flight_max = in_flight_max
-        self._on_sent = on_sent
-        self._scope = TaskScope("send_many")
-        self._workers: list[asyncio.Task[None]] = []
-        self._reading = asyncio.Lock()
-        self._ended = False
-        self._error: Exception | None = None
-        self._sent = 0
-
-    async def run(self, payloads: Iterable[Item] | AsyncIterable[Item]) -> int:
-        """Send them all and answer how many. Raises what the first failing send, or the source, raised."""
-        source = payloads if isinstance(payloads, AsyncIterable) else _each(payloads)
+    async def work(item: Item) -> None:
+        nonlocal sent
         try:
-            self._add_worker(aiter(source))
-            for worker in self._workers:
-                await worker
-        finally:
-            await self._scope.close()
-        if self._error is not None:
-            raise self._error
-        return self._sent
-
-    def _add_worker(self, payloads: AsyncIterator[Item]) -> None:
-        if len(self._workers) < self._in_flight_max:
-            self._workers.append(self._scope.spawn(self._work(payloads), f"sender-{len(self._workers)}"))
-
-    async def _work(self, payloads: AsyncIterator[Item]) -> None:
-        try:
-            while (payload := await self._next(payloads)) is not None:
-                await self._send(payload)
-                self._count()
+            await send(item)
+            sent += 1
+            if on_sent is not None:
+                on_sent(sent)
         except Exception as error:
-            self._error = self._error or error  # raised by `run`
-            self._ended = True
+            errors.append(error)
+        finally:
+            room.release()
 
-    async def _next(self, payloads: AsyncIterator[Item]) -> Item | None:
-        """One worker at a time, and it starts its send before the next one reads: that keeps the order."""
-        async with self._reading:
-            if self._ended:
-                return None
+    try:
+        source = aiter(items if isinstance(items, AsyncIterable) else _each(items))
+        while True:
+            await room.acquire()
+            if errors:
+                break
             try:
-                payload = await anext(payloads)
+                item = await anext(source)
             except StopAsyncIteration:
-                self._ended = True
-                return None
-            self._add_worker(payloads)
-            return payload
+                break
+            except Exception as error:
+                errors.append(error)
+                break
+            tasks.add(task := scope.spawn(work(item), "send"))
+            task.add_done_callback(tasks.discard)
+        if tasks:
+            await asyncio.wait(tasks)
+    finally:
+        await scope.close()
+    if errors:
+        raise errors[0]
+    return sent
 
-    def _count(self) -> None:
-        self._sent += 1
-        if self._on_sent is not None:
-            self._on_sent(self._sent)
 
-
-async def _each(payloads: Iterable[Item]) -> AsyncIterator[Item]:
-    for payload in payloads:
-        yield payload
+async def _each(items: Iterable[Item]) -> AsyncIterator[Item]:
+    for item in items:
+        yield item

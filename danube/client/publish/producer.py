@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Coroutine, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from copy import copy
 from types import TracebackType
 from typing import Any, Self
 
 from danube.client.connection.connection import Connection
 from danube.client.metrics import Metrics
-from danube.client.publish.batch_stream import OnStored
-from danube.client.publish.pipelines import BatchPipeline, OnSent, OutgoingRecord, RecordPipeline, Records, SendPipeline
-from danube.client.publish.routing import Router
+from danube.client.publish.accumulator import Router
+from danube.client.publish.pipelines import BatchPipeline, Item, OnSent, OutgoingRecord, Records, Source, send_each
+from danube.client.publish.sender import OnStored
 from danube.client.publish.topic_producer import ProducerSettings, TopicProducer
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import ProducerOptions
@@ -114,22 +114,16 @@ class Producer:
         """
         if not 1 <= in_flight_max <= CLIENT_SENDS_IN_FLIGHT_MAX:
             raise InvalidRequestError(f"in_flight_max must be from 1 to {CLIENT_SENDS_IN_FLIGHT_MAX}")
-        if self._settings.strategy is DispatchStrategy.RELIABLE:
+
+        def place(data: Any) -> tuple[int, bytes]:  # noqa: ANN401 - as `send`
             self._check_open()
-            batches = BatchPipeline(self._producers, self._next_index, attributes, on_sent=on_sent, on_stored=on_stored)
-            try:
-                await batches.open()
-            except UnsupportedError as error:
-                if self._needs_streams:
-                    raise UnsupportedError(_NEEDS_BATCHES) from error
-                _log.debug("the broker takes no batches: messages are sent one by one")
-            else:
-                return await self._counted(batches.run(self._encoded(payloads)))
+            return self._router.choose(None), self._encode(data)
 
         async def send(data: Any) -> int:  # noqa: ANN401 - as `send`
             return await self.send(data, attributes)
 
-        return await SendPipeline(send, in_flight_max, on_sent).run(payloads)
+        sent = await self._send_batches(payloads, place, attributes or {}, on_sent=on_sent, on_stored=on_stored)
+        return await send_each(send, payloads, in_flight_max, on_sent) if sent is None else sent
 
     async def send_many_with_keys(
         self,
@@ -158,32 +152,19 @@ class Producer:
         One partition for each key, in order, and for records without a key each in turn. Where the broker takes no
         batches of whole messages, it is one call after the other.
         """
-        if self._settings.strategy is DispatchStrategy.RELIABLE:
+
+        def place(record: OutgoingRecord) -> tuple[int, bytes]:
             self._check_open()
-
-            def choose(record: OutgoingRecord) -> int:
-                self._check_open()
-                return self._router.choose(record.routing_key)
-
-            def encoded(index: int, record: OutgoingRecord) -> bytes:
-                producer = self._producers[index]
-                return producer.encoded(self._encode(record.data), record.attributes, record.routing_key)
-
-            batches = RecordPipeline(self._producers, choose, encoded, on_sent=on_sent, on_stored=on_stored)
-            try:
-                await batches.open()
-            except UnsupportedError as error:
-                if self._needs_streams:
-                    raise UnsupportedError(_NEEDS_BATCHES) from error
-                _log.debug("the broker takes no batches of whole messages: they are sent one by one")
-            else:
-                return await self._counted(batches.run(records))
+            index = self._router.choose(record.routing_key)
+            data = self._encode(record.data)
+            return index, self._producers[index].encoded(data, record.attributes, record.routing_key)
 
         async def send(record: OutgoingRecord) -> int:
             data, key, attributes = record
             return await self._choose(key).send(self._encode(data), dict(attributes), key)
 
-        return await SendPipeline(send, 1, on_sent).run(records)
+        sent = await self._send_batches(records, place, None, on_sent=on_sent, on_stored=on_stored)
+        return await send_each(send, records, 1, on_sent) if sent is None else sent
 
     async def flush(self) -> None:
         """Return once every single send that is under way was answered, whatever the answer."""
@@ -216,16 +197,42 @@ class Producer:
         settings = self._settings
         if settings.typed is None or settings.schema is not None:
             return
-        from danube.client.typed.registration import register, subject_of  # noqa: PLC0415 - with a schema alone
+        from danube.client.typed.typed_schema import register, subject_of  # noqa: PLC0415 - with a schema alone
 
         registry = SchemaRegistryClient(self._connection)
         topic = TopicName.parse(settings.topic)
         subject = settings.subject or subject_of(str(await self._connection.base_of(topic)))
         settings.schema = await register(registry, settings.typed, subject)
 
-    async def _counted(self, sending: Coroutine[None, None, int]) -> int:
+    async def _send_batches(
+        self,
+        items: Source[Item],
+        place: Callable[[Item], tuple[int, bytes]],
+        attributes: dict[str, str] | None,
+        *,
+        on_sent: OnSent | None,
+        on_stored: OnStored | None,
+    ) -> int | None:
+        """Number of messages that were sent in batches; None where they are to be sent one by one.
+
+        `attributes` are those of all messages; None for whole messages, which have their own.
+        """
+        if self._settings.strategy is not DispatchStrategy.RELIABLE:
+            return None
+        self._check_open()
+        are_whole = attributes is None
+        batches = BatchPipeline(
+            self._producers, place, attributes or {}, on_sent=on_sent, on_stored=on_stored, are_whole=are_whole
+        )
         try:
-            return await sending
+            await batches.open()
+        except UnsupportedError as error:
+            if self._needs_streams:
+                raise UnsupportedError(_NEEDS_BATCHES) from error
+            _log.debug("the broker takes no such batches: messages are sent one by one")
+            return None
+        try:
+            return await batches.run(items)
         except Exception as error:
             self._settings.metrics.send_failed(self._settings.topic, error)
             raise
@@ -233,23 +240,11 @@ class Producer:
     def _encode(self, data: Any) -> bytes:  # noqa: ANN401 - as `send`
         return data if self._settings.typed is None else self._settings.typed.encode(data)
 
-    def _encoded(self, values: Iterable[Any] | AsyncIterable[Any]) -> Iterable[bytes] | AsyncIterable[bytes]:
-        typed = self._settings.typed
-        if typed is None:
-            return values
-        if isinstance(values, AsyncIterable):
-            return (typed.encode(value) async for value in values)
-        return map(typed.encode, values)
-
     def _choose(self, routing_key: str | None) -> TopicProducer:
         self._check_open()
         if self._settings.access is not ProducerAccess.SHARED:
             raise InvalidRequestError("single messages carry no epoch: an exclusive producer sends with send_many")
         return self._producers[self._router.choose(routing_key)]
-
-    def _next_index(self) -> int:
-        self._check_open()
-        return self._router.choose(None)
 
     def _refuse_closed(self) -> None:
         self._connection.check_loop()

@@ -7,61 +7,43 @@ own, so that an error reaches the send that it belongs to.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from danube.client.publish.batch_stream import BatchStream, OnStored, StoredRange
+from danube.client.publish.sender import BatchStream, StoredRange
 from danube.model.calls.client import NO_ATTRIBUTES
 from danube.model.errors import MessageTooLargeError, UnsupportedError
 from danube.model.limits.stream import CLIENT_SENDS_WAITING_BYTES_MAX, CLIENT_SINGLES_IDLE_S
 from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope, Wakeup, resolve
 
+if TYPE_CHECKING:
+    from danube.client.publish.topic_producer import TopicProducer
+
 _STORED, _ALONE = True, False
 """What a send that was put into a batch is told."""
-
-
-class BatchSource(Protocol):
-    """Makes streams and messages: the producer of one topic."""
-
-    @property
-    def is_attached(self) -> bool:
-        """Tell whether it has a broker."""
-
-    def batch_stream(
-        self,
-        attributes: Mapping[str, str],
-        on_stored: OnStored,
-        *,
-        are_whole: bool = False,
-        on_room: Callable[[], None] = ...,
-    ) -> BatchStream:
-        """A stream of batches."""
-
-    def encoded(self, data: bytes, attributes: Mapping[str, str], routing_key: str | None) -> bytes:
-        """A whole message. Raises MessageTooLargeError."""
 
 
 class SingleSends:
     """Sends to one topic that were made one by one."""
 
-    def __init__(self, source: BatchSource, scope: TaskScope, clock: Clock) -> None:
-        self._source = source
-        self._plain = _Sends(source, scope, clock, are_whole=False)
-        self._whole = _Sends(source, scope, clock, are_whole=True)
+    def __init__(self, producer: "TopicProducer", scope: TaskScope, clock: Clock) -> None:
+        self._producer = producer
+        self._plain = _Sends(producer, scope, clock, are_whole=False)
+        self._whole = _Sends(producer, scope, clock, are_whole=True)
 
     async def send(self, data: bytes, attributes: Mapping[str, str], routing_key: str | None) -> bool:
         """Return True once the message is stored, False where it has to be sent by itself. Raises DanubeError."""
         if not attributes and routing_key is None:
             return await self._plain.send(data)
-        return await self._whole.send(self._source.encoded(data, attributes, routing_key))
+        return await self._whole.send(self._producer.encoded(data, attributes, routing_key))
 
 
 class _Sends:
     """Sends of one form: payloads, or whole messages."""
 
-    def __init__(self, source: BatchSource, scope: TaskScope, clock: Clock, *, are_whole: bool) -> None:
-        self._source = source
+    def __init__(self, producer: "TopicProducer", scope: TaskScope, clock: Clock, *, are_whole: bool) -> None:
+        self._producer = producer
         self._scope = scope
         self._clock = clock
         self._are_whole = are_whole
@@ -92,7 +74,7 @@ class _Sends:
 
     async def _run(self) -> None:
         """One stream, from the first send to a moment without any."""
-        stream = self._source.batch_stream(NO_ATTRIBUTES, self._stored, are_whole=self._are_whole, on_room=self._fill)
+        stream = self._producer.batch_stream(NO_ATTRIBUTES, self._stored, are_whole=self._are_whole, on_room=self._fill)
         error: Exception | None = None
         try:
             await stream.open(self._scope)
@@ -148,7 +130,7 @@ class _Sends:
         self._waiting_bytes = 0
         self._room.notify()
         for stored in left:
-            if error is None or self._source.is_attached or self._is_unsupported:
+            if error is None or self._producer.is_attached or self._is_unsupported:
                 resolve(stored, _ALONE)
             elif not stored.done():
                 stored.set_exception(error)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
+from danube.client.connection.paths import BrokerAddress
 from danube.client.connection.session import Link
 from danube.client.metrics import NO_METRICS, Metrics
-from danube.client.publish.batch_stream import BatchForm, BatchStream, OnStored
-from danube.client.publish.batches import ProducerIdentity
+from danube.client.publish.accumulator import ProducerIdentity
+from danube.client.publish.sender import BatchForm, BatchStream, OnStored
 from danube.client.publish.single_sends import SingleSends
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import ProducerOptions

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from typing import Any
 
 from danube.client import Producer
+from danube.client.publish.accumulator import Router
 from danube.client.publish.pipelines import OutgoingRecord
-from danube.client.publish.routing import Router
 from danube.connect.batch import Out
 from danube.connect.config.routes import SourceRoute
 from danube.connect.sdk import Context, Definition, Source

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, UnrecoverableError
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
+from danube.client.connection.paths import BrokerAddress
 from danube.model.errors import BrokerUnreachableError, CancelledError, SettingsError
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
 from danube.model.topic import TopicName

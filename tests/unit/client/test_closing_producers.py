@@ -9,8 +9,8 @@ import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
 from danube.client.connection.connection import Connection
+from danube.client.connection.paths import BrokerAddress
 from danube.model.limits.broker import CLIENT_DETACH_TIMEOUT_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, Service, UnaryCall

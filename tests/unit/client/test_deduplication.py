@@ -52,7 +52,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return raw
 
     monkeypatch.setattr(MemoryClientStream, "receive", receive)
-    monkeypatch.setattr("danube.client.publish.batches.CLIENT_BATCH_BYTES", 1_000)  # small batches have many answers
+    monkeypatch.setattr("danube.client.publish.accumulator.CLIENT_BATCH_BYTES", 1_000)  # small: many answers
     return lost
 
 

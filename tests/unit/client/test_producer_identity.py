@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.client.publish.batches import ProducerIdentity
+from danube.client.publish.accumulator import ProducerIdentity
 from danube.model.calls.stream import ProducerAccess, PublishOpen, PublishOpened
 from danube.model.errors import UnrecoverableError
 from danube.model.topic import DispatchStrategy, TopicName

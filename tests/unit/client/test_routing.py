@@ -1,6 +1,6 @@
 import pytest
 
-from danube.client.publish.routing import Router
+from danube.client.publish.accumulator import Router
 from danube.model.message import fnv1a_64
 
 

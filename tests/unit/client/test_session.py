@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.client.connection.address import BrokerAddress
+from danube.client.connection.paths import BrokerAddress
 from danube.client.connection.retry import RetryPolicy
 from danube.client.connection.session import (
     Abandon,

@@ -16,7 +16,7 @@ from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
 from danube.client.connection.session import Link
 from danube.client.metrics import NO_METRICS, Metrics
-from danube.client.publish.batches import BatchAccumulator, ClosedBatch, ProducerIdentity
+from danube.client.publish.accumulator import BatchAccumulator, ClosedBatch, ProducerIdentity
 from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishOpen, PublishOpened, PublishRefused
 from danube.model.errors import (
     DanubeError,

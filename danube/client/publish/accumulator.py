@@ -1,10 +1,11 @@
-"""Batches before they are sent, and the identity under which a producer sends them. Pure."""
+"""Accumulator: partitions of messages, batches before they are sent, and the identity that sends them. Pure."""
 
 from dataclasses import dataclass, replace
 
 from danube.model.calls.stream import ProducerAccess, PublishOpen, PublishOpened
 from danube.model.errors import UnrecoverableError
 from danube.model.limits.broker import BATCH_RECORDS_MAX, CLIENT_BATCH_BYTES
+from danube.model.message import fnv1a_64
 from danube.runtime.rng import Rng
 from danube.storage.batches.batch import LENGTH_BYTES, BatchOrigin, encode_messages, encode_payloads
 from danube.storage.batches.compression import BatchCodec
@@ -119,3 +120,21 @@ class ProducerIdentity:
                 "the broker knows neither exclusive producers nor de-duplication: use a newer one, or do without them"
             )
         self._epoch = answer.epoch
+
+
+class Router:
+    """Chooses among `partitions` partitions (at least 1): by key where there is one, else each in turn from 0."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._next = 0
+
+    def choose(self, routing_key: str | None) -> int:
+        """The partition of the next message."""
+        if self._partitions == 1:
+            return 0
+        if routing_key is not None:
+            return fnv1a_64(routing_key.encode()) % self._partitions
+        chosen = self._next
+        self._next = (chosen + 1) % self._partitions
+        return chosen
