@@ -17,7 +17,7 @@ from danube.broker.clients.moves import Moves
 from danube.broker.clients.producers import Producers
 from danube.broker.clients.remote_publishes import RemotePublishes
 from danube.broker.cluster.log_copy import LogCopies
-from danube.broker.cluster.log_offer import Carrying
+from danube.broker.cluster.log_offer import LogOffers
 from danube.broker.cluster.metadata import Metadata, join_cluster, mark_opened, open_metadata
 from danube.broker.config.addresses import BrokerUrls
 from danube.broker.config.settings import BrokerSettings, Mode
@@ -236,7 +236,7 @@ def _start_placement(
         context.topics,
         context.moves,
         owner,
-        carrying=context.control.carrying,
+        offers=context.control.offers,
         copies=copies,
         copies_at_once=given.settings.move_parallelism,
         clock=given.clock,
@@ -368,12 +368,12 @@ def _control(
         **schema_changes(schemas.control),
         **security_changes(security.control, security.gate),
     }
-    carrying = Carrying(topics, moves, storage, clock)
-    states.follow_copies(carrying.progress)
+    offers = LogOffers(topics, moves, storage, clock)
+    states.follow_copies(offers.progress)
     return Control(
         balance=balance.control,
         brokers=brokers,
-        carrying=carrying,
+        offers=offers,
         cluster=cluster,
         namespaces=namespaces,
         moves=move_control,

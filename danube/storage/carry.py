@@ -183,4 +183,4 @@ async def _run(runner: BlockingRunner, work: Callable[[], T], name: str) -> T:
 
 
 def _unavailable(error: OSError, name: str) -> StorageUnavailableError:
-    return StorageUnavailableError(f"a log could not be carried: {fault_of(error, name)}")
+    return StorageUnavailableError(f"a log could not be copied: {fault_of(error, name)}")

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
+from danube.model.subscription import Cursor
 from danube.model.topic import TopicName
 from danube.objects.use import ObjectUse, TopicObjects
 from danube.runtime.tasks import TaskScope
@@ -193,6 +194,26 @@ class Storage:
         From any thread.
         """
         self._gate.note_reserve(is_used=is_used)
+
+    shares_logs = False
+    """True if every broker reaches the logs in it, so that they are owned by `acquire`; else by their records alone."""
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """Topics whose shared logs are this broker's, as far as it knows."""
+        return frozenset()
+
+    async def is_fenced(self) -> bool:
+        """True once others have taken over shared logs of this broker. Raises StorageUnavailableError."""
+        return False
+
+    async def acquire(self, topic_ids: Iterable[int], may_own: Callable[[TopicStorage], bool]) -> frozenset[int]:  # noqa: ARG002 - there is none
+        """Own shared logs; answers the ids of those that are this broker's now."""
+        return frozenset()
+
+    async def release(self, topic_id: int, stop: Callable[[], Awaitable[Mapping[int, Cursor]]]) -> None:  # noqa: ARG002 - as above
+        """Release a shared log, so that another broker can own it; `stop` ends its service and answers its cursors."""
+        await stop()
 
     def topic(
         self, topic_id: int, epoch: int, *, name: TopicName | None = None, uses_reserve: bool = False

@@ -220,10 +220,10 @@ class Calls:
 
 
 async def _answered(peer: ServiceContext, path: str, request: bytes) -> bytes:
-    carrying = peer.control.carrying
+    offers = peer.control.offers
     if path.endswith("/Prepare"):
-        return wire.CARRY_OFFER.encode(await carrying.prepare(wire.PREPARE_CARRY.decode(request)))
-    return wire.SEGMENT_PIECE.encode(await carrying.read(wire.READ_SEGMENT.decode(request)))
+        return wire.CARRY_OFFER.encode(await offers.prepare(wire.PREPARE_CARRY.decode(request)))
+    return wire.SEGMENT_PIECE.encode(await offers.read(wire.READ_SEGMENT.decode(request)))
 
 
 def epoch_of(topic: ReliableTopic) -> int:

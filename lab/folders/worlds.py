@@ -110,7 +110,7 @@ class _Life:
         for name in self.stored.topics:
             record = await self.records.topic(name)
             assert record is not None  # noqa: S101 - this life made it
-            await self.owner.own([record])
+            await self.owner.acquire([record])
             self._open(record)
 
     async def pass_time(self, seconds: float) -> None:
@@ -130,7 +130,7 @@ class _Life:
             return
         record = await self.records.create_topic(free[0], DispatchStrategy.RELIABLE, self.machine.clock.now_ms())
         self.stored.topics[free[0]] = StoredTopic()
-        await self.owner.own_new([record])
+        await self.owner.acquire_new([record])
         self._open(record)
 
     async def _subscribe(self, name: TopicName) -> RangeSet:

@@ -6,7 +6,7 @@
 import pytest
 
 from danube.broker.cluster.log_copy import LogCopy
-from danube.broker.cluster.log_offer import Carrying
+from danube.broker.cluster.log_offer import LogOffers
 from danube.broker.ownership.owner import TopicOwner
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records import storage
@@ -74,15 +74,15 @@ def resume_in_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def remove_files_once_they_are_offered(patch: pytest.MonkeyPatch) -> None:
     """Remove a log as soon as its topic is paused, not once metadata names its next owner."""
-    original = Carrying.prepare
+    original = LogOffers.prepare
 
-    async def prepare(self: Carrying, wanted: PrepareCarry) -> CarryOffer:
+    async def prepare(self: LogOffers, wanted: PrepareCarry) -> CarryOffer:
         offer = await original(self, wanted)
         if wanted.step is CarryStep.PAUSE:
             await self._storage.carry.abandon(wanted.topic_id)
         return offer
 
-    patch.setattr(Carrying, "prepare", prepare)
+    patch.setattr(LogOffers, "prepare", prepare)
 
 
 def remove_a_copy_that_may_be_owned_yet(patch: pytest.MonkeyPatch) -> None:

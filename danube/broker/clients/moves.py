@@ -87,7 +87,7 @@ class Moves:
 
         Raises TopicExistsError for a served topic, TopicNotFoundError for a deleted one.
         """
-        await self.open_owned(await self.topics.own(name))
+        await self.open_owned(await self.topics.acquire(name))
 
     async def open_owned(self, record: TopicRecord) -> None:
         """Serve a topic that this broker owns; its former producers and consumers may continue.

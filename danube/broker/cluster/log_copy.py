@@ -7,9 +7,10 @@ in the pause: an owner that has resumed, or was started again, meanwhile has cha
 
 import asyncio
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from danube.broker.rates.rates import TokenBucket
 from danube.metadata.records.catalog import TopicRecord
 from danube.metadata.records.storage import StorageRecords
 from danube.model.address import host_and_port
@@ -24,7 +25,7 @@ from danube.model.limits.moves import (
     CARRY_TAIL_BYTES,
 )
 from danube.rpc.carrier import Carrier, Channel
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.store import Storage
@@ -34,21 +35,11 @@ if TYPE_CHECKING:
     from danube.broker.cluster.member import Cluster
 
 
-class Pace:
-    """Pace of all copies to one broker."""
-
-    def __init__(self, clock: Clock, bytes_per_s: int) -> None:
-        """0 is no limit."""
-        self._clock = clock
-        self._bytes_per_s = bytes_per_s
-        self._free_s = clock.monotonic_s()
-
-    async def wait(self, length: int) -> None:
-        """Wait for as long as the rate asks for before so many bytes."""
-        if self._bytes_per_s:
-            begin_s = max(self._free_s, self._clock.monotonic_s())
-            self._free_s = begin_s + length / self._bytes_per_s
-            await self._clock.sleep_until(self._free_s)
+async def paced(rate: TokenBucket, length: int, clock: Clock) -> None:
+    """Wait for as long as the rate asks for after so many bytes."""
+    now_s = clock.monotonic_s()
+    rate.use(length, now_s)
+    await sleep_for(clock, rate.wait_s(now_s))
 
 
 class LogCopies:
@@ -69,7 +60,8 @@ class LogCopies:
         self._storage = storage
         self._stored = stored
         self._cluster = cluster
-        self._pace = Pace(clock, bytes_per_s)
+        self._clock = clock
+        self._pace = TokenBucket(bytes_per_s, clock.monotonic_s())
         self._running: dict[int, LogCopy] = {}
 
     async def copy(self, record: TopicRecord) -> None:
@@ -85,7 +77,7 @@ class LogCopies:
             self._storage,
             self._stored,
             broker_id=topics.own_id,
-            pace=self._pace,
+            pace=lambda length: paced(self._pace, length, self._clock),
             is_wanted=lambda: topics.is_assigned_here(record),
         )
         try:
@@ -111,7 +103,7 @@ class LogCopy:
         stored: StorageRecords,
         *,
         broker_id: int,
-        pace: Pace,
+        pace: Callable[[int], Awaitable[None]],
         is_wanted: Callable[[], bool],
     ) -> None:
         """`channel` is to the owner. It is given up once the topic is not `is_wanted()` here any more."""
@@ -146,13 +138,13 @@ class LogCopy:
     async def _own(self) -> None:
         for attempt in range(1, CARRY_OFFERS_MAX + 1):
             try:
-                return await self._own_as_offered()
+                return await self._acquire_as_offered()
             except (NotFoundError, StorageChangedError):  # retention, for one, goes on in the pause
                 if attempt == CARRY_OFFERS_MAX or not self._is_wanted():
                     raise
         return None
 
-    async def _own_as_offered(self) -> None:
+    async def _acquire_as_offered(self) -> None:
         manifest, revision = await self._offer(CarryStep.PAUSE)
         await self._copy(manifest, is_paced=False)
         await self._storage.carry.put_manifest(manifest)
@@ -204,7 +196,7 @@ class LogCopy:
             self._check_wanted()
             length = min(CARRY_PIECE_BYTES_MAX, segment.file_bytes - position)
             if is_paced:
-                await self._pace.wait(length)
+                await self._pace(length)
             pieces.append(await self._piece(name, position, length))
             self.copied_bytes += length
         return pieces

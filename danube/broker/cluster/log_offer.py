@@ -1,7 +1,8 @@
-"""Logs of this broker's topics that their next owners carry to their own disks."""
+"""Offers of logs: of topics of this broker that their next owners copy to their own disks."""
 
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from danube.broker.clients.moves import Moves
 from danube.broker.topics.local_topics import Topics
@@ -15,7 +16,17 @@ from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.store import Storage
 
 
-class Carrying:
+@dataclass(slots=True)
+class _Offer:
+    """A log that leaves, as its next owner tells it."""
+
+    paused_until_s: float = 0.0
+    """Monotonic time until which the topic waits for its next owner."""
+    copied: tuple[int, int] | None = None
+    """Bytes that the next owner has copied, and of the whole log."""
+
+
+class LogOffers:
     """Offers logs, and pauses topics whose next owner is ready, for CARRY_PAUSE_S_MAX at most."""
 
     def __init__(self, topics: Topics, moves: Moves, storage: Storage, clock: Clock) -> None:
@@ -23,10 +34,8 @@ class Carrying:
         self._moves = moves
         self._storage = storage
         self._clock = clock
-        self._paused: dict[int, float] = {}
-        """By topic id, the monotonic time until which a paused topic waits for its next owner."""
-        self._copied: dict[int, tuple[int, int]] = {}
-        """By topic id, bytes of a log that its next owner has copied, and of all of it, as that tells it."""
+        self._offers: dict[int, _Offer] = {}
+        """By topic id."""
         self._on_resume: Callable[[], None] = lambda: None
 
     def on_resume(self, listener: Callable[[], None]) -> None:
@@ -35,19 +44,17 @@ class Carrying:
 
     def is_paused(self, topic_id: int) -> bool:
         """True while a topic waits for its next owner. After that only a new epoch keeps a late one from owning it."""
-        if self._paused.get(topic_id, 0.0) > self._clock.monotonic_s():
-            return True
-        self._paused.pop(topic_id, None)
-        return False
+        offer = self._offers.get(topic_id)
+        return offer is not None and offer.paused_until_s > self._clock.monotonic_s()
 
     def forget(self, topic_id: int) -> None:
         """The next owner of a topic has it."""
-        self._paused.pop(topic_id, None)
-        self._copied.pop(topic_id, None)
+        self._offers.pop(topic_id, None)
 
     def progress(self, topic_id: int) -> tuple[int, int] | None:
         """As `LogCopies.progress`, of a log that leaves this broker."""
-        return self._copied.get(topic_id)
+        offer = self._offers.get(topic_id)
+        return offer.copied if offer is not None else None
 
     async def prepare(self, wanted: PrepareCarry) -> CarryOffer:
         """Have what is stored of a topic in segments; answers their manifest.
@@ -56,14 +63,14 @@ class Carrying:
         """
         topic_id = wanted.topic_id
         if wanted.step is CarryStep.RESUME:
-            self._copied.pop(topic_id, None)
-            if self._paused.pop(topic_id, None) is not None:
+            was_paused = self.is_paused(topic_id)
+            self.forget(topic_id)
+            if was_paused:
                 self._on_resume()
             return CarryOffer()
         if not self.is_paused(topic_id):
             self._check(topic_id, wanted.topic)
             if wanted.step is CarryStep.PAUSE:
-                self._paused[topic_id] = self._clock.monotonic_s() + CARRY_PAUSE_S_MAX
                 await self._pause(wanted)
         history = await self._storage.carry.flush(topic_id)
         return CarryOffer(manifest=encode_manifest(history.manifest), revision=history.record.revision)
@@ -78,7 +85,7 @@ class Carrying:
         if not self.is_paused(wanted.topic_id):
             self._check(wanted.topic_id, self._topics.cluster.name_of(wanted.topic_id))
         content = await self._storage.carry.read(wanted.topic_id, wanted.name, wanted.position, wanted.length)
-        self._copied[wanted.topic_id] = wanted.copied_bytes, wanted.log_bytes
+        self._offer(wanted.topic_id).copied = wanted.copied_bytes, wanted.log_bytes
         return SegmentPiece(content=content, checksum=zlib.crc32(content))
 
     def _check(self, topic_id: int, name: TopicName | None) -> None:
@@ -89,8 +96,13 @@ class Carrying:
             raise PreconditionFailedError(f"{name} is assigned to this broker and stays here")
 
     async def _pause(self, wanted: PrepareCarry) -> None:
+        offer = self._offer(wanted.topic_id)
+        offer.paused_until_s = self._clock.monotonic_s() + CARRY_PAUSE_S_MAX
         try:
             await self._moves.unload(wanted.topic)
         except BaseException:
-            self._paused.pop(wanted.topic_id, None)
+            offer.paused_until_s = 0.0
             raise
+
+    def _offer(self, topic_id: int) -> _Offer:
+        return self._offers.setdefault(topic_id, _Offer())

@@ -16,7 +16,7 @@ class Action(Enum):
     """Serve what this broker owns already."""
     RELEASE = "release"
     """Stop, flush cursors, and release it."""
-    CARRY = "carry"
+    COPY = "copy the log of"
     """Copy its log from its owner, which serves it until the last step."""
     CLOSE = "close"
     """Serve it no more: it is another broker's."""
@@ -36,6 +36,6 @@ def next_action(
     if topic.broker != own_id:
         return Action.NOTHING
     if topic.stays_with_disk(mode):
-        return Action.CARRY if topic.owner in running else Action.NOTHING
+        return Action.COPY if topic.owner in running else Action.NOTHING
     is_free = topic.owner == NOBODY or topic.owner not in running
     return Action.OPEN if is_free else Action.NOTHING

@@ -12,7 +12,7 @@ from itertools import islice
 
 from danube.broker.clients.moves import Moves
 from danube.broker.cluster.log_copy import LogCopies
-from danube.broker.cluster.log_offer import Carrying
+from danube.broker.cluster.log_offer import LogOffers
 from danube.broker.cluster.member import Cluster
 from danube.broker.cluster.next_action import Action, next_action
 from danube.broker.ownership.owner import TopicOwner
@@ -47,7 +47,7 @@ class Placement:
         moves: Moves,
         owner: TopicOwner,
         *,
-        carrying: Carrying,
+        offers: LogOffers,
         copies: LogCopies,
         copies_at_once: int,
         clock: Clock,
@@ -58,7 +58,7 @@ class Placement:
         self._topics = topics
         self._moves = moves
         self._owner = owner
-        self._carrying = carrying
+        self._offers = offers
         self._copies = copies
         self._copies_at_once = copies_at_once
         self._failures: dict[int, tuple[int, float]] = {}
@@ -71,12 +71,12 @@ class Placement:
         """Ids of topics whose next action is not known."""
         self._due: dict[Action, dict[int, None]] = {action: {} for action in Action}
         """Ids of topics by their next action, in the order in which it is taken."""
-        self._releasing: set[int] = set()
-        self._copying: set[int] = set()
+        self._running: dict[int, Action] = {}
+        """Releases and copies that are under way, by topic id."""
         self._deleted: dict[int, TopicRecord] = {}
         """Topics that the metadata does not have any more, by id, and that may be served here."""
         self._cut_off = ClientDrain(Cause.CUT_OFF, "this broker")
-        carrying.on_resume(self._wake_all)
+        offers.on_resume(self._wake_all)
         cluster.topics.on_change(self._topic_changed)
         cluster.registry.on_change(self._wake_all)
         cluster.keeper.on_change(self._lease_changed)
@@ -179,12 +179,13 @@ class Placement:
             await self._moves.close_lost(record.name)
         if not self._cluster.keeper.lease_id:  # the others take this broker for dead
             return
-        for record in self._next(Action.RELEASE, RELEASES_AT_ONCE_MAX - len(self._releasing)):
-            self._releasing.add(record.topic_id)
-            self._tasks.spawn(self._release(record), f"release {record.name}")
-        for record in self._next(Action.CARRY, self._copies_at_once - len(self._copying)):
-            self._copying.add(record.topic_id)
-            self._tasks.spawn(self._carry(record), f"carry {record.name}")
+        for action, at_once_max, work in (
+            (Action.RELEASE, RELEASES_AT_ONCE_MAX, self._release),
+            (Action.COPY, self._copies_at_once, self._copy),
+        ):
+            for record in self._next(action, at_once_max - [*self._running.values()].count(action)):
+                self._running[record.topic_id] = action
+                self._tasks.spawn(work(record), f"{action.value} {record.name}")
         await self._open([*self._next(Action.OPEN), *self._next(Action.RESUME)])
 
     def _find_due(self) -> None:
@@ -215,7 +216,7 @@ class Placement:
         served = self._topics.find(str(name))
         if served and served.record.topic_id != topic_id:
             return Action.NOTHING
-        if topic_id in self._releasing or topic_id in self._copying or self._carrying.is_paused(topic_id):
+        if topic_id in self._running or self._offers.is_paused(topic_id):
             return Action.NOTHING
         if self._failures.get(topic_id, (0, 0.0))[1] > self._clock.monotonic_s():
             return Action.NOTHING
@@ -230,7 +231,7 @@ class Placement:
     async def _open(self, records: Sequence[TopicRecord]) -> None:
         if not records:
             return
-        owned = await self._owner.own(records, lambda owner: self._cluster.registry.find(owner) is None)
+        owned = await self._owner.acquire(records, lambda owner: self._cluster.registry.find(owner) is None)
         for record in records:
             if record.topic_id in owned:
                 try:
@@ -252,10 +253,10 @@ class Placement:
             _log.exception("the release of %s met a fault of its own, and is tried again", record.name)
             await sleep_for(self._clock, PLACEMENT_INTERVAL_S)
         finally:
-            self._releasing.discard(record.topic_id)
+            self._running.pop(record.topic_id, None)
             self._wake(record.topic_id)
 
-    async def _carry(self, record: TopicRecord) -> None:
+    async def _copy(self, record: TopicRecord) -> None:
         try:
             await self._copies.copy(record)
             await self._moves.open_owned(record)
@@ -264,10 +265,10 @@ class Placement:
         except DanubeError as error:
             await self._copy_failed(record, error)
         except Exception:
-            _log.exception("carrying the log of %s here met a fault of its own, and is tried again", record.name)
+            _log.exception("the copy of the log of %s met a fault of its own, and is tried again", record.name)
             self._failures[record.topic_id] = 0, self._clock.monotonic_s() + CARRY_RETRY_S_MAX
         finally:
-            self._copying.discard(record.topic_id)
+            self._running.pop(record.topic_id, None)
             self._wake(record.topic_id)
         if record.topic_id in self._failures:
             await self._clock.sleep_until(self._failures[record.topic_id][1])
@@ -277,7 +278,7 @@ class Placement:
         """Try again after a while that grows, unless the topic goes elsewhere: then what was copied is removed."""
         if not self._cluster.topics.is_assigned_here(record):
             self._failures.pop(record.topic_id, None)
-            _log.info("the log of %s is not carried here any more: %s", record.name, error)
+            _log.info("the log of %s is not copied here any more: %s", record.name, error)
             try:
                 await self._owner.abandon([record.topic_id])
             except DanubeError as failure:
@@ -287,7 +288,7 @@ class Placement:
         wait_s = min(PLACEMENT_RETRY_S * 2**count, CARRY_RETRY_S_MAX)
         self._failures[record.topic_id] = count + 1, self._clock.monotonic_s() + wait_s
         _log.warning(
-            "the log of %s could not be carried here, and its owner serves it: %s. The next attempt is in %d s",
+            "the log of %s could not be copied here, and its owner serves it: %s. The next attempt is in %d s",
             record.name,
             error,
             wait_s,
@@ -327,7 +328,7 @@ class Placement:
             if record is not None and topics.ownership(record).owner in self._others():
                 self._topics.forget_unloaded(name)
                 self._moves.reopened(name)
-                self._carrying.forget(record.topic_id)
+                self._offers.forget(record.topic_id)
                 await self._owner.abandon([record.topic_id])
 
     def _others(self) -> set[int]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from danube.broker.analytics.control import ScheduleControl
 from danube.broker.balance.control import BalanceControl
-from danube.broker.cluster.log_offer import Carrying
+from danube.broker.cluster.log_offer import LogOffers
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.cluster import ClusterControl
@@ -30,7 +30,7 @@ class Control:
 
     balance: BalanceControl
     brokers: BrokerControl
-    carrying: Carrying
+    offers: LogOffers
     cluster: ClusterControl
     namespaces: NamespaceControl
     moves: MoveControl

@@ -13,7 +13,6 @@ from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.model.topic import DispatchStrategy
 from danube.storage.store import Storage
 from danube.storage.takeover.release import Stop
-from danube.storage.takeover.shared_storage import SharedStorage
 
 _log = logging.getLogger(__name__)
 
@@ -64,28 +63,27 @@ class TopicOwner:
     async def _void_offers(self, mine: Iterable[TopicRecord], stored: dict[int, TopicStorage]) -> None:
         if not self._is_alone:
             logs = (one for one in mine if one.strategy is DispatchStrategy.RELIABLE and not self._is_shared(one))
-            await self._own_anew([stored[one.topic_id] for one in logs if one.topic_id in stored], stored)
+            await self._acquire_anew([stored[one.topic_id] for one in logs if one.topic_id in stored], stored)
 
-    async def _own_anew(self, records: Sequence[TopicStorage], stored: dict[int, TopicStorage]) -> None:
+    async def _acquire_anew(self, records: Sequence[TopicStorage], stored: dict[int, TopicStorage]) -> None:
         """Own these under a new epoch each, and note that in `stored`."""
         for start in range(0, len(records), STORAGE_POINTERS_MAX):
             for record in await self._stored.own(records[start : start + STORAGE_POINTERS_MAX], self._broker_id):
                 stored[record.topic_id] = record
 
-    async def own_new(self, records: Sequence[TopicRecord]) -> list[TopicRecord]:
+    async def acquire_new(self, records: Sequence[TopicRecord]) -> list[TopicRecord]:
         """Those of these new topics that are assigned to this broker: its own now, ready to be opened.
 
-        Raises as `own`.
+        Raises as `acquire`.
         """
         mine = [one for one in records if one.broker == self._broker_id]
-        if isinstance(self._storage, SharedStorage):
-            wanted = [one.topic_id for one in mine if self._is_shared(one)]
-            acquired = await self._storage.acquire(wanted, lambda record: self._is_free(record, _nobody_is_gone))
-            mine = [one for one in mine if not self._is_shared(one) or one.topic_id in acquired]
+        wanted = [one.topic_id for one in mine if self._is_shared(one)]
+        acquired = await self._storage.acquire(wanted, lambda record: self._is_free(record, _nobody_is_gone))
+        mine = [one for one in mine if not self._is_shared(one) or one.topic_id in acquired]
         self._enter(mine, await self._records_of([one for one in mine if not self._is_shared(one)]))
         return mine
 
-    async def own(
+    async def acquire(
         self, records: Sequence[TopicRecord], is_gone: Callable[[int], bool] = _nobody_is_gone
     ) -> frozenset[int]:
         """Own these topics; answers the ids of those that are this broker's now, ready to be opened.
@@ -93,12 +91,12 @@ class TopicOwner:
         They are new, released, this broker's already, or of a broker that `is_gone`; by metadata as it stands now, not
         by what this broker has seen. A log on the disk of a broker that is gone stays that broker's.
 
-        Raises StorageChangedError where another broker was faster, MetadataError, and as `SharedStorage.acquire`.
+        Raises StorageChangedError where another broker was faster, MetadataError, and as its storage does.
         """
         shared = [one.topic_id for one in records if self._is_shared(one)]
         others = [one for one in records if not self._is_shared(one)]
-        owned = await self._own_records(others, is_gone) if others else frozenset()
-        if not shared or not isinstance(self._storage, SharedStorage):
+        owned = await self._acquire_by_record(others, is_gone) if others else frozenset()
+        if not shared:
             return owned
         try:
             return owned | await self._storage.acquire(shared, lambda record: self._is_free(record, is_gone))
@@ -123,7 +121,7 @@ class TopicOwner:
         A topic has a record as long as it exists. One whose id is above the last one was given out by newer metadata
         than this: its log stays. Raises MetadataError, StorageUnavailableError.
         """
-        if isinstance(self._storage, SharedStorage):
+        if self._storage.shares_logs:
             return
         last = await self._stored.last_topic_id()
         for topic_id in topic_ids:
@@ -137,19 +135,19 @@ class TopicOwner:
 
         Raises MetadataError, StorageUnavailableError.
         """
-        if isinstance(self._storage, SharedStorage):
+        if self._storage.shares_logs:
             return
         arriving = {one.topic_id for one in topics if one.broker == self._broker_id}
         await self.abandon(set(await self._storage.carry.strange()) - arriving)
 
     async def check_fence(self, on_fenced: Callable[[], None]) -> None:
         """Call `on_fenced` if others have taken over what this broker owned. Raises StorageUnavailableError."""
-        if isinstance(self._storage, SharedStorage) and await self._storage.is_fenced():
+        if await self._storage.is_fenced():
             on_fenced()
 
     async def release(self, record: TopicRecord, stop: Stop) -> None:
         """Release a topic, so that another broker can own it; `stop` ends its service. Raises as its storage does."""
-        if isinstance(self._storage, SharedStorage) and self._is_shared(record):
+        if self._is_shared(record):
             try:
                 await self._storage.release(record.topic_id, stop)
             except TopicNotServedError:  # it is in a journal of this broker from before: it has to be in the newest
@@ -161,7 +159,9 @@ class TopicOwner:
         if stored.owner == self._broker_id:
             await self._stored.disown(stored)
 
-    async def _own_records(self, records: Collection[TopicRecord], is_gone: Callable[[int], bool]) -> frozenset[int]:
+    async def _acquire_by_record(
+        self, records: Collection[TopicRecord], is_gone: Callable[[int], bool]
+    ) -> frozenset[int]:
         stored = await self._records_of(records)
         without_log = {one.topic_id for one in records if one.strategy is DispatchStrategy.NON_RELIABLE}
         there = [
@@ -170,7 +170,7 @@ class TopicOwner:
             if self._is_alone
             or (one.revision and self._is_free(one, is_gone if one.topic_id in without_log else _nobody_is_gone))
         ]
-        await self._own_anew(there, stored)
+        await self._acquire_anew(there, stored)
         owned = frozenset(one.topic_id for one in there)
         mine = [one for one in records if one.topic_id in owned]
         await self._load(mine, stored)
@@ -198,11 +198,11 @@ class TopicOwner:
         return stored.owner in {0, self._broker_id} or is_gone(stored.owner)
 
     def _is_shared(self, record: TopicRecord) -> bool:
-        return isinstance(self._storage, SharedStorage) and record.strategy is DispatchStrategy.RELIABLE
+        return self._storage.shares_logs and record.strategy is DispatchStrategy.RELIABLE
 
     def _is_own(self, record: TopicRecord, stored: TopicStorage | None) -> bool:
         if self._is_alone:
             return True
-        if isinstance(self._storage, SharedStorage) and self._is_shared(record):
+        if self._is_shared(record):
             return record.topic_id in self._storage.owned
         return ownership_of(record, stored).owner == self._broker_id

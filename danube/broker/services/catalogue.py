@@ -299,10 +299,8 @@ ADMIN_CALLS: Calls = {
         "SetAutomatic": _CLUSTER.later(WRITE, plan.SET_AUTOMATIC, lambda c: c.balance.set_automatic, plan.AUTOMATIC),
     },
     "danube.control.Carry": {
-        "Prepare": _BROKERS_ALONE.later(MOVE, control.PREPARE_CARRY, lambda c: c.carrying.prepare, control.CARRY_OFFER),
-        "ReadSegment": _BROKERS_ALONE.later(
-            READ, control.READ_SEGMENT, lambda c: c.carrying.read, control.SEGMENT_PIECE
-        ),
+        "Prepare": _BROKERS_ALONE.later(MOVE, control.PREPARE_CARRY, lambda c: c.offers.prepare, control.CARRY_OFFER),
+        "ReadSegment": _BROKERS_ALONE.later(READ, control.READ_SEGMENT, lambda c: c.offers.read, control.SEGMENT_PIECE),
     },
     "danube.control.Partitions": {
         "PreviewPolicy": _BROKERS_ALONE.later(

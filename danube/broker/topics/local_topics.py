@@ -174,7 +174,7 @@ class Topics(TopicDirectory):
         records = await self.of_cluster(name)
         if (own := self._cluster.first_of_own(records)) is not None:
             with suppress(TopicExistsError):  # the placement was faster
-                await self.open_owned(await self.own(own.name))
+                await self.open_owned(await self.acquire(own.name))
             return self.get(own.name)
         taken = {record.name.partition_index for record in records}
         for index in range(PARTITIONS_MAX):
@@ -337,15 +337,15 @@ class Topics(TopicDirectory):
                 await topic.save_cursors()
             return topic
 
-    async def own(self, name: TopicName) -> TopicRecord:
+    async def acquire(self, name: TopicName) -> TopicRecord:
         """Own a topic that no broker serves, under a new epoch; answers its record.
 
-        Raises TopicExistsError for one that is served, TopicNotFoundError for a deleted one, and as `TopicOwner.own`.
+        Raises TopicExistsError for one that is served, TopicNotFoundError for a deleted one, and as its owner does.
         """
         if str(name) in self._topics:
             raise TopicExistsError(f"{name} is served here already: unload it first")
         record = await self._records.topic(name)
-        if record is None or record.topic_id not in await self._owner.own([record]):
+        if record is None or record.topic_id not in await self._owner.acquire([record]):
             raise TopicNotFoundError(f"topic {name} does not exist (any more): list the topics to see what is there")
         return record
 
@@ -423,7 +423,7 @@ class Topics(TopicDirectory):
 
         One whose creation was answered late may have been another broker's meanwhile, and have subscriptions.
         """
-        for record in await self._owner.own_new(records):
+        for record in await self._owner.acquire_new(records):
             self._open_whole(record, await self._records.subscriptions_of(record.name))
 
     def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:

@@ -40,6 +40,8 @@ class SharedStorage(Storage):
     on in a new journal, with no topics.
     """
 
+    shares_logs = True
+
     def __init__(self, environment: SharedEnvironment, own: OwnJournal) -> None:
         topics = StoredTopics(None, TopicHistories(own.found.histories), own.found.refused)
         ownership = Ownership(environment, own, topics)

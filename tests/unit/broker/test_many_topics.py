@@ -40,7 +40,7 @@ async def test_many_topics_are_owned_without_a_read_for_each(
         for number in range(COUNT)
     ]
     asked.clear()
-    assert await topics._owner.own(made) == {one.topic_id for one in made}
+    assert await topics._owner.acquire(made) == {one.topic_id for one in made}
     assert asked == []
 
 

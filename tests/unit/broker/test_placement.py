@@ -15,7 +15,6 @@ from danube.metadata.cluster.membership import Member, MemberRole, MembershipSta
 from danube.metadata.records import keys
 from danube.metadata.records.catalog import Records
 from danube.metadata.records.cluster import BrokerDrain, encode_drain
-from danube.metadata.records.record_format import decode_topic
 from danube.metadata.records.storage import StorageRecords
 from danube.metadata.store import Transaction
 from danube.model.calls.carry import CarryOffer, CarryStep, PrepareCarry, ReadSegment
@@ -305,21 +304,6 @@ async def test_a_shared_folder_that_is_not_mounted_is_refused(network: Network, 
             await network.start("b", storage={"mode": "shared_fs", "folder": folder})
 
 
-async def test_owner_and_epoch_of_a_topic_from_before_there_were_owners_are_written_down(network: Network) -> None:
-    first = await network.start("a")
-    await network.put(ORDERS, first)
-    await published(first, ORDERS, 3)
-    await network.stop("a")
-    store = network.meta_store.store
-    entry = await store.get(keys.topic(ORDERS))
-    assert entry is not None
-    await store.delete(keys.stored_topic(decode_topic(entry).topic_id))
-    again = await network.start("a")
-    await published(again, ORDERS, 1, first=3)
-    stored = await StorageRecords(store, SystemRng()).get(decode_topic(entry).topic_id)
-    assert (stored.owner, stored.epoch) == (await network.id_of(again), 2)  # 1 from before, and 2 since it started
-
-
 async def test_a_topic_is_carried_between_disks_with_its_messages_cursors_and_producer_states(network: Network) -> None:
     first, second = await network.start("a"), await network.start("b")
     await network.put(ORDERS, first)
@@ -440,7 +424,7 @@ async def test_a_broker_that_is_behind_takes_no_topic_from_one_that_runs(network
         await network.put(name, first, strategy)
         record = await Records(store).topic(name)
         assert record is not None
-        assert await second.broker.moves.topics._owner.own([record], lambda _broker_id: False) == frozenset()
+        assert await second.broker.moves.topics._owner.acquire([record], lambda _broker_id: False) == frozenset()
     await published(first, ORDERS, 3)
     assert not first.broker.fenced.is_set()
 

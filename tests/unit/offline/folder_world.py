@@ -50,7 +50,7 @@ class Life:
             record = await self.metadata.topic(parsed)
             if record is None:
                 record = await self.metadata.create_topic(parsed, DispatchStrategy.RELIABLE, 1_000)
-            await self.owner.own([record])
+            await self.owner.acquire([record])
             self.logs[name] = self.storage.topic(record.topic_id, self.storage.epoch(record.topic_id))
         return self.logs[name]
 
