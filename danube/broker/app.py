@@ -35,5 +35,5 @@ class Broker:
             return cls(parts, running.pop_all())
 
     async def stop(self) -> None:
-        """Drain and close: no call is taken any more, what was accepted is durable, cursors are saved. Idempotent."""
+        """Drain and close: calls are refused, what was accepted is durable, cursors are saved. Idempotent."""
         await self._running.aclose()

@@ -112,40 +112,40 @@ class Assembled:
 async def assemble(settings: BrokerSettings, environment: Environment, running: AsyncExitStack) -> Assembled:
     """Build and start all parts; closing `running` stops them. Raises as `Broker.start`."""
     how_stored, replaced, fenced = storage_settings(settings), asyncio.Event(), asyncio.Event()
-    given = await _open_folder(settings, environment, running)
-    credentials = await open_credentials(given)
-    health, port = await open_health(given, credentials)
-    metadata = await open_metadata(given)
-    storage = await _open_storage(given, metadata, how_stored)
+    deps = await _open_folder(settings, environment, running)
+    credentials = await open_credentials(deps)
+    health, port = await open_health(deps, credentials)
+    metadata = await open_metadata(deps)
+    storage = await _open_storage(deps, metadata, how_stored)
     health.follow(storage)
-    running.push_async_callback(given.tasks.close)
-    owner = TopicOwner(storage, metadata.stored, given.folder.broker_id, is_alone=metadata.cluster is None)
-    security = await open_security(given, metadata, credentials)
-    context, balance = await _open_topics(given, metadata, storage, owner, security=security)
+    running.push_async_callback(deps.tasks.close)
+    owner = TopicOwner(storage, metadata.stored, deps.folder.broker_id, is_alone=metadata.cluster is None)
+    security = await open_security(deps, metadata, credentials)
+    context, balance = await _open_topics(deps, metadata, storage, owner, security=security)
     context.gate = security.gate
     security.directory.know_topics(context.topics.is_plain)
     await context.control.positions.open()
     await context.control.audit.open()  # before anybody else can make a topic of its name
-    addresses = await _listen(given, context, storage, security, port)
+    addresses = await _listen(deps, context, storage, security, port)
     running.callback(_announce_end, context)
-    await _start_sweeps(given, context, storage)
+    await _start_sweeps(deps, context, storage)
     storage.start()
     urls = _urls(context, addresses, is_admin_secure=settings.auth.is_on and settings.auth.admin_tls)
     context.control.brokers.announce(urls)
     if metadata.cluster is not None:
-        await join_cluster(given, metadata.cluster, urls, storage, replaced.set)
+        await join_cluster(deps, metadata.cluster, urls, storage, replaced.set)
         copies = LogCopies(
             security.admin_carrier,
             storage,
             metadata.stored,
             metadata.cluster,
-            clock=given.clock,
+            clock=deps.clock,
             bytes_per_s=settings.move_rate_bytes_s,
         )
         context.control.states.follow_copies(copies.progress)
-        _start_placement(given, metadata, context, owner, copies=copies, fenced=fenced)
-    start_balance(given, metadata, balance, storage, context.topics, audit=context.control.audit.record)
-    await _start_telemetry(given, context, storage)
+        _start_placement(deps, metadata, context, owner, copies=copies, fenced=fenced)
+    start_balance(deps, metadata, balance, storage, context.topics, audit=context.control.audit.record)
+    await _start_telemetry(deps, context, storage)
     health.started()
     running.callback(health.ending)
     return Assembled(addresses, context.moves, replaced, fenced, metadata.cluster)
@@ -172,16 +172,16 @@ async def _open_folder(settings: BrokerSettings, environment: Environment, runni
     )
 
 
-async def _open_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> Storage:
-    folder, shared_folder = given.folder, given.settings.storage.folder
+async def _open_storage(deps: Dependencies, metadata: Metadata, settings: StorageSettings) -> Storage:
+    folder, shared_folder = deps.folder, deps.settings.storage.folder
     if shared_folder is not None:
         from danube.broker.object_storage import open_shared_storage  # noqa: PLC0415 - for this mode alone
 
-        return await open_shared_storage(given, metadata, settings, shared_folder)
-    if given.settings.storage.mode is StorageMode.OBJECT_STORE:
+        return await open_shared_storage(deps, metadata, settings, shared_folder)
+    if deps.settings.storage.mode is StorageMode.OBJECT_STORE:
         from danube.broker.object_storage import open_object_storage  # noqa: PLC0415 - for this mode alone
 
-        return await open_object_storage(given, metadata, settings)
+        return await open_object_storage(deps, metadata, settings)
     owners = await metadata.stored.all()
     names = {
         record.topic_id: record.name
@@ -191,34 +191,34 @@ async def _open_storage(given: Dependencies, metadata: Metadata, settings: Stora
     names |= {one.topic_id: one.name for one in await metadata.records.lost_logs() if one.broker == folder.broker_id}
     environment = StorageEnvironment(
         disk=folder.disk,
-        clock=given.clock,
-        rng=given.rng,
+        clock=deps.clock,
+        rng=deps.rng,
         records=metadata.stored,
-        runner=given.writer,
-        read_runner=given.reader,
-        flush_runner=given.flusher,
+        runner=deps.writer,
+        read_runner=deps.reader,
+        flush_runner=deps.flusher,
         settings=settings,
         broker_id=folder.broker_id,
-        **await _tiering(given, metadata, folder.disk, f"brokers/{folder.broker_id}/"),
+        **await _tiering(deps, metadata, folder.disk, f"brokers/{folder.broker_id}/"),
     )
     storage = await Storage.open(
         environment, known_topics=names.keys(), names=names, has_begun=folder.identity.has_journal
     )
-    given.running.push_async_callback(storage.close)
-    await mark_opened(given, metadata)
+    deps.running.push_async_callback(storage.close)
+    await mark_opened(deps, metadata)
     return storage
 
 
-async def _tiering(given: Dependencies, metadata: Metadata, disk: Disk, below: str) -> dict[str, Any]:
-    if given.settings.object_store.url is None and not await given.writer.run(lambda: disk.exists("object-tier")):
+async def _tiering(deps: Dependencies, metadata: Metadata, disk: Disk, below: str) -> dict[str, Any]:
+    if deps.settings.object_store.url is None and not await deps.writer.run(lambda: disk.exists("object-tier")):
         return {}
     from danube.broker.object_storage import open_tiering  # noqa: PLC0415 - where a bucket is set alone
 
-    return await open_tiering(given, metadata, disk, below)
+    return await open_tiering(deps, metadata, disk, below)
 
 
 def _start_placement(
-    given: Dependencies,
+    deps: Dependencies,
     metadata: Metadata,
     context: ServiceContext,
     owner: TopicOwner,
@@ -238,27 +238,27 @@ def _start_placement(
         owner,
         offers=context.control.offers,
         copies=copies,
-        copies_at_once=given.settings.move_parallelism,
-        clock=given.clock,
+        copies_at_once=deps.settings.move_parallelism,
+        clock=deps.clock,
         on_fenced=fenced.set,
     )
-    given.running.push_async_callback(placement.close)
+    deps.running.push_async_callback(placement.close)
     placement.start()
-    settings = given.settings
+    settings = deps.settings
     recreates_after_s = settings.local_owner_lost_after_s if settings.local_owner_lost == "recreate" else None
-    Leading(cluster, metadata.records, given.clock, recreates_after_s=recreates_after_s).start(given.tasks)
-    given.running.push_async_callback(placement.leave)
+    Leading(cluster, metadata.records, deps.clock, recreates_after_s=recreates_after_s).start(deps.tasks)
+    deps.running.push_async_callback(placement.leave)
 
 
 async def _open_topics(
-    given: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner, *, security: Security
+    deps: Dependencies, metadata: Metadata, storage: Storage, owner: TopicOwner, *, security: Security
 ) -> tuple[ServiceContext, Balance]:
-    settings, clock, records = given.settings, given.clock, metadata.records
+    settings, clock, records = deps.settings, deps.clock, metadata.records
     topics = Topics(
         records=records,
         storage=storage,
         clock=clock,
-        tasks=given.tasks,
+        tasks=deps.tasks,
         dispatch=dispatch_settings(settings),
         policies=default_policies(settings),
         owner=owner,
@@ -266,10 +266,10 @@ async def _open_topics(
         cluster=metadata.cluster.topics if metadata.cluster else None,
     )
     topics.namespace_topics_max = topics_max_of(settings)
-    remote = RemotePublishes(security.carrier, topics.cluster, f"dead-letters-{given.folder.broker_id}")
-    given.running.push_async_callback(remote.close)
-    topics.dead_letters = DeadLetters(topics, given.tasks, remote, auto_create_topics=settings.auto_create_topics).send
-    schemas = await open_schemas(given, metadata.store, topics, SubjectAccess(security.gate))
+    remote = RemotePublishes(security.carrier, topics.cluster, f"dead-letters-{deps.folder.broker_id}")
+    deps.running.push_async_callback(remote.close)
+    topics.dead_letters = DeadLetters(topics, deps.tasks, remote, auto_create_topics=settings.auto_create_topics).send
+    schemas = await open_schemas(deps, metadata.store, topics, SubjectAccess(security.gate))
     disconnected_clients = DisconnectedClients(clock)
     producers = Producers(
         topics,
@@ -279,13 +279,13 @@ async def _open_topics(
         schemas=schemas.versions,
         auto_create_topics=settings.auto_create_topics,
     )
-    consumers = Consumers(topics, records, disconnected_clients, clock=clock, rng=given.rng)
+    consumers = Consumers(topics, records, disconnected_clients, clock=clock, rng=deps.rng)
     await topics.load()
     await consumers.load()
     if metadata.cluster is not None:
         metadata.cluster.follow_namespaces(topics.follow_namespace)
     moves = Moves(topics, producers, consumers, clock)
-    balance = open_balance(given, metadata, topics)
+    balance = open_balance(deps, metadata, topics)
     context = ServiceContext(
         topics=topics,
         producers=producers,
@@ -294,7 +294,7 @@ async def _open_topics(
         moves=moves,
         admission=Admission(topics, consumers, clock),
         control=_control(
-            given,
+            deps,
             metadata,
             storage,
             topics=topics,
@@ -309,14 +309,14 @@ async def _open_topics(
         quotas=quotas_of(settings),
         validations=schemas.versions.counts,
         clock=clock,
-        tasks=given.tasks,
+        tasks=deps.tasks,
         silence=storage.silence,
     )
     return context, balance
 
 
 def _control(
-    given: Dependencies,
+    deps: Dependencies,
     metadata: Metadata,
     storage: Storage,
     *,
@@ -328,9 +328,9 @@ def _control(
     schemas: OpenedSchemas,
     security: Security,
 ) -> Control:
-    clock, rng, settings, records = given.clock, given.rng, given.settings, metadata.records
+    clock, rng, settings, records = deps.clock, deps.rng, deps.settings, metadata.records
     identity = BrokerIdentity(
-        broker_id=given.folder.broker_id,
+        broker_id=deps.folder.broker_id,
         cluster_name=settings.cluster_name,
         mode=settings.mode,
         version=__version__,
@@ -380,8 +380,8 @@ def _control(
         states=states,
         topics=topic_control,
         subscriptions=subscriptions,
-        descriptions=Descriptions(topics, brokers, states, UnreadTimes(given.tasks, storage.silence), clock),
-        inspection=InspectionControl(given.log, topics.is_plain),
+        descriptions=Descriptions(topics, brokers, states, UnreadTimes(deps.tasks, storage.silence), clock),
+        inspection=InspectionControl(deps.log, topics.is_plain),
         policies=policies,
         positions=positions,
         peeking=Peeking(topics),
@@ -395,57 +395,57 @@ def _control(
 
 
 async def _listen(
-    given: Dependencies,
+    deps: Dependencies,
     context: ServiceContext,
     storage: Storage,
     security: Security,
     port: "MetricsPort | None",
 ) -> Addresses:
-    settings = given.settings
-    broker = await _serve(given, security.carrier, settings.broker_addr, client_services(context))
+    settings = deps.settings
+    broker = await _serve(deps, security.carrier, settings.broker_addr, client_services(context))
     context.broker_url, context.connect_url = advertised_urls(settings, broker)
-    admin = await _serve(given, security.admin_carrier, settings.admin_addr, admin_services(context))
+    admin = await _serve(deps, security.admin_carrier, settings.admin_addr, admin_services(context))
     registry = new_registry(context.topics, storage, context.counts, context.validations)
     registry.register(SecurityCollector(security))
     context.control.inspection.follow(registry)
     if port is not None:
         port.show(security.guarded(metrics_app(registry, security.gate)))
-        given.running.callback(port.show, None)
-    schemas = await serve_schemas(given, context.control.schemas, security, recorder_of_modes(context))
+        deps.running.callback(port.show, None)
+    schemas = await serve_schemas(deps, context.control.schemas, security, recorder_of_modes(context))
     return Addresses(broker, admin, port.address if port else None, schemas)
 
 
-async def _serve(given: Dependencies, carrier: Carrier, address: str, services: list[Service]) -> str:
+async def _serve(deps: Dependencies, carrier: Carrier, address: str, services: list[Service]) -> str:
     server = await carrier.serve(address, services)
-    given.running.push_async_callback(server.stop, DRAIN_TIMEOUT_S)
+    deps.running.push_async_callback(server.stop, DRAIN_TIMEOUT_S)
     return server.address
 
 
-async def _start_sweeps(given: Dependencies, context: ServiceContext, storage: Storage) -> None:
+async def _start_sweeps(deps: Dependencies, context: ServiceContext, storage: Storage) -> None:
     async def forget_clients() -> None:
         context.producers.sweep()
         await context.consumers.sweep()
 
-    expiry_s = given.settings.subscription_expiry_s
-    expiry = Expiry(context.topics, context.consumers, given.clock, subscription_expiry_s=expiry_s)
-    reserve = given.folder.reserve
+    expiry_s = deps.settings.subscription_expiry_s
+    expiry = Expiry(context.topics, context.consumers, deps.clock, subscription_expiry_s=expiry_s)
+    reserve = deps.folder.reserve
 
     async def make_room() -> None:
         if (storage.free_bytes or 0) <= DISK_PLENTY_BYTES:
-            await given.reader.run(reserve.make_room)
+            await deps.reader.run(reserve.make_room)
 
     async def keep_reserve() -> None:
-        await given.reader.run(reserve.keep)
+        await deps.reader.run(reserve.keep)
 
-    given.sweep("forgetting disconnected clients", forget_clients)
-    given.sweep("expiry", expiry.sweep)
-    given.sweep("retention", RetentionSync(context.topics, storage).sweep)
-    given.sweep("weighing namespaces", context.weigh)
-    given.sweep("moving subscriptions", context.control.positions.sweep)
-    await given.reader.run(lambda: reserve.follow(storage.note_reserve))
+    deps.sweep("forgetting disconnected clients", forget_clients)
+    deps.sweep("expiry", expiry.sweep)
+    deps.sweep("retention", RetentionSync(context.topics, storage).sweep)
+    deps.sweep("weighing namespaces", context.weigh)
+    deps.sweep("moving subscriptions", context.control.positions.sweep)
+    await deps.reader.run(lambda: reserve.follow(storage.note_reserve))
     await keep_reserve()
     context.make_room = make_room
-    given.sweep("keeping the disk reserve", keep_reserve)
+    deps.sweep("keeping the disk reserve", keep_reserve)
 
 
 def _urls(context: ServiceContext, addresses: Addresses, *, is_admin_secure: bool) -> BrokerUrls:
@@ -457,13 +457,13 @@ def _urls(context: ServiceContext, addresses: Addresses, *, is_admin_secure: boo
     )
 
 
-async def _start_telemetry(given: Dependencies, context: ServiceContext, storage: Storage) -> None:
-    interval_s = given.settings.telemetry_interval_s
+async def _start_telemetry(deps: Dependencies, context: ServiceContext, storage: Storage) -> None:
+    interval_s = deps.settings.telemetry_interval_s
     if not interval_s:
         return
     source = TelemetrySource(
-        broker_id=given.folder.broker_id,
-        start_id=given.rng.new_id(),
+        broker_id=deps.folder.broker_id,
+        start_id=deps.rng.new_id(),
         broker_url=context.broker_url,
         version=__version__,
     )
@@ -471,12 +471,12 @@ async def _start_telemetry(given: Dependencies, context: ServiceContext, storage
         context.topics,
         storage,
         source,
-        clock=given.clock,
-        process=given.environment.process,
-        runner=given.reader,
+        clock=deps.clock,
+        process=deps.environment.process,
+        runner=deps.reader,
     )
     await telemetry.open()
-    given.tasks.spawn(telemetry.run(interval_s), "telemetry")
+    deps.tasks.spawn(telemetry.run(interval_s), "telemetry")
 
 
 def _announce_end(context: ServiceContext) -> None:

@@ -135,18 +135,18 @@ class MetadataCopier:
         return await settle(self._metadata, Transaction(f"{self._rng.new_id():016x}", (), nothing))
 
 
-def start_metadata_copies(given: Dependencies, metadata: Metadata, store: RetryingStore) -> None:
+def start_metadata_copies(deps: Dependencies, metadata: Metadata, store: RetryingStore) -> None:
     """Begin to keep copies, for as long as the broker runs."""
     thread = BlockingThread("metadata-copy")
-    given.running.push_async_callback(thread.aclose)
+    deps.running.push_async_callback(thread.aclose)
     cluster = metadata.cluster
     copier = MetadataCopier(
         metadata.store,
         store.charged_to(Cause.SEGMENT),
         Origin(kind=str(metadata.kind), place="", taken_ms=0, danube=__version__, cluster_id=metadata.cluster_id),
-        clock=given.clock,
-        rng=given.rng,
+        clock=deps.clock,
+        rng=deps.rng,
         runner=thread,
         is_leader=lambda: cluster is None or cluster.election.is_leader,
     )
-    given.tasks.spawn(copier.run(), "copying metadata")
+    deps.tasks.spawn(copier.run(), "copying metadata")

@@ -34,45 +34,45 @@ LOCAL_JOURNAL = "object-journal"
 """Folder in the data folder with the journals of `object_store.journal` local."""
 
 
-def open_counted(given: Dependencies) -> RetryingStore:
+def open_counted(deps: Dependencies) -> RetryingStore:
     """The object store of the settings, with retries and a bill. Raises SettingsError."""
-    raw = given.environment.objects or open_objects(given.settings.object_store.place())
-    bill = Bill(given.clock.monotonic_s(), given.settings.object_store.prices)
-    return RetryingStore(raw, given.clock, given.rng, bill=bill, cause=Cause.SEGMENT)
+    raw = deps.environment.objects or open_objects(deps.settings.object_store.place())
+    bill = Bill(deps.clock.monotonic_s(), deps.settings.object_store.prices)
+    return RetryingStore(raw, deps.clock, deps.rng, bill=bill, cause=Cause.SEGMENT)
 
 
-def _own_parts(given: Dependencies, metadata: Metadata) -> dict[str, Any]:
+def _own_parts(deps: Dependencies, metadata: Metadata) -> dict[str, Any]:
     """Fields of the environment of any storage that brokers share."""
     return {
-        "clock": given.clock,
-        "rng": given.rng,
+        "clock": deps.clock,
+        "rng": deps.rng,
         "records": metadata.stored,
-        "journals": JournalRecords(metadata.store, given.rng),
-        "runner": given.writer,
-        "read_runner": given.reader,
-        "flush_runner": given.flusher,
-        "broker_id": given.folder.broker_id,
+        "journals": JournalRecords(metadata.store, deps.rng),
+        "runner": deps.writer,
+        "read_runner": deps.reader,
+        "flush_runner": deps.flusher,
+        "broker_id": deps.folder.broker_id,
         "cluster_id": metadata.cluster_id,
     }
 
 
-async def open_object_storage(given: Dependencies, metadata: Metadata, settings: StorageSettings) -> ObjectStorage:
+async def open_object_storage(deps: Dependencies, metadata: Metadata, settings: StorageSettings) -> ObjectStorage:
     """The storage of `storage.mode` object_store. Raises as `ObjectStorage.open_objects`."""
-    await refuse_local_messages(given)
-    url = given.settings.object_store.place().url
-    store = open_counted(given)
-    await given.writer.run(lambda: probe(store.charged_to(Cause.PROBE), url, given.rng))
-    own, how = _own_parts(given, metadata), given.settings.object_store
-    is_local, folder = how.journal == "local", given.folder.path
+    await refuse_local_messages(deps)
+    url = deps.settings.object_store.place().url
+    store = open_counted(deps)
+    await deps.writer.run(lambda: probe(store.charged_to(Cause.PROBE), url, deps.rng))
+    own, how = _own_parts(deps, metadata), deps.settings.object_store
+    is_local, folder = how.journal == "local", deps.folder.path
     entered = (await own["journals"].all()).values()
-    kept = {f"{one.journal_id:016x}" for one in entered if is_local and one.broker_id == given.folder.broker_id}
-    scratch = await given.writer.run(lambda: _empty_scratch(folder / (LOCAL_JOURNAL if is_local else SCRATCH), kept))
+    kept = {f"{one.journal_id:016x}" for one in entered if is_local and one.broker_id == deps.folder.broker_id}
+    scratch = await deps.writer.run(lambda: _empty_scratch(folder / (LOCAL_JOURNAL if is_local else SCRATCH), kept))
     patience = Patience(OBJECT_ROUND_PATIENCE_S, retries_max=None, outlasts_refusal=True)
-    disk = ObjectDisk(store, scratch, given.rng, round_patience=patience, is_local=is_local)
+    disk = ObjectDisk(store, scratch, deps.rng, round_patience=patience, is_local=is_local)
     cache = BlockCache(store, disk.ahead, how.cache_bytes_max)
     uploads = BlockingThread("objects-upload") if is_local else None
     if uploads is not None:
-        given.running.push_async_callback(uploads.aclose)
+        deps.running.push_async_callback(uploads.aclose)
     storage = await ObjectStorage.open_objects(
         ObjectEnvironment(
             disk=disk,
@@ -83,21 +83,21 @@ async def open_object_storage(given: Dependencies, metadata: Metadata, settings:
             remove_journal=disk.remove_journal,
             settings=settings,
             upload_runner=uploads,
-            store_runner=_store_thread(given),
+            store_runner=_store_thread(deps),
             upload_interval_s=how.batch_timeout_ms / 1_000,
             lag_bytes_max=how.upload_lag_bytes_max,
             **own,
         )
     )
-    given.running.push_async_callback(storage.close)
-    start_metadata_copies(given, metadata, store)
-    await mark_opened(given, metadata)
+    deps.running.push_async_callback(storage.close)
+    start_metadata_copies(deps, metadata, store)
+    await mark_opened(deps, metadata)
     return storage
 
 
-def _store_thread(given: Dependencies) -> BlockingRunner:
+def _store_thread(deps: Dependencies) -> BlockingRunner:
     thread = BlockingThread("objects-read")
-    given.running.push_async_callback(thread.aclose)
+    deps.running.push_async_callback(thread.aclose)
     return thread
 
 
@@ -111,29 +111,29 @@ def _empty_scratch(path: Path, kept: Container[str]) -> LocalDisk:
     return LocalDisk(path)
 
 
-async def open_tiering(given: Dependencies, metadata: Metadata, disk: Disk, below: str) -> dict[str, Any]:
+async def open_tiering(deps: Dependencies, metadata: Metadata, disk: Disk, below: str) -> dict[str, Any]:
     """Fields of a storage's environment for tiering; none where no bucket is set.
 
     Raises DataFolderError for a folder with segments in a bucket where none is set, or that is another cluster's.
     """
-    settings = given.settings.object_store
-    was_tiered = await given.writer.run(lambda: disk.exists(MARKER))
+    settings = deps.settings.object_store
+    was_tiered = await deps.writer.run(lambda: disk.exists(MARKER))
     if settings.url is None:
         if was_tiered:
             raise DataFolderError(
                 "segments of this folder are in a bucket, which the file object-tier names: set object_store.url to it"
             )
         return {}
-    place, store = settings.place(), open_counted(given)
-    asking = _store_thread(given)
-    given.running.push_async_callback(lambda: asking.run(store.close))
+    place, store = settings.place(), open_counted(deps)
+    asking = _store_thread(deps)
+    deps.running.push_async_callback(lambda: asking.run(store.close))
     try:
-        await given.writer.run(lambda: check_cluster(store, metadata.cluster_id, place.url, is_new=not was_tiered))
+        await deps.writer.run(lambda: check_cluster(store, metadata.cluster_id, place.url, is_new=not was_tiered))
     except OSError as error:
         raise unusable(error, place.url) from error
-    start_metadata_copies(given, metadata, store)
+    start_metadata_copies(deps, metadata, store)
     ahead = SideBySide(OBJECT_READS_AHEAD)
-    given.running.callback(ahead.close)
+    deps.running.callback(ahead.close)
     cache = BlockCache(store, ahead, settings.cache_bytes_max)
 
     def remote() -> ObjectTier:
@@ -146,33 +146,33 @@ async def open_tiering(given: Dependencies, metadata: Metadata, disk: Disk, belo
         "make_tier": lambda: TieredTier(disk, remote()),
         "mover": mover,
         "store_runner": asking,
-        "object_use": lambda: use_of(store, cache, place.url, given.clock),
+        "object_use": lambda: use_of(store, cache, place.url, deps.clock),
     }
 
 
 async def open_shared_storage(
-    given: Dependencies, metadata: Metadata, settings: StorageSettings, folder: Path
+    deps: Dependencies, metadata: Metadata, settings: StorageSettings, folder: Path
 ) -> Storage:
     """The storage of `storage.mode` shared_fs. Raises as `SharedStorage.open_shared`."""
-    await refuse_local_messages(given)
-    disk = given.environment.shared_disk or LocalDisk(folder)
+    await refuse_local_messages(deps)
+    disk = deps.environment.shared_disk or LocalDisk(folder)
     storage = await SharedStorage.open_shared(
         SharedEnvironment(
             disk=disk,
             place=f"the shared folder {folder}",
             settings=settings,
-            **_own_parts(given, metadata),
-            **await open_tiering(given, metadata, disk, "shared/"),
+            **_own_parts(deps, metadata),
+            **await open_tiering(deps, metadata, disk, "shared/"),
         )
     )
-    given.running.push_async_callback(storage.close)
-    await mark_opened(given, metadata)
+    deps.running.push_async_callback(storage.close)
+    await mark_opened(deps, metadata)
     return storage
 
 
-async def refuse_local_messages(given: Dependencies) -> None:
+async def refuse_local_messages(deps: Dependencies) -> None:
     """Raise DataFolderError for a data folder with messages of the mode local."""
-    if await given.writer.run(lambda: given.folder.disk.exists(FOLDER)):
+    if await deps.writer.run(lambda: deps.folder.disk.exists(FOLDER)):
         raise DataFolderError(
-            f"{given.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
+            f"{deps.folder.path} has messages of a broker with the storage.mode local: start it with an empty folder"
         )

@@ -149,7 +149,7 @@ class LogCarry:
         await _run(self._tier_runner, lambda: self._remove(topic_id), folder)
         await _run(self._flush_runner, lambda: self._writing_tier.close_folder(folder), folder)
 
-    async def strange(self) -> Collection[int]:
+    async def unowned(self) -> Collection[int]:
         """Topics with files here that this storage does not have. Raises StorageUnavailableError."""
         names = await _run(self._tier_runner, lambda: self._reading_tier.list(SEGMENTS), SEGMENTS)
         ids = {int(name) for name in names if name.isdecimal()}

@@ -244,7 +244,7 @@ def caller_header(caller: Caller) -> tuple[str, str]:
     return CALLER_HEADER, base64.urlsafe_b64encode(CALLER.encode(caller)).decode()
 
 
-def told_caller(metadata: Mapping[str, str]) -> Caller | None:
+def claimed_caller(metadata: Mapping[str, str]) -> Caller | None:
     """The caller that metadata tells; None where it tells none that can be read."""
     try:
         return CALLER.decode(base64.urlsafe_b64decode(metadata[CALLER_HEADER]))

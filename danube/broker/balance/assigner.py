@@ -77,8 +77,8 @@ class Loads:
 
     def assign(self, names: Sequence[TopicName], brokers: Sequence[int]) -> list[int]:
         """The brokers that these topics go to, in their order, which count there from then on; empty as above. Pure."""
-        standings = self._view.standings
-        states = {each: standings[each].state for each in brokers if each in standings}
+        statuses = self._view.statuses
+        states = {each: statuses[each].state for each in brokers if each in statuses}
         if BrokerPlaceState.UNKNOWN in states.values():
             return []
         # A broker that no rebalance touches gets new topics like any other.

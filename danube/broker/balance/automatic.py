@@ -160,7 +160,7 @@ class AutomaticMode:
         waiting = [plan for plan in await self._plans.all() if plan.status(now_ms) in open_states]
         moving = sum(one.owner != one.broker for _, one in view.facts.topics if not one.is_pinned)
         return Obstacles(
-            missing_brokers=tuple(each for each, one in view.standings.items() if one.state in bad),
+            missing_brokers=tuple(each for each, one in view.statuses.items() if one.state in bad),
             waiting_plan=waiting[0].plan_id if waiting else "",
             failed_move=self._failed_move(),
             moves_under_way=moving or (running.count(MoveState.WAITING, MoveState.MOVING) or 1 if running else 0),

@@ -58,34 +58,34 @@ def _excluded(pattern: str) -> BalanceRule:
     return BalanceRule(kind=RuleKind.PIN_TOPIC, name=pattern, set_by="settings")
 
 
-def open_balance(given: Dependencies, metadata: Metadata, topics: Topics) -> Balance:
+def open_balance(deps: Dependencies, metadata: Metadata, topics: Topics) -> Balance:
     """Build the parts, and follow the records and the reports of all brokers."""
     mode = metadata.cluster.topics.mode if metadata.cluster else StorageMode.SHARED_FS
-    records = BalanceRecords(metadata.store, given.clock, given.rng)
-    reports = LoadReports(given.clock, carries_logs=mode is StorageMode.LOCAL)
+    records = BalanceRecords(metadata.store, deps.clock, deps.rng)
+    reports = LoadReports(deps.clock, carries_logs=mode is StorageMode.LOCAL)
     source = BalanceSource(
         metadata.cluster,
         topics,
         reports,
         records,
-        broker_id=given.folder.broker_id,
-        settings=balance_settings(given.settings),
-        clock=given.clock,
+        broker_id=deps.folder.broker_id,
+        settings=balance_settings(deps.settings),
+        clock=deps.clock,
     )
-    records.start(given.tasks)
+    records.start(deps.tasks)
     if metadata.cluster is not None:
         from danube.broker.balance.assigner import LoadAssigner  # noqa: PLC0415 - a standalone broker starts without it
 
-        metadata.cluster.topics.assigner = LoadAssigner(source, metadata.cluster.topics, given.clock)
-        followed = WatchCache(metadata.store, keys.LOADS, given.clock, reports.follow)
-        given.tasks.spawn(followed.run(), "watch the loads")
-    control = BalanceControl(source, records, given.clock, given.rng)
-    plans = RebalancePlans(source, records, given.clock)
+        metadata.cluster.topics.assigner = LoadAssigner(source, metadata.cluster.topics, deps.clock)
+        followed = WatchCache(metadata.store, keys.LOADS, deps.clock, reports.follow)
+        deps.tasks.spawn(followed.run(), "watch the loads")
+    control = BalanceControl(source, records, deps.clock, deps.rng)
+    plans = RebalancePlans(source, records, deps.clock)
     return Balance(records, reports, source, control, plans)
 
 
 def start_balance(
-    given: Dependencies,
+    deps: Dependencies,
     metadata: Metadata,
     balance: Balance,
     storage: Storage,
@@ -97,26 +97,26 @@ def start_balance(
     meter = LoadMeter(
         topics,
         storage,
-        broker_id=given.folder.broker_id,
-        process=given.environment.process,
-        machine=given.environment.machine or OwnMachine(),
-        runner=given.reader,
-        clock=given.clock,
-        shares_disk=given.settings.storage.folder is not None,
-        interval_s=given.settings.load_report_interval_s,
+        broker_id=deps.folder.broker_id,
+        process=deps.environment.process,
+        machine=deps.environment.machine or OwnMachine(),
+        runner=deps.reader,
+        clock=deps.clock,
+        shares_disk=deps.settings.storage.folder is not None,
+        interval_s=deps.settings.load_report_interval_s,
     )
     cluster = metadata.cluster
     keeper = cluster.keeper if cluster else None
-    reporter = Reporter(meter, balance.reports, metadata.store, keeper, given.clock)
-    given.tasks.spawn(reporter.run(given.settings.load_report_interval_s), "report the load")
+    reporter = Reporter(meter, balance.reports, metadata.store, keeper, deps.clock)
+    deps.tasks.spawn(reporter.run(deps.settings.load_report_interval_s), "report the load")
     if cluster is None:
         return
     from danube.broker.balance.automatic import AutomaticMode  # noqa: PLC0415 - as above
     from danube.broker.balance.rebalancer import Rebalancer  # noqa: PLC0415 - as above
 
-    Rebalancer(cluster, balance.source, balance.records, metadata.records, given.clock).start(given.tasks)
+    Rebalancer(cluster, balance.source, balance.records, metadata.records, deps.clock).start(deps.tasks)
     automatic = AutomaticMode(
-        cluster, balance.source, balance.records, metadata.plans, audit=audit, clock=given.clock, rng=given.rng
+        cluster, balance.source, balance.records, metadata.plans, audit=audit, clock=deps.clock, rng=deps.rng
     )
     balance.control.follow_automatic(automatic.balance)
-    given.tasks.spawn(automatic.run(given.settings.rebalance_check_interval_s), "automatic mode of rebalances")
+    deps.tasks.spawn(automatic.run(deps.settings.rebalance_check_interval_s), "automatic mode of rebalances")

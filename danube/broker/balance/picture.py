@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from danube.broker.balance.view import BalanceView, Standing
+from danube.broker.balance.view import BalanceView, BrokerStatus
 from danube.loadmgr.cluster_state import ClusterState
 from danube.loadmgr.explain import cause_of
 from danube.loadmgr.load import Shares
@@ -40,9 +40,9 @@ def brokers_of(view: BalanceView, state: ClusterState) -> tuple[BrokerBalance, .
     statuses = status_of({each: score.score for each, score in state.counted_scores().items()})
     owned = Counter(one.owner for _, one in view.facts.topics if not one.is_pinned)
     found = []
-    for broker_id, standing in view.standings.items():
+    for broker_id, status in view.statuses.items():
         score = scores.get(broker_id)
-        broker = _broker(view, broker_id, standing)
+        broker = _broker(view, broker_id, status)
         if score is not None:
             broker = replace(
                 broker,
@@ -57,15 +57,15 @@ def brokers_of(view: BalanceView, state: ClusterState) -> tuple[BrokerBalance, .
     return tuple(found)
 
 
-def _broker(view: BalanceView, broker_id: int, standing: Standing) -> BrokerBalance:
+def _broker(view: BalanceView, broker_id: int, status: BrokerStatus) -> BrokerBalance:
     """A broker with its last report, whether that counts or not."""
-    known = BrokerBalance(broker_id=str(broker_id), state=standing.state, note=standing.note)
-    if standing.report is None:
+    known = BrokerBalance(broker_id=str(broker_id), state=status.state, note=status.note)
+    if status.report is None:
         return known
-    load = standing.report.load
+    load = status.report.load
     return replace(
         known,
-        report_age_s=max(0.0, view.facts.now_s - standing.report.received_s),
+        report_age_s=max(0.0, view.facts.now_s - status.report.received_s),
         used=Utilisation(cpu=load.cpu, memory=load.memory),
         cores=load.cores,
         memory_bytes=load.memory_bytes,

@@ -124,5 +124,5 @@ def _fingerprint(planned: RebalancePreview, view: BalanceView) -> str:
 
 
 def _takes(view: BalanceView, broker_id: int) -> bool:
-    standing = view.standings.get(broker_id)
-    return standing is not None and standing.state in {BrokerPlaceState.ACTIVE, BrokerPlaceState.UNKNOWN}
+    status = view.statuses.get(broker_id)
+    return status is not None and status.state in {BrokerPlaceState.ACTIVE, BrokerPlaceState.UNKNOWN}

@@ -133,9 +133,9 @@ def _changes(found: RebalancePlan) -> Iterator[BrokerChange]:
 
 
 def _bounds(view: BalanceView, found: RebalancePlan, topics: Sequence[PlacedTopic], goal: Goal) -> Iterator[str]:
-    for broker_id, standing in view.standings.items():
-        if standing.state is not BrokerPlaceState.ACTIVE:
-            yield f"Broker {broker_id} is {standing.state}" + (f": {standing.note}" if standing.note else ".")
+    for broker_id, status in view.statuses.items():
+        if status.state is not BrokerPlaceState.ACTIVE:
+            yield f"Broker {broker_id} is {status.state}" + (f": {status.note}" if status.note else ".")
     stays = Counter(one.stays for one in topics if one.stays)
     for reason, count in sorted(stays.items()):
         yield f"{count_text(count, 'topic')} stay where they are: {reason}."

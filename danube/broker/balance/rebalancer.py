@@ -72,7 +72,7 @@ class Rebalancer:
         return Now(
             topics={str(name): one for name, one in view.facts.topics},
             brokers=frozenset(view.facts.brokers),
-            takers=frozenset(each for each, one in view.standings.items() if one.state in takes),
+            takers=frozenset(each for each, one in view.statuses.items() if one.state in takes),
             now_ms=view.facts.now_ms,
             figures=self._settled(running, view),
             copy_bytes_per_s=self._source.settings.copy_bytes_per_s,
@@ -84,10 +84,10 @@ class Rebalancer:
             return None
         last_ms = max((move.ended_ms or 0 for move in running.preview.moves), default=0)
         since_ms = last_ms + 1_000 * self._source.settings.settle_s
-        for standing in view.standings.values():
-            if standing.state is BrokerPlaceState.MISSING:
+        for status in view.statuses.values():
+            if status.state is BrokerPlaceState.MISSING:
                 continue
-            if standing.report is None or standing.report.received_ms < since_ms:
+            if status.report is None or status.report.received_ms < since_ms:
                 return None
         state = view.state()
         return figures(state.imbalance(), state.counted_scores())

@@ -132,7 +132,7 @@ class BalanceSource:
         )
 
     def basis(self) -> tuple[object, ...]:
-        """Facts about brokers that a view depends on beside the time: equal ones make equal standings of brokers."""
+        """Facts about brokers that a view depends on beside the time: equal ones make equal statuses of brokers."""
         brokers = self._cluster.topics.brokers if self._cluster else {}
         reports = self._reports
         return (*reports.reports.items(), *reports.refused.items(), *brokers.items(), self.rules, tuple(self.failed()))

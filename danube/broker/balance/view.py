@@ -46,7 +46,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class BrokerStatus:
     """A broker, as a place for topics."""
 
     state: BrokerPlaceState
@@ -60,7 +60,7 @@ class BalanceView:
     """Load of the cluster at one moment."""
 
     facts: Facts
-    standings: Mapping[int, Standing]
+    statuses: Mapping[int, BrokerStatus]
     places: Sequence[Place]
     topics: Sequence[PlacedTopic]
     """Topics of brokers whose load is known."""
@@ -76,9 +76,9 @@ class BalanceView:
 
 def view_of(facts: Facts) -> BalanceView:
     """The view of these facts."""
-    standings = {broker_id: _standing(broker_id, facts) for broker_id in _broker_ids(facts)}
+    statuses = {broker_id: _status_of(broker_id, facts) for broker_id in _broker_ids(facts)}
     fresh = {
-        broker_id: one.report.load for broker_id, one in standings.items() if one.is_known and one.report is not None
+        broker_id: one.report.load for broker_id, one in statuses.items() if one.is_known and one.report is not None
     }
     by_reporter = {
         broker_id: demands_of(load, carries_logs=facts.mode is StorageMode.LOCAL) for broker_id, load in fresh.items()
@@ -88,16 +88,16 @@ def view_of(facts: Facts) -> BalanceView:
             broker_id=broker_id,
             capacity=capacity_of(load),
             own=own_shares(load, by_reporter[broker_id]),
-            takes_topics=standings[broker_id].state is BrokerPlaceState.ACTIVE,
+            takes_topics=statuses[broker_id].state is BrokerPlaceState.ACTIVE,
             waits_until=time_of(facts.failed[broker_id])
-            if standings[broker_id].state is BrokerPlaceState.FAILED
+            if statuses[broker_id].state is BrokerPlaceState.FAILED
             else "",
         )
         for broker_id, load in fresh.items()
     ]
     loads = {one.topic: one for load in fresh.values() for one in load.topics}
     known = [demand for demands in by_reporter.values() for demand in demands.values()]
-    expected, stays = expected_demand("", known), _Stays(facts, standings)
+    expected, stays = expected_demand("", known), _Stays(facts, statuses)
     topics = []
     for name, one in facts.topics:
         broker_id = one.broker if one.broker in fresh else one.owner
@@ -114,7 +114,7 @@ def view_of(facts: Facts) -> BalanceView:
             )
         )
     ids = {str(name): one.topic_id for name, one in facts.topics}
-    return BalanceView(facts=facts, standings=standings, places=places, topics=topics, loads=loads, ids=ids)
+    return BalanceView(facts=facts, statuses=statuses, places=places, topics=topics, loads=loads, ids=ids)
 
 
 def _uncarried(demand: Demand) -> Demand:
@@ -126,7 +126,7 @@ def _broker_ids(facts: Facts) -> list[int]:
     return sorted({*facts.brokers, *owners})
 
 
-def _standing(broker_id: int, facts: Facts) -> Standing:
+def _status_of(broker_id: int, facts: Facts) -> BrokerStatus:
     report = facts.reports.get(broker_id)
     age_s = facts.now_s - report.received_s if report else None
     note = facts.refused.get(broker_id) or (report.note if report else "")
@@ -149,7 +149,7 @@ def _standing(broker_id: int, facts: Facts) -> Standing:
         state = BrokerPlaceState.FAILED
         until = time_of(facts.failed[broker_id])
         note = note or f"It was lost, or failed to open a topic, a short while ago: it gets no topics until {until}."
-    return Standing(state=state, report=report, is_known=is_known, note=note)
+    return BrokerStatus(state=state, report=report, is_known=is_known, note=note)
 
 
 def _unknown(age_s: float | None) -> str:
@@ -165,9 +165,9 @@ def _fill(report: ReceivedReport) -> float:
 class _Stays:
     """Reasons for which topics do not move."""
 
-    def __init__(self, facts: Facts, standings: Mapping[int, Standing]) -> None:
+    def __init__(self, facts: Facts, statuses: Mapping[int, BrokerStatus]) -> None:
         self._facts = facts
-        self._standings = standings
+        self._statuses = statuses
         self._pins = {rule.name for rule in facts.rules if rule.kind is RuleKind.PIN_TOPIC}
         self._namespaces = {rule.name for rule in facts.rules if rule.kind is RuleKind.EXCLUDE_NAMESPACE}
 
@@ -179,7 +179,7 @@ class _Stays:
             return f"the namespace {name.namespace} is excluded"
         if topic.broker != topic.owner:
             return "it is on its way"
-        state = self._standings[topic.owner].state
+        state = self._statuses[topic.owner].state
         if state in {BrokerPlaceState.EXCLUDED, BrokerPlaceState.DRAINED}:
             return f"its broker is {state}"
         return "it has moved lately" if str(name) in self._facts.moved else ""

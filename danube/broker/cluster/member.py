@@ -77,7 +77,7 @@ class Cluster:
         await self.registry.ready()
 
     def follow_namespaces(self, follow: Callable[[NamespaceRecord], None]) -> None:
-        """Have `follow` told of every namespace, now and when its limits change."""
+        """Have `follow` called with every namespace, now and when its limits change."""
         self._on_namespace = follow
         self._tasks.spawn(self._namespaces.run(), "watch the namespaces")
 

@@ -48,24 +48,24 @@ class Metadata:
     """The broker's own file; None where the metadata is in another store."""
 
 
-async def open_metadata(given: Dependencies) -> Metadata:
+async def open_metadata(deps: Dependencies) -> Metadata:
     """Open the metadata; the folder belongs to its cluster from then on. Raises DataFolderError, MetadataError."""
-    folder, rng, writer, is_shared = given.folder, given.rng, given.writer, given.is_cluster
-    opened = await _open_store(given)
+    folder, rng, writer, is_shared = deps.folder, deps.rng, deps.writer, deps.is_cluster
+    opened = await _open_store(deps)
     store = opened.store
     if opened.rollback is not None:  # before anything is written to it
-        await _accept_restore(given, opened)
+        await _accept_restore(deps, opened)
     cluster_id = await own_cluster_id(store, rng)
     await writer.run(lambda: folder.check(cluster_id, is_shared=is_shared))
-    restore_id = await _accept_restore(given, opened)
+    restore_id = await _accept_restore(deps, opened)
     if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
-        await _migrate_to_cluster(given, store, restore_id)
+        await _migrate_to_cluster(deps, store, restore_id)
     await writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
     if await writer.run(lambda: folder.disk.exists(REPAIRED)):
         from danube.data_folder.after_repair import apply_repair  # noqa: PLC0415 - once after a repair
 
         await apply_repair(store, folder, rng, writer)
-    own_mode = given.settings.cluster_mode
+    own_mode = deps.settings.cluster_mode
     if is_shared and (mode := await agree_on_storage_mode(store, own_mode)) is not own_mode:
         raise SettingsError(
             f"the brokers of this cluster keep messages in mode {mode}, and this one is set to {own_mode}: set"
@@ -74,7 +74,7 @@ async def open_metadata(given: Dependencies) -> Metadata:
     shares_logs = own_mode.shares_logs
     stored = StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared and not shares_logs else None)
     records = Records(store, rng, broker_id=folder.broker_id, shares_logs=shares_logs)
-    for namespace in (*BUILT_IN_NAMESPACES, *given.settings.bootstrap_namespaces):
+    for namespace in (*BUILT_IN_NAMESPACES, *deps.settings.bootstrap_namespaces):
         await records.ensure_namespace(namespace)
     return Metadata(
         records=records,
@@ -82,7 +82,7 @@ async def open_metadata(given: Dependencies) -> Metadata:
         epochs=ProducerEpochs(store, rng),
         stored=stored,
         store=store,
-        cluster=await _open_cluster(given, opened) if is_shared else None,
+        cluster=await _open_cluster(deps, opened) if is_shared else None,
         kind=opened.kind,
         cluster_id=cluster_id,
         restore_id=restore_id,
@@ -90,33 +90,33 @@ async def open_metadata(given: Dependencies) -> Metadata:
     )
 
 
-async def mark_opened(given: Dependencies, metadata: Metadata) -> None:
+async def mark_opened(deps: Dependencies, metadata: Metadata) -> None:
     """Record in the folder that it was opened with this metadata.
 
     Not before the storage is open: its journal has to exist, and a folder that could not be opened after a restore is
     checked again after its repair.
     """
-    folder, cluster_id, is_shared = given.folder, metadata.cluster_id, metadata.cluster is not None
-    has_journal = given.settings.storage.mode is StorageMode.LOCAL
+    folder, cluster_id, is_shared = deps.folder, metadata.cluster_id, metadata.cluster is not None
+    has_journal = deps.settings.storage.mode is StorageMode.LOCAL
     is_noted = metadata.restore_id == folder.identity.restore_id and folder.identity.accepted_restore_id is None
     restore_id = None if is_noted else metadata.restore_id
     if metadata.alone is not None:  # first: a restore that is not recorded is accepted once more, which does no harm
         await metadata.alone.write_mark()
-    await given.writer.run(
+    await deps.writer.run(
         lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=has_journal)
     )
 
 
 async def join_cluster(
-    given: Dependencies, cluster: "Cluster", urls: BrokerUrls, storage: "Storage", on_replaced: Callable[[], None]
+    deps: Dependencies, cluster: "Cluster", urls: BrokerUrls, storage: "Storage", on_replaced: Callable[[], None]
 ) -> None:
     """Announce this broker to the others; `on_replaced` is called when another process takes its place."""
     from danube.broker.cluster.member import DataPath  # noqa: PLC0415 - a standalone broker starts without it
 
-    given.running.push_async_callback(cluster.leave)
+    deps.running.push_async_callback(cluster.leave)
     registration = BrokerRegistration(
-        broker_id=given.folder.broker_id,
-        start_id=given.rng.new_id(),
+        broker_id=deps.folder.broker_id,
+        start_id=deps.rng.new_id(),
         broker_url=urls.broker,
         connect_url=urls.connect,
         admin_url=urls.admin,
@@ -126,54 +126,54 @@ async def join_cluster(
     await cluster.join(registration, DataPath(storage).progresses, on_replaced)
 
 
-async def _open_store(given: Dependencies) -> MetaStore:
-    if given.environment.meta_store is not None:
-        return given.environment.meta_store
-    opened = await open_meta_store(given.settings.meta_store, given.folder, given.clock, given.rng, given.reader)
-    given.running.push_async_callback(opened.store.close)
+async def _open_store(deps: Dependencies) -> MetaStore:
+    if deps.environment.meta_store is not None:
+        return deps.environment.meta_store
+    opened = await open_meta_store(deps.settings.meta_store, deps.folder, deps.clock, deps.rng, deps.reader)
+    deps.running.push_async_callback(opened.store.close)
     return opened
 
 
-async def _accept_restore(given: Dependencies, opened: MetaStore) -> str:
+async def _accept_restore(deps: Dependencies, opened: MetaStore) -> str:
     """The id of the last restore of the metadata, "" for none; the folder continues with what was restored."""
     mark = await read_mark(opened.store)
-    if mark.restore_id != given.folder.identity.restore_id or opened.rollback is not None:
+    if mark.restore_id != deps.folder.identity.restore_id or opened.rollback is not None:
         from danube.data_folder.older_metadata import adopt_older_metadata  # noqa: PLC0415 - once after a restore
 
-        await adopt_older_metadata(opened.store, given.folder, given.rng, given.writer, opened.rollback)
+        await adopt_older_metadata(opened.store, deps.folder, deps.rng, deps.writer, opened.rollback)
     return mark.restore_id  # recorded by `mark_opened`
 
 
-async def _migrate_to_cluster(given: Dependencies, store: MetadataStore, restore_id: str) -> None:
+async def _migrate_to_cluster(deps: Dependencies, store: MetadataStore, restore_id: str) -> None:
     from danube.metadata.cluster.migrate import check_not_older, migrate_to_cluster  # noqa: PLC0415 - once in a broker's life
     from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
 
-    folder = given.folder
+    folder = deps.folder
     is_accepted = folder.identity.accepted_restore_id == restore_id
-    if not is_accepted and await given.writer.run(folder.metadata_path.exists):
-        own = await SqliteStore.open(folder.metadata_path, given.clock)
+    if not is_accepted and await deps.writer.run(folder.metadata_path.exists):
+        own = await SqliteStore.open(folder.metadata_path, deps.clock)
         try:
             await check_not_older(store, own)
         finally:
             await own.close()
-    migrated = await migrate_to_cluster(store, given.rng, folder.broker_id)
+    migrated = await migrate_to_cluster(store, deps.rng, folder.broker_id)
     _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", migrated)
 
 
-async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":
+async def _open_cluster(deps: Dependencies, opened: MetaStore) -> "Cluster":
     from danube.broker.cluster.deaths import connect  # noqa: PLC0415 - a standalone broker starts without it
     from danube.broker.cluster.member import Cluster  # noqa: PLC0415 - as above
 
-    environment = given.environment
+    environment = deps.environment
     cluster = Cluster(
         opened.store,
         opened.membership,
-        given.folder.broker_id,
-        given.clock,
-        mode=given.settings.cluster_mode,
-        lease_ttl_s=given.settings.lease_ttl_s,
+        deps.folder.broker_id,
+        deps.clock,
+        mode=deps.settings.cluster_mode,
+        lease_ttl_s=deps.settings.lease_ttl_s,
         connect=environment.peers or (connect if environment.carrier is None else None),
     )
-    given.running.push_async_callback(cluster.close)
+    deps.running.push_async_callback(cluster.close)
     await cluster.open()
     return cluster

@@ -28,7 +28,7 @@ from danube.model.limits.moves import (
     PLACEMENT_INTERVAL_S,
     PLACEMENT_RETRY_S,
     RELEASES_AT_ONCE_MAX,
-    STRANGE_LOGS_LOOK_S,
+    UNOWNED_LOGS_LOOK_S,
 )
 from danube.model.subscription import Cursor
 from danube.runtime.clock import Clock, sleep_for
@@ -85,7 +85,7 @@ class Placement:
         """Begin; `close` ends it."""
         self._tasks.spawn(self._reconciler.run(), "placement")
         self._tasks.spawn(self._wake_on_time(), "placement timer")
-        self._tasks.spawn(self._sweep_strange(), "sweep logs of other brokers")
+        self._tasks.spawn(self._sweep_unowned(), "sweep logs of other brokers")
         self._wake_all()
 
     async def close(self) -> None:
@@ -125,14 +125,14 @@ class Placement:
         self._changed |= (owned ^ topics.assigned_to(own_id)) | (owned ^ served)
         self._reconciler.wake()
 
-    async def _sweep_strange(self) -> None:
+    async def _sweep_unowned(self) -> None:
         """Now and then: files of topics that were carried away while this broker did not run, or not to the end."""
         while True:
             try:
-                await self._owner.sweep_strange(self._cluster.topics)
+                await self._owner.sweep_unowned(self._cluster.topics)
             except DanubeError as error:
                 _log.warning("logs of other brokers' topics cannot be looked for: %s", error)
-            await sleep_for(self._clock, STRANGE_LOGS_LOOK_S)
+            await sleep_for(self._clock, UNOWNED_LOGS_LOOK_S)
 
     def _topic_changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
         if before is not None and (after is None or after.topic_id != before.topic_id):

@@ -180,15 +180,15 @@ class BrokerControl:
             metrics_url=self._urls.metrics,
         )
 
-    def _other(self, registry: "BrokerRegistry", standing: BrokerState) -> BrokerInfo:
-        broker_id = int(standing.broker_id)
+    def _other(self, registry: "BrokerRegistry", state: BrokerState) -> BrokerInfo:
+        broker_id = int(state.broker_id)
         gone = registry.gone.get(broker_id)
         known = registry.find(broker_id) or (gone.registration if gone else None)
         return BrokerInfo(
-            broker_id=standing.broker_id,
+            broker_id=state.broker_id,
             broker_url=known.broker_url if known else "",
             role=self._role(broker_id),
-            status=standing.status,
+            status=state.status,
             admin_url=known.admin_url if known else "",
             metrics_url=known.metrics_url if known else "",
         )

@@ -126,7 +126,7 @@ class _Page:
     """A page being filled, up to its bounds. The first subscription of a page always fits."""
 
     def __init__(self, broker_id: str, states: TopicStates, silence: str) -> None:
-        """`silence` is the reason why what is in an object store is not told."""
+        """`silence` is the reason why what is in an object store is not shown."""
         self._broker_id = broker_id
         self._states = states
         self._silence = silence

@@ -117,7 +117,7 @@ class PolicyControl:
 
     async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
         """Change the limits of a topic, or of all partitions of a base name. Raises TopicNotFoundError."""
-        self.topic_policies(wanted.topic)  # what cannot be told is not changed
+        self.topic_policies(wanted.topic)  # what cannot be answered is not changed
         await self._topics.change_topic_policies(wanted.topic, wanted.change)
         return self.topic_policies(wanted.topic)
 

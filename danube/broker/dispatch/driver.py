@@ -108,7 +108,7 @@ class DispatchDriver:
         """
         self.engine = engine
         self.on_dead_letter = on_dead_letter
-        """Copies a message, and has `handle` told of DeadLettered or DeadLetterFailed later; without it all fail."""
+        """Copies a message, and calls `handle` with DeadLettered or DeadLetterFailed later; without it all fail."""
         self._on_unreadable = on_unreadable
         self._on_blocked = on_blocked
         self._on_silent = on_silent

@@ -70,7 +70,7 @@ class Deliveries:
         on_room: Callable[[AttachedConsumer], None],
         on_ready: Callable[[int, int], None] | None = None,
     ) -> None:
-        """`on_room` is told of a consumer that had messages taken from its window, `on_ready` of what became ready."""
+        """`on_room` is called with a consumer whose window has room again, `on_ready` with what became ready."""
         self._on_room = on_room
         self._on_ready = on_ready
         self.has_unsent = False

@@ -190,7 +190,7 @@ class BatchStream:
         self._stream.write_batch(consume.batches(batches), messages)
 
     def assign(self) -> None:
-        """The consumer gets messages from now on; it is told once."""
+        """The consumer gets messages from now on; it is notified once."""
         if not self._is_assigned and self._stream.unpaced_room > 0:
             self._is_assigned = True
             self._stream.write_batch(consume.event(ConsumeAssigned()), 0)
@@ -203,19 +203,19 @@ class BatchStream:
         return True
 
     def fail(self, error: DanubeError) -> None:
-        """End; a consumer that has to go elsewhere is told so, and its stream ends with OK."""
+        """End; a consumer that has to go elsewhere is notified, and its stream ends with OK."""
         match error:
             case ConsumerReplacedError():
-                told: ConsumeEvent = ConsumeFenced(error)
+                event: ConsumeEvent = ConsumeFenced(error)
             case TopicNotServedError():
-                told = self._moved()
+                event = self._moved()
             case _:
                 self._stream.fail(error)
                 return
         if self._stream.unpaced_room <= 0:
             self._stream.fail(error)
             return
-        self._stream.write_batch(consume.event(told), 0)
+        self._stream.write_batch(consume.event(event), 0)
         self._stream.finish()
 
     def cancel(self) -> None:

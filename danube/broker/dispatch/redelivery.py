@@ -23,7 +23,7 @@ NACK_REASON = "nack"
 DISCONNECT_REASON = "consumer disconnected"
 """Why one failed that its consumer had longest when its stream broke."""
 RECALLED_REASON = "failed too often before the broker restarted"
-"""Why one failed for good whose last failure was not told before a restart."""
+"""Why one failed for good whose last failure was not reported before a restart."""
 
 
 class Verdict(Enum):

@@ -46,7 +46,7 @@ class Reports:
         for held in consumer.held:
             deliveries.postpone(held, until_s)
         work_s, failed = timeout_s * (CONSUME_WORK_TIMEOUTS if report.is_busy else 1), []
-        for start, end, age_s in report.taken:
+        for start, end, age_s in report.held:
             over_s = now_s - age_s + work_s
             parts = deliveries.held_spans(consumer, start, end) if over_s < until_s else []
             if over_s <= now_s:

@@ -130,7 +130,7 @@ class TopicOwner:
             if is_deleted or stored.owner not in {0, self._broker_id}:
                 await self._storage.carry.abandon(topic_id)
 
-    async def sweep_strange(self, topics: ClusterTopics) -> None:
+    async def sweep_unowned(self, topics: ClusterTopics) -> None:
         """Remove logs on this broker's disk of topics that it does not own, and is not about to.
 
         Raises MetadataError, StorageUnavailableError.
@@ -138,7 +138,7 @@ class TopicOwner:
         if self._storage.shares_logs:
             return
         arriving = {one.topic_id for one in topics if one.broker == self._broker_id}
-        await self.abandon(set(await self._storage.carry.strange()) - arriving)
+        await self.abandon(set(await self._storage.carry.unowned()) - arriving)
 
     async def check_fence(self, on_fenced: Callable[[], None]) -> None:
         """Call `on_fenced` if others have taken over what this broker owned. Raises StorageUnavailableError."""

@@ -67,7 +67,7 @@ class Throttle:
             raise self._overloaded()
 
     def batch_passed(self, count: int, size: int) -> None:
-        """A batch of so many messages was taken."""
+        """Use tokens for a batch of so many messages."""
         self._rate.use(count, size, self._clock.monotonic_s())
 
     def release(self) -> None:

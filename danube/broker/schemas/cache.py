@@ -44,7 +44,7 @@ class SchemaCache:
         return self._versions.get((subject.name, version)) if subject else None
 
     def add(self, subject: SubjectRecord, version: VersionRecord) -> None:
-        """Know a version that was read before the watch has told of it."""
+        """Know a version that was read before the watch has reported it."""
         if self.version(subject.schema_id, version.version) is None:
             self.changes += 1
             self._subjects.setdefault(subject.schema_id, subject)

@@ -131,7 +131,7 @@ class SchemaGate:
     ) -> "asyncio.Task[None] | None":
         """Admit `count` messages of one version, 0 for none. Raises SchemaRefusedError, which says what is wrong.
 
-        Where that takes a while, or earlier messages of the producer wait, `later` is told the outcome, in the order of
+        Where that takes a while, or earlier messages of the producer wait, `later` gets the outcome, in the order of
         asking; to cancel the task is to leave the queue. Raises OverloadedError if that is too long.
         """
         self.counts.checked += count
@@ -171,7 +171,7 @@ class SchemaGate:
             later(outcome)
 
     def forget(self) -> None:
-        """Decide about every pair anew: the registry has changed, or uses are to be told again."""
+        """Decide about every pair anew: the registry has changed, or uses are to be reported again."""
         self._changes = self._versions.changes
         self._verdicts.clear()
 

@@ -32,24 +32,24 @@ class OpenedSchemas:
 
 
 async def open_schemas(
-    given: Dependencies, store: MetadataStore, topics: Topics, access: SubjectAccess
+    deps: Dependencies, store: MetadataStore, topics: Topics, access: SubjectAccess
 ) -> OpenedSchemas:
     """Open the registry; topics that are opened after it check their messages. Raises MetadataError."""
     thread, proto_thread = BlockingThread("schemas"), BlockingThread("protobuf-schemas")
     checks = CheckProcess()
     for each in (thread, proto_thread, checks):
-        given.running.push_async_callback(each.aclose)
-    cache, records = SchemaCache(store, given.clock), SchemaRecords(store, given.rng)
-    await cache.open(given.tasks)
+        deps.running.push_async_callback(each.aclose)
+    cache, records = SchemaCache(store, deps.clock), SchemaRecords(store, deps.rng)
+    await cache.open(deps.tasks)
     definitions = Definitions(records, thread, proto_thread, checks)
-    versions = SchemaVersions(cache, records, definitions, given.tasks, given.clock, access=access)
+    versions = SchemaVersions(cache, records, definitions, deps.tasks, deps.clock, access=access)
     topics.gate_of = versions.gate_of
-    given.sweep("writing down uses of schemas", UseKeeper(versions, topics, given.clock).sweep)
-    return OpenedSchemas(versions, SchemaControl(records, definitions, topics, given.clock, access))
+    deps.sweep("writing down uses of schemas", UseKeeper(versions, topics, deps.clock).sweep)
+    return OpenedSchemas(versions, SchemaControl(records, definitions, topics, deps.clock, access))
 
 
 async def serve_schemas(
-    given: Dependencies,
+    deps: Dependencies,
     control: SchemaControl,
     security: Security,
     record: Callable[[SetMode, Callable[[], None]], AbstractAsyncContextManager[None]],
@@ -58,26 +58,26 @@ async def serve_schemas(
 
     `record` keeps what is changed by it.
     """
-    if given.settings.schema_http_addr is None:
+    if deps.settings.schema_http_addr is None:
         return None
     from danube.broker.schemas.http import SchemaHttpServer  # noqa: PLC0415 - a broker without that port starts without it
     from danube.broker.security.http_gate import checker  # noqa: PLC0415 - the same
 
     server = SchemaHttpServer(
         control,
-        given.tasks,
+        deps.tasks,
         check=checker(security.gate, Permission.MANAGE_SCHEMA),
         record=record,
         guarded=security.guarded,
-        tls=http_tls(given, security.credentials),
+        tls=http_tls(deps, security.credentials),
     )
-    await server.start(given.settings.schema_http_addr)
-    given.running.push_async_callback(server.stop)
+    await server.start(deps.settings.schema_http_addr)
+    deps.running.push_async_callback(server.stop)
     return server.address
 
 
 class UseKeeper:
-    """Writes down which versions topics use; each use is told again every SCHEMA_USE_RESOLUTION_S."""
+    """Writes down which versions topics use; each use is reported again every SCHEMA_USE_RESOLUTION_S."""
 
     def __init__(self, versions: SchemaVersions, topics: Topics, clock: Clock) -> None:
         self._versions = versions

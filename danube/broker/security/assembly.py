@@ -44,42 +44,42 @@ class Security:
         return GuardedApp(app, self.gate)
 
 
-def unguarded(given: Dependencies, metadata: Metadata, carrier: Carrier) -> Security:
-    """Security that is off, over a carrier that is given: nothing is read or followed."""
-    directory = SecurityDirectory(metadata.store, given.clock)
-    control = SecurityControl(directory, SecurityRecords(metadata.store, given.rng), given.clock, given.rng)
+def unguarded(deps: Dependencies, metadata: Metadata, carrier: Carrier) -> Security:
+    """Security that is off, over a carrier that is deps: nothing is read or followed."""
+    directory = SecurityDirectory(metadata.store, deps.clock)
+    control = SecurityControl(directory, SecurityRecords(metadata.store, deps.rng), deps.clock, deps.rng)
     return Security(
         carrier=carrier, admin_carrier=carrier, control=control, gate=None, credentials=None, directory=directory
     )
 
 
-async def open_credentials(given: Dependencies) -> Credentials | None:
+async def open_credentials(deps: Dependencies) -> Credentials | None:
     """Read the files of a secured broker. Raises SettingsError for those that cannot be used."""
-    settings = given.settings.auth
-    return await given.reader.run(partial(read_credentials, settings)) if settings.is_on else None
+    settings = deps.settings.auth
+    return await deps.reader.run(partial(read_credentials, settings)) if settings.is_on else None
 
 
-async def open_security(given: Dependencies, metadata: Metadata, credentials: Credentials | None) -> Security:
+async def open_security(deps: Dependencies, metadata: Metadata, credentials: Credentials | None) -> Security:
     """Follow roles and bindings, and the files of credentials. Raises SettingsError."""
-    settings = given.settings.auth
-    directory = SecurityDirectory(metadata.store, given.clock, frozenset(settings.super_admins))
-    await directory.start(given.tasks)
+    settings = deps.settings.auth
+    directory = SecurityDirectory(metadata.store, deps.clock, frozenset(settings.super_admins))
+    await directory.start(deps.tasks)
     control = SecurityControl(
         directory,
-        SecurityRecords(metadata.store, given.rng),
-        given.clock,
-        given.rng,
+        SecurityRecords(metadata.store, deps.rng),
+        deps.clock,
+        deps.rng,
         issuer=settings.jwt_issuer,
-        secret=await given.reader.run(partial(issuing_secret, settings)),
+        secret=await deps.reader.run(partial(issuing_secret, settings)),
     )
     gate = None
     if credentials is not None:
-        gate = Gate(credentials.authenticator, directory, given.clock)
-        given.tasks.spawn(_sweep(given, gate), "cut streams of void tokens")
-        reloading = Reloading(settings, credentials, given.clock, given.reader)
+        gate = Gate(credentials.authenticator, directory, deps.clock)
+        deps.tasks.spawn(_sweep(deps, gate), "cut streams of void tokens")
+        reloading = Reloading(settings, credentials, deps.clock, deps.reader)
         await reloading.look()
-        given.tasks.spawn(reloading.run(), "read certificates again")
-    carrier, admin_carrier = _carriers(given, credentials)
+        deps.tasks.spawn(reloading.run(), "read certificates again")
+    carrier, admin_carrier = _carriers(deps, credentials)
     return Security(
         carrier=carrier,
         admin_carrier=admin_carrier,
@@ -90,34 +90,34 @@ async def open_security(given: Dependencies, metadata: Metadata, credentials: Cr
     )
 
 
-def _carriers(given: Dependencies, credentials: Credentials | None) -> tuple[Carrier, Carrier]:
-    options = CarrierOptions(stream_memory_bytes_max=given.settings.stream_memory_bytes_max)
-    plain = given.environment.carrier
+def _carriers(deps: Dependencies, credentials: Credentials | None) -> tuple[Carrier, Carrier]:
+    options = CarrierOptions(stream_memory_bytes_max=deps.settings.stream_memory_bytes_max)
+    plain = deps.environment.carrier
     if credentials is None or plain is not None:
-        carrier = plain or server_carrier(given.settings.rpc_engine, given.clock, options)
-        proving = _proving(given, credentials, carrier)
+        carrier = plain or server_carrier(deps.settings.rpc_engine, deps.clock, options)
+        proving = _proving(deps, credentials, carrier)
         return proving, proving
     from danube.rpc.http2.carrier import Http2Carrier  # noqa: PLC0415 - loaded where it is used
 
     secure = Http2Carrier(
-        given.clock, options, server_tls=credentials.certificates.context, client_tls=credentials.client_tls
+        deps.clock, options, server_tls=credentials.certificates.context, client_tls=credentials.client_tls
     )
-    carrier = _proving(given, credentials, secure)
-    if given.settings.auth.admin_tls:
+    carrier = _proving(deps, credentials, secure)
+    if deps.settings.auth.admin_tls:
         return carrier, carrier
-    return carrier, _proving(given, credentials, Http2Carrier(given.clock, options))
+    return carrier, _proving(deps, credentials, Http2Carrier(deps.clock, options))
 
 
-def _proving(given: Dependencies, credentials: Credentials | None, carrier: Carrier) -> Carrier:
+def _proving(deps: Dependencies, credentials: Credentials | None, carrier: Carrier) -> Carrier:
     """The carrier with the cluster's proof in its calls, where brokers know each other by a secret."""
     secret = None if credentials is None else credentials.cluster_secret
     if secret is None:
         return carrier
-    broker_id, clock = given.folder.broker_id, given.clock
+    broker_id, clock = deps.folder.broker_id, deps.clock
     return ClusterCarrier(carrier, lambda: secret.issue(broker_id, clock.now_ms() / 1_000))
 
 
-async def _sweep(given: Dependencies, gate: Gate) -> None:
+async def _sweep(deps: Dependencies, gate: Gate) -> None:
     while True:
-        await sleep_for(given.clock, SECURITY_SWEEP_S)
+        await sleep_for(deps.clock, SECURITY_SWEEP_S)
         gate.sweep()

@@ -65,7 +65,7 @@ def refresh_client_tls(context: "ssl.SSLContext", settings: AuthSettings) -> Non
 
 
 def token_rules(settings: AuthSettings, fetched: Sequence[TokenKey] = ()) -> TokenRules | None:
-    """Keys and claims of tokens; None where tokens are not taken. Blocks. Raises SettingsError.
+    """Keys and claims of tokens; None where tokens are not accepted. Blocks. Raises SettingsError.
 
     `fetched` are the keys at `auth.jwt_key_set_url`; while that is down there may be no key at all.
     """

@@ -32,7 +32,7 @@ from danube.model.security.principal import Principal, PrincipalKind, name_of
 from danube.rpc.carrier import Caller as Peer
 from danube.rpc.carrier import UnaryCall, UnaryHandler
 from danube.security.redaction import redacted
-from danube.wire.plan_messages import told_caller
+from danube.wire.plan_messages import claimed_caller
 from danube.wire.schema_messages import SET_MODE
 
 _log = logging.getLogger(__name__)
@@ -223,10 +223,10 @@ def _failed(entry: AuditEntry, error: DanubeError) -> AuditEntry:
 def _caller(unary: UnaryCall) -> Caller:
     principal = current_principal()
     address = unary.caller.address
-    told = told_caller(unary.caller.metadata)
-    known = str(principal) if principal else told.who if told else address.rpartition(":")[0] or address
-    if told is not None:
-        return replace(told, who=known)
+    claimed = claimed_caller(unary.caller.metadata)
+    known = str(principal) if principal else claimed.who if claimed else address.rpartition(":")[0] or address
+    if claimed is not None:
+        return replace(claimed, who=known)
     return Caller(who=known or "somebody", face=Face.DIRECT, client=unary.caller.user_agent[:_CLIENT_CHARS_MAX])
 
 

@@ -106,8 +106,8 @@ class TelemetryChanges:
             self._full_left = set(self._tracked)
             self._waiting.update(dict.fromkeys(self._tracked))
         chosen = self._next_turns()
-        taken = {each.entity for each in chosen}
-        return Selection(chosen, self._full_left is not None and self._full_left <= taken)
+        chosen_entities = {each.entity for each in chosen}
+        return Selection(chosen, self._full_left is not None and self._full_left <= chosen_entities)
 
     def commit(self, selection: Selection) -> None:
         """The selection of this tick is durable."""

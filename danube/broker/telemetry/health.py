@@ -57,26 +57,24 @@ class BrokerHealth:
         self._waits = "it stops: look its topics up at another broker"
 
 
-async def open_health(
-    given: Dependencies, credentials: Credentials | None
-) -> tuple[BrokerHealth, "MetricsPort | None"]:
+async def open_health(deps: Dependencies, credentials: Credentials | None) -> tuple[BrokerHealth, "MetricsPort | None"]:
     """Answer probes on the metrics port from now on, until all other parts have stopped. Raises SettingsError."""
-    health, address = BrokerHealth(), given.settings.prom_exporter
+    health, address = BrokerHealth(), deps.settings.prom_exporter
     if address is None:
         return health, None
     from danube.rpc.metrics_port import MetricsPort  # noqa: PLC0415 - a broker without a metrics port starts without it
 
-    tasks, tls = TaskScope("metrics"), http_tls(given, credentials)
-    given.running.push_async_callback(tasks.close)
+    tasks, tls = TaskScope("metrics"), http_tls(deps, credentials)
+    deps.running.push_async_callback(tasks.close)
     server = MetricsPort(health.checks, tasks, tls=tls, facts=lambda: _facts(credentials), instead=_INSTEAD)
     await server.start(address)
-    given.running.push_async_callback(server.stop)
+    deps.running.push_async_callback(server.stop)
     return health, server
 
 
-def http_tls(given: Dependencies, credentials: Credentials | None) -> "ssl.SSLContext | None":
+def http_tls(deps: Dependencies, credentials: Credentials | None) -> "ssl.SSLContext | None":
     """TLS of the ports that speak HTTP; None where they have none."""
-    return credentials.http_certificates.context if credentials and given.settings.auth.http_tls else None
+    return credentials.http_certificates.context if credentials and deps.settings.auth.http_tls else None
 
 
 def _facts(credentials: Credentials | None) -> dict[str, str]:

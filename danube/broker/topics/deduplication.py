@@ -43,11 +43,11 @@ class Sequences:
         batch = sequenced_batch(body)
         if batch is None:
             raise InvalidBatchError("the batch is not numbered, and its stream was opened for de-duplication")
-        row = self._pending.get(batch.numbering_id)
-        due = row[-1].batch.end_sequence if row else self._log.next_sequence(batch.numbering_id)
+        queue = self._pending.get(batch.numbering_id)
+        due = queue[-1].batch.end_sequence if queue else self._log.next_sequence(batch.numbering_id)
         if batch.base_sequence == due:
             self._append_next(batch, body, done)
-        elif (again := _find(row, batch)) is not None:
+        elif (again := _find(queue, batch)) is not None:
             again.waiting.append(done)
         elif (offset := self._log.offset_of(batch)) is not None:
             self._log.confirm(offset, done)
@@ -61,9 +61,9 @@ class Sequences:
 
     def _settled(self, pending: _Pending, result: int | DanubeError) -> None:
         """The log settles in order. After a failed append the later ones fail too, and their sequence is due again."""
-        row = self._pending[pending.batch.numbering_id]
-        row.popleft()
-        if not row:
+        queue = self._pending[pending.batch.numbering_id]
+        queue.popleft()
+        if not queue:
             del self._pending[pending.batch.numbering_id]
         for done in pending.waiting:
             done(result)
@@ -80,8 +80,8 @@ class SequencedStream:
         """Check the next batch of the stream. Raises InvalidBatchError, SequenceError."""
         if header.producer_id != self._producer_id:
             raise InvalidBatchError(
-                "the producer id of a batch is not the numbering id that its stream was given: each stream with "
-                "de-duplication takes the batches of one row of numbers"
+                "the producer id of a batch is not the one that its stream was opened with: each stream with "
+                "de-duplication takes the batches of one sequence"
             )
         if self._due not in {None, header.base_sequence}:
             raise SequenceError(
@@ -91,8 +91,8 @@ class SequencedStream:
         self._due = header.base_sequence + header.count
 
 
-def _find(row: deque[_Pending] | None, batch: SequencedBatch) -> _Pending | None:
-    return next((pending for pending in row or () if pending.batch == batch), None)
+def _find(queue: deque[_Pending] | None, batch: SequencedBatch) -> _Pending | None:
+    return next((pending for pending in queue or () if pending.batch == batch), None)
 
 
 def _out_of_sequence(batch: SequencedBatch, due: int) -> SequenceError:

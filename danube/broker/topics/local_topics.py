@@ -176,9 +176,9 @@ class Topics(TopicDirectory):
             with suppress(TopicExistsError):  # the placement was faster
                 await self.open_owned(await self.acquire(own.name))
             return self.get(own.name)
-        taken = {record.name.partition_index for record in records}
+        used = {record.name.partition_index for record in records}
         for index in range(PARTITIONS_MAX):
-            if index not in taken:
+            if index not in used:
                 partition = name.partition(index)
                 with suppress(TopicExistsError):  # another broker was faster
                     await self.create(partition, DispatchStrategy.RELIABLE, None, base=name, is_here=True)
@@ -402,8 +402,8 @@ class Topics(TopicDirectory):
             dispatch=self.dispatch,
         )
         if self.dead_letters is not None:
-            told = subscription.driver.handle
-            subscription.driver.on_dead_letter = partial(self.dead_letters, topic, record.name, told)
+            report = subscription.driver.handle
+            subscription.driver.on_dead_letter = partial(self.dead_letters, topic, record.name, report)
         topic.skip_trimmed(subscription)
         return subscription
 

@@ -120,7 +120,7 @@ class PublishSession:
         self._appended = 0
         """Batches the journal has and has not settled."""
         self._stored: list[int] = []
-        """Base offsets to be told."""
+        """Base offsets to be acknowledged."""
         self._stored_cost = 0
         self._last_stored = 0
         self._held_cost = 0

@@ -58,7 +58,7 @@ class Topic(ABC, Generic[S]):
         self.limits = NO_LIMITS
         """The current limits; only `apply_limits` changes them."""
         self.message_bytes_max = MESSAGE_BYTES_MAX
-        """The largest payload that is taken now."""
+        """The largest payload that is accepted now."""
         self.dispatch_rate = 0
         """Messages a second that one subscription may send; 0 is no limit."""
         self.gate: SchemaGate | None = None

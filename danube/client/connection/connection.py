@@ -171,14 +171,14 @@ class Connection:
         self._without_streams.add(address.broker_url)
 
     async def close_producer(self, link: Link) -> None:
-        """Tell the link's broker that a producer is closed. Raises nothing: a broker that is not told notices later."""
+        """Tell the link's broker that a producer is closed. Raises nothing: a broker without notice finds out later."""
         if link.address.broker_url in self._without_streams:
             return
         request = client_messages.CLOSE_PRODUCER.encode(link.member_id)
         try:
             await self.call(link.address, paths.CLOSE_PRODUCER, request, timeout_s=CLIENT_DETACH_TIMEOUT_S)
         except Exception as error:  # the application's token supplier may raise anything
-            _log.debug("the broker was not told that a producer is closed, and will notice: %s", error)
+            _log.debug("the broker was not notified that a producer is closed, and will find out: %s", error)
 
     async def close(self) -> None:
         """Disconnect from every broker. Idempotent."""

@@ -343,5 +343,5 @@ def naming_redirect(asked_url: str, address: BrokerAddress) -> Iterator[None]:
     except BrokerUnreachableError as error:
         if address.connect_url == asked_url:
             raise
-        told = redirect(asked_url, address.connect_url, "one try")
-        raise BrokerUnreachableError(f"{told}; the error was: {error}") from error
+        where = redirect(asked_url, address.connect_url, "one try")
+        raise BrokerUnreachableError(f"{where}; the error was: {error}") from error

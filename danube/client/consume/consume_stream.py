@@ -140,8 +140,8 @@ class ConsumeStream:
             stream.cancel()
             self._confirmed.notify()
 
-    def taken(self, size: int, count: int) -> None:
-        """The application has taken so many messages, and batches of so many bytes: others may come."""
+    def consumed(self, size: int, count: int) -> None:
+        """The application has consumed so many messages, and batches of so many bytes: others may come."""
         self._credit.released(size, count)
         if self._credit.is_due():
             self._changed.notify()
@@ -240,18 +240,18 @@ class ConsumeStream:
         return None
 
     def _report(self, source: ReportingSource, inbox: Inbox, *, give_back: bool) -> None:
-        """Say what the application has; what it has not taken may go to other consumers."""
-        taken, is_busy = source.held(), inbox.is_busy
+        """Say what the application has; what it has not consumed may go to other consumers."""
+        held, is_busy = source.held(), inbox.is_busy
         returned = inbox.discard(source) if give_back else ()
         if give_back:
             self._credit.give_back()
-        self._answers.report = ConsumeReport(taken, is_busy, give_back, returned)
+        self._answers.report = ConsumeReport(held, is_busy, give_back, returned)
         self._changed.notify()
 
     async def _send_answers(self, stream: ClientStream) -> None:
         """Send what there is, again and again: what is answered meanwhile goes together."""
         answers = self._answers
-        with suppress(DanubeError):  # whoever reads is told why the stream ended
+        with suppress(DanubeError):  # whoever reads gets the reason why the stream ended
             while True:
                 is_due = answers.report is not None or self._credit.is_due()
                 if not (answers.has_answers() or is_due or self._is_closing):

@@ -179,7 +179,7 @@ class Consumer:
         """Leave: acknowledgements on their way get up to 5 s; what is in the queue will come again. Idempotent.
 
         While an exception of the application is being handled (at the end of `async with`, in `finally`) the broker is
-        not told that the consumer closes in good order: the message that it had longest counts as failed once.
+        not notified that the consumer closes in good order: the message that it had longest counts as failed once.
         """
         await self.end(in_order=not isinstance(sys.exception(), Exception))
 

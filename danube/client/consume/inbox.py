@@ -1,4 +1,4 @@
-"""Inbox: what a consumer has received and its application has not taken, from all its topics, in order of arrival.
+"""Inbox: what a consumer has received and its application has not consumed, from all its topics, in order of arrival.
 
 Pieces are whole batches where the broker streams, single messages elsewhere. Streams bound it by the credit that they
 give; single messages wait for room.
@@ -22,7 +22,7 @@ from danube.runtime.tasks import Wakeup
 class Source(Protocol):
     """Origin of messages: the consumer of one topic."""
 
-    def taken(self, messages: Sequence[Message], size: int) -> None:
+    def consumed(self, messages: Sequence[Message], size: int) -> None:
         """The application has these, consecutive ones of one batch; `size` bytes of credit are free, once a batch."""
 
     def wanted(self) -> None:
@@ -35,7 +35,7 @@ class _Piece:
     messages: Sequence[Message]
     size: int
     at: int = 0
-    """Messages of it that were taken."""
+    """Messages of it that were consumed."""
 
 
 class Inbox:
@@ -62,8 +62,8 @@ class Inbox:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether the application has taken messages and not asked for more since."""
-        return self._demand.taken > 0 and not self._waiting
+        """Tell whether the application has consumed messages and not asked for more since."""
+        return self._demand.consumed > 0 and not self._waiting
 
     def raise_if_over(self) -> None:
         """Raise the error with which the consumer ended, once it is empty."""
@@ -124,7 +124,7 @@ class Inbox:
 
     def _take_from(self, piece: _Piece, most: int) -> Sequence[Message]:
         start, end = piece.at, min(piece.at + most, len(piece.messages))
-        taken = piece.messages if end - start == len(piece.messages) else piece.messages[start:end]
+        found = piece.messages if end - start == len(piece.messages) else piece.messages[start:end]
         piece.at = end
         self.messages -= end - start
         is_over = end == len(piece.messages)
@@ -133,8 +133,8 @@ class Inbox:
             if not piece.size:
                 self._singles -= 1
                 self._changed.notify()
-        piece.source.taken(taken, piece.size if is_over else 0)
-        return taken
+        piece.source.consumed(found, piece.size if is_over else 0)
+        return found
 
 
 class MessageQueue(asyncio.Queue[Message]):

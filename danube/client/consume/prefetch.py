@@ -20,7 +20,7 @@ from danube.model.ranges import RangeSet
 _GROWTH = 4
 """The window grows by as much at a time: one message may be a light one."""
 _SAME_AGE_S = 1.0
-"""Messages taken one after the other within this time count as taken at once."""
+"""Messages consumed one after the other within this time count as consumed at once."""
 _INSTANT_S = 1e-9
 
 
@@ -37,9 +37,9 @@ class Demand:
     """Topics or partitions that share the window."""
     now_s: float = 0.0
     """Monotonic time at which it asked last."""
-    taken: int = 0
+    consumed: int = 0
     """Messages that it took and has not asked for more since: it works on them."""
-    _taken_s: float = 0.0
+    _consumed_s: float = 0.0
 
     @property
     def share(self) -> int:
@@ -49,17 +49,17 @@ class Demand:
     def ask(self, most: int, now_s: float) -> None:
         """The application asks for messages, at most so many."""
         self.now_s = now_s
-        if self.taken:
-            work_s = max(now_s - self._taken_s, _INSTANT_S)
-            fits = self.taken * (CLIENT_PREFETCH_S if most == 1 else CLIENT_BATCH_WORK_S) / work_s
+        if self.consumed:
+            work_s = max(now_s - self._consumed_s, _INSTANT_S)
+            fits = self.consumed * (CLIENT_PREFETCH_S if most == 1 else CLIENT_BATCH_WORK_S) / work_s
             self.window = max(1, int(min(fits, self.window * _GROWTH, self.messages_max)))
             self.batch = max(1, int(min(fits, self.batch * _GROWTH, self.messages_max)))
-            self.taken = 0
+            self.consumed = 0
 
     def take(self, count: int) -> None:
         """It takes some."""
-        self.taken = count
-        self._taken_s = self.now_s
+        self.consumed = count
+        self._consumed_s = self.now_s
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Credit:
     is_held_back: bool = False
     """True from when messages were given back until the application asks for some."""
     _bytes: int = 0
-    """Of batches that may still come, and that came and are not taken."""
+    """Of batches that may still come, and that came and are not consumed."""
     _messages: int = 0
     _waiting_bytes: int = 0
     """Of those that came."""

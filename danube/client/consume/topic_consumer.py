@@ -120,11 +120,11 @@ class TopicConsumer:
         finally:
             del inbox.sources[self]
 
-    def taken(self, messages: Sequence[Message], size: int) -> None:
-        """As `Source.taken`."""
+    def consumed(self, messages: Sequence[Message], size: int) -> None:
+        """As `Source.consumed`."""
         self._taken.add(messages[0].offset, messages[-1].offset + 1, self._demand.now_s)
         self._settings.metrics.received(str(self._topic), messages)
-        self._batches.taken(size, len(messages))
+        self._batches.consumed(size, len(messages))
 
     def wanted(self) -> None:
         """As `Source.wanted`."""

@@ -43,7 +43,7 @@ class Producer:
     With de-duplication what `send_many` sends again is recognised by the broker and stored once: through broken
     connections, brokers that restart or are killed, and writes that failed. The broker remembers the last 64 batches of
     each of the last 1,000 producers of a topic; one that was forgotten is refused with a SequenceError. A `send_many`
-    that raised, or a program that ended, may have stored what it was not told of: sent again by another call, that is
+    that raised, or a program that ended, may have stored what was not confirmed: sent again by another call, that is
     another message to the broker. `send` is not de-duplicated.
 
     A topic that is deleted while the producer is attached stays deleted: sends raise TopicDeletedError until `create`
@@ -106,10 +106,10 @@ class Producer:
         """Send all of `payloads` without waiting for each, and answer how many there were.
 
         On a reliable topic whose broker takes batches they are stored in the order given, many with one write, and
-        `on_stored` is told which offsets they got. Elsewhere each is a call of its own, at most `in_flight_max` (1 to
+        `on_stored` gets the offsets that they have. Elsewhere each is a call of its own, at most `in_flight_max` (1 to
         256) unanswered at a time, and calls may overtake one another: with 1 the order is kept for certain.
 
-        `on_sent` is told each time how many the broker has. Raises the DanubeError of the first that failed; nothing is
+        `on_sent` gets each time how many the broker has. Raises the DanubeError of the first that failed; nothing is
         stored after it.
         """
         if not 1 <= in_flight_max <= CLIENT_SENDS_IN_FLIGHT_MAX:

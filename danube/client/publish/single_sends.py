@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from danube.client.publish.topic_producer import TopicProducer
 
 _STORED, _ALONE = True, False
-"""What a send that was put into a batch is told."""
+"""Outcome of a send that was put into a batch."""
 
 
 class SingleSends:

@@ -144,7 +144,7 @@ class TopicProducer:
     ) -> BatchStream:
         """A stream of batches, all their messages with these attributes; or of whole messages, made by `encoded`.
 
-        A topic that is not reliable has none. With `is_counted` the metrics are told of each batch.
+        A topic that is not reliable has none. With `is_counted` the metrics count each batch.
         """
         self.attachment.open()
         settings = self._settings
@@ -176,7 +176,7 @@ class TopicProducer:
         return _checked(encode.send_message(message if link is None else self._addressed(message, link)))
 
     async def close(self) -> None:
-        """Stop; sends under way are told, and so is the broker."""
+        """Stop; sends under way fail, and the broker is notified."""
         link = self.attachment.link
         await self.attachment.close()
         if link is not None:

@@ -35,11 +35,11 @@ class TakenRange(NamedTuple):
 class ConsumeReport:
     """Messages that the application of a consumer has; everything else waits for it."""
 
-    taken: tuple[TakenRange, ...] = ()
+    held: tuple[TakenRange, ...] = ()
     is_busy: bool = False
     """It has not asked for more since it took some."""
     gave_back: bool = False
-    """It dropped what had not been taken, and the credit before this is void."""
+    """It dropped what had not been consumed, and the credit before this is void."""
     returned: tuple[OffsetRange, ...] = ()
 
 

@@ -38,7 +38,7 @@ LOCAL_OWNER_LOST_AFTER_S = 600.0
 """A topic waits so long for the disk of its owner before it may start anew, unless it is set."""
 CARRY_OFFERS_MAX = 3
 """Offers that are taken in one pause: files may go, and the record may change, between an offer and its copy."""
-STRANGE_LOGS_LOOK_S = 60.0
+UNOWNED_LOGS_LOOK_S = 60.0
 """Between two looks for logs on a broker's disk that are not its own."""
 CARRY_RETRY_S_MAX = 30.0
 """The time before a copy that failed is tried again doubles up to this."""

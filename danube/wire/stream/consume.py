@@ -74,7 +74,7 @@ def update_request(call: ConsumeUpdate) -> bytes:
 
 def _report(report: ConsumeReport) -> pb.ConsumeReport:
     return pb.ConsumeReport(
-        taken=[pb.ConsumeTaken(start=start, end=end, age_ms=round(age_s * 1000)) for start, end, age_s in report.taken],
+        taken=[pb.ConsumeTaken(start=start, end=end, age_ms=round(age_s * 1000)) for start, end, age_s in report.held],
         busy=report.is_busy,
         gave_back=report.gave_back,
         returned=[pb.ConsumeRange(start=start, end=end) for start, end in report.returned],

@@ -438,7 +438,7 @@ async def test_a_log_that_the_metadata_is_too_old_to_know_stays_on_the_disk(netw
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / "0000000001.manifest").touch()
-    await first.broker.moves.topics._owner.sweep_strange(first.broker.moves.topics.cluster)
+    await first.broker.moves.topics._owner.sweep_unowned(first.broker.moves.topics.cluster)
     assert [await is_removed(folder) for folder in folders] == [True, False]
 
 

@@ -217,13 +217,13 @@ def _is_wanted(plan: Plan, wanted: ListPlans, now_ms: int) -> bool:
 
 def _page(plans: list[Plan], page_size: int, now_ms: int) -> PlansPage:
     """The first of them that fit; one always does."""
-    taken = size = 0
-    while taken < min(len(plans), page_size) and size < PLANS_PAGE_BYTES_MAX:
-        size += _wire_bytes(plans[taken])
-        taken += 1
-    last = plans[taken - 1] if taken < len(plans) else None
+    count = size = 0
+    while count < min(len(plans), page_size) and size < PLANS_PAGE_BYTES_MAX:
+        size += _wire_bytes(plans[count])
+        count += 1
+    last = plans[count - 1] if count < len(plans) else None
     cursor = PlanCursor(created_ms=last.created_ms, plan_id=last.plan_id) if last else None
-    return PlansPage(plans=tuple(plans[:taken]), now_ms=now_ms, next=cursor)
+    return PlansPage(plans=tuple(plans[:count]), now_ms=now_ms, next=cursor)
 
 
 def _wire_bytes(plan: Plan) -> int:

@@ -129,7 +129,7 @@ class PlannedPolicy(ABC):
         """Effect of these limits on a topic; None if nothing changes for it."""
 
     def _later(self, namespace: str, after: Policies) -> Sequence[PolicyEffect]:  # noqa: ARG002
-        """Effect on topics that are made later in a namespace with these policies, where that is told."""
+        """Effect on topics that are made later in a namespace with these policies, where that is shown."""
         return ()
 
     async def _limits_after(self, wanted: PreviewPolicy) -> Callable[[ReliableTopic], Limits]:
@@ -148,10 +148,10 @@ class PlannedPolicy(ABC):
         here = tuple(name for name in names if self._topics.find(str(name)) is not None)
         wanted = PreviewPolicy(operation=operation, arguments=arguments, topics=here)
         elsewhere = sorted(set(names).difference(here))
-        told = await self._peers.ask_servers(
+        remote = await self._peers.ask_servers(
             elsewhere, _PREVIEW, PREVIEW_POLICY, lambda part: replace(wanted, topics=tuple(part)), POLICY_EFFECTS
         )
-        return [*await self.effects_here(wanted), *told]
+        return [*await self.effects_here(wanted), *remote]
 
     def _impact(self, change: str, effects: Sequence[PolicyEffect], state: list[object]) -> Impact:
         """Impact of a change; `state` must not change either until the plan is applied. What loses most is first."""

@@ -26,7 +26,7 @@ Turn = tuple[AttachedConsumer, int]
 
 
 class Selection(Protocol):
-    """The rule of one subscription; it sees the consumers' room and is told when that may have changed."""
+    """The rule of one subscription; it sees the consumers' room and is notified when that may have changed."""
 
     def attach(self, consumer: AttachedConsumer) -> None:
         """A consumer joins."""

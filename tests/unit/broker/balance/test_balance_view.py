@@ -117,7 +117,7 @@ def test_all_brokers_full_is_said_and_no_topic_is_moved_to_one() -> None:
     full = {"disk_bytes": 100, "disk_used_bytes": 99}
     reports = [received(report(each, 0.6, RATES if each == 1 else {}, **full)) for each in (1, 2, 3)]
     seen = view_of(facts(reports, SKEWED))
-    assert {one.state for one in seen.standings.values()} == {BrokerPlaceState.FULL}
+    assert {one.state for one in seen.statuses.values()} == {BrokerPlaceState.FULL}
     found = preview(seen, WISH, Pace())
     assert (found.moves, found.verdict) == ((), "alone")
     assert "make room" in found.bounds[0]
