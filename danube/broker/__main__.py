@@ -19,9 +19,8 @@ from danube.offline import certificates_cli
 from danube.offline.metadata import metadata_cli
 from danube.offline.storage import storage_cli
 from danube.runtime import console
-from danube.runtime.log import configure_logging
 from danube.runtime.paths import PATH_FLAG
-from danube.runtime.process import on_end, run_loop, settle_memory
+from danube.runtime.process import configure_logging, on_end, run_loop, settle_memory
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.rng import SystemRng
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of

@@ -7,8 +7,7 @@ from danube.connect.connector import Plan
 from danube.connect.runner import Runner
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CONNECT_IDLE_S
-from danube.runtime.log import LogFormat, configure_logging
-from danube.runtime.process import on_end, settle_memory
+from danube.runtime.process import LogFormat, configure_logging, on_end, settle_memory
 
 
 async def run_until_signalled(

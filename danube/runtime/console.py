@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode, exit_code_of
-from danube.runtime.log import configure_logging
+from danube.runtime.process import configure_logging
 
 T = TypeVar("T")
 

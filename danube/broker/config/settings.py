@@ -36,8 +36,7 @@ from danube.model.ownership import StorageMode
 from danube.model.plans.durability import Durability
 from danube.model.topic import check_name_part
 from danube.rpc.engines import DEFAULT_ENGINE, RpcEngine
-from danube.runtime.log import LogFormat
-from danube.runtime.process import EventLoop
+from danube.runtime.process import EventLoop, LogFormat
 from danube.runtime.settings import Loaded, fields_of, leaves, load_settings, read_settings_file
 
 

@@ -9,13 +9,17 @@ from dataclasses import replace
 
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import (
+    decode_consumer,
+    decode_subscription,
     decode_tombstone,
     decode_topic,
+    encode_consumer,
     encode_partitioned,
+    encode_subscription,
     encode_tombstone,
     encode_topic,
 )
-from danube.metadata.store import Delete, DeletePrefix, MetadataStore, Put, Transaction, Write
+from danube.metadata.store import Delete, MetadataStore, Put, Transaction, Write
 from danube.metadata.transaction_builder import settle
 from danube.model.errors import DataFolderError
 from danube.model.limits.metadata import MIGRATED_TOPICS_PER_CHANGE
@@ -59,20 +63,23 @@ async def _as_partition(store: MetadataStore, topic: TopicName) -> list[Write]:
         return []
     partition = topic.partition(0)
     writes: list[Write] = [
-        Put(keys.topic(partition), entry.value),
+        Put(keys.topic(partition), encode_topic(replace(decode_topic(entry), name=partition))),
         Put(keys.partitioned(topic), encode_partitioned(frozenset({0}))),
         Delete(keys.topic(topic)),
     ]
     epoch = await store.get(keys.producer_epoch(topic))
     if epoch is not None:
         writes += [Put(keys.producer_epoch(partition), epoch.value), Delete(keys.producer_epoch(topic))]
-    for before, after in (
-        (keys.subscriptions_of(topic), keys.subscriptions_of(partition)),
-        (keys.consumers_of_topic(topic), keys.consumers_of_topic(partition)),
-    ):
-        below = await store.list(before)
-        writes += [Put(after + each.key.removeprefix(before), each.value) for each in below]
-        writes += [DeletePrefix(before)] if below else []
+    for each in await store.list(keys.subscriptions_of(topic)):
+        subscription = replace(decode_subscription(each), topic=partition)
+        writes += [
+            Delete(each.key),
+            Put(keys.subscription(partition, subscription.name), encode_subscription(subscription)),
+        ]
+    for each in await store.list(keys.consumers_of_topic(topic)):
+        consumer = replace(decode_consumer(each), topic=partition)
+        key = keys.consumer(partition, consumer.subscription, consumer.name)
+        writes += [Delete(each.key), Put(key, encode_consumer(consumer))]
     return writes
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from danube.loadmgr.load import BrokerLoad
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
-from danube.metadata.store import Entry, MetadataStore
-from danube.model.calls.balance import BalanceRule, Rebalance, RuleKind
+from danube.metadata.records.record_values import record_values
+from danube.metadata.store import MetadataStore
+from danube.model.calls.balance import BalanceRule, Rebalance
 from danube.model.errors import MetadataError, VersionConflictError
 from danube.model.ownership import StorageMode
 from danube.runtime.rng import Rng
@@ -60,83 +60,22 @@ class AutomaticMode:
     set_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningRebalance:
-    rebalance_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class _StorageMode:
-    mode: StorageMode
-
-
-@dataclass(frozen=True, slots=True)
-class _Leader:
-    broker_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class _ClusterId:
-    cluster_id: str
-
-
-encode_registration, decode_registration = record_codec(
-    BrokerRegistration,
-    ("broker_id",),
-    lambda entry: (keys.parse_registered_broker(entry.key),),
-    complete=(BrokerRegistration,),
-    optional=("node_id",),
-    names={"version": "danube"},
+encode_registration, decode_registration = record_values(
+    BrokerRegistration, lambda broker: keys.registered_broker(broker.broker_id)
 )
-encode_drain, decode_drain = record_codec(
-    BrokerDrain, ("broker_id",), lambda entry: (keys.parse_drained_broker(entry.key),)
-)
-encode_load, decode_load = record_codec(
-    BrokerLoad,
-    ("broker_id",),
-    lambda entry: (keys.parse_load(entry.key),),
-    names={
-        "topic": "t",
-        "messages_per_s": "m",
-        "bytes_per_s": "b",
-        "producers": "p",
-        "consumers": "c",
-        "backlog_messages": "l",
-        "stored_bytes": "s",
-    },
-)
-encode_rebalance, decode_rebalance = record_codec(
-    Rebalance, ("rebalance_id",), lambda entry: (keys.parse_rebalance(entry.key),)
-)
-encode_rule, decode_rule = record_codec(
-    BalanceRule, ("kind", "name"), lambda entry: _rule_in_key(keys.parse_balance_rule(entry.key))
-)
-encode_automatic, decode_automatic = record_codec(AutomaticMode)
-_encode_running, _decode_running = record_codec(_RunningRebalance)
-_encode_mode, _decode_mode = record_codec(_StorageMode)
-_encode_leader, _decode_leader = record_codec(_Leader)
-_encode_cluster_id, _decode_cluster_id = record_codec(_ClusterId)
-
-
-def _rule_in_key(parts: tuple[str, str]) -> tuple[RuleKind, str]:
-    if parts[0] not in set(RuleKind):
-        raise MetadataError(f"metadata key {keys.BALANCE_RULES}/{parts[0][:40]} is of no kind of rule: remove it")
-    return RuleKind(parts[0]), parts[1]
-
-
-def encode_running(rebalance_id: str) -> bytes:
-    """The value that names the rebalance that runs."""
-    return _encode_running(_RunningRebalance(rebalance_id))
-
-
-def decode_running(entry: Entry) -> str:
-    """The rebalance that runs. Raises MetadataError."""
-    return _decode_running(entry).rebalance_id
-
-
-def decode_storage_mode(entry: Entry) -> StorageMode:
-    """The mode in which the brokers keep messages. Raises MetadataError."""
-    return _decode_mode(entry).mode
+encode_drain, decode_drain = record_values(BrokerDrain, lambda drain: keys.drained_broker(drain.broker_id))
+encode_load, decode_load = record_values(BrokerLoad, lambda load: keys.load(load.broker_id))
+encode_rebalance, decode_rebalance = record_values(Rebalance, lambda one: keys.rebalance(one.rebalance_id))
+encode_rule, decode_rule = record_values(BalanceRule, lambda rule: keys.balance_rule(rule.kind, rule.name))
+encode_automatic, decode_automatic = record_values(AutomaticMode)
+encode_running, decode_running = record_values(str)
+"""The id of the rebalance that runs."""
+encode_storage_mode, decode_storage_mode = record_values(StorageMode)
+"""The mode in which the brokers keep messages."""
+encode_leader, decode_leader = record_values(int)
+"""The id of the leading broker."""
+encode_cluster_id, decode_cluster_id = record_values(str)
+"""The id that tells this metadata from any other."""
 
 
 async def agree_on_storage_mode(store: MetadataStore, mode: StorageMode) -> StorageMode:
@@ -144,29 +83,9 @@ async def agree_on_storage_mode(store: MetadataStore, mode: StorageMode) -> Stor
     entry = await store.get(keys.STORAGE_MODE, linearizable=True)
     if entry is None:
         with suppress(VersionConflictError):  # another broker was faster
-            await store.compare_and_set(keys.STORAGE_MODE, _encode_mode(_StorageMode(mode)), revision=0)
+            await store.compare_and_set(keys.STORAGE_MODE, encode_storage_mode(mode), revision=0)
         entry = await store.get(keys.STORAGE_MODE, linearizable=True)
     return decode_storage_mode(entry) if entry is not None else mode
-
-
-def encode_leader(broker_id: int) -> bytes:
-    """The value that names the leading broker."""
-    return _encode_leader(_Leader(broker_id))
-
-
-def decode_leader(entry: Entry) -> int:
-    """The leading broker. Raises MetadataError."""
-    return _decode_leader(entry).broker_id
-
-
-def encode_cluster_id(cluster_id: str) -> bytes:
-    """The value that tells this metadata from any other."""
-    return _encode_cluster_id(_ClusterId(cluster_id))
-
-
-def decode_cluster_id(entry: Entry) -> str:
-    """The id that tells this metadata from any other. Raises MetadataError."""
-    return _decode_cluster_id(entry).cluster_id
 
 
 async def own_cluster_id(store: MetadataStore, rng: Rng) -> str:

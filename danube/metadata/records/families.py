@@ -32,12 +32,13 @@ from danube.metadata.records.record_format import (
     decode_topic,
     decode_topic_storage,
 )
+from danube.metadata.records.record_values import shown
 from danube.metadata.records.restore_mark import decode_mark
 from danube.metadata.schedules.records import decode_runner, decode_schedule
 from danube.metadata.schemas import record_format as schemas
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
-from danube.model.untrusted_json import decode_json
+from danube.runtime.sealed import UnsealError
 
 _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.NAMESPACES: decode_namespace,
@@ -101,8 +102,8 @@ def fault_of(entry: Entry) -> str | None:
 
 
 def value_of(entry: Entry) -> Any:  # noqa: ANN401 - JSON
-    """The value as JSON has it; one that is none as its bytes, in base64."""
+    """The fields of the value as JSON has them; of one that is no record its bytes, in base64."""
     try:
-        return decode_json(entry.value)
-    except ValueError:
+        return shown(entry.value)
+    except UnsealError:
         return {"base64": base64.b64encode(entry.value).decode()}

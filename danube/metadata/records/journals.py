@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
+from danube.metadata.records.record_values import record_values
 from danube.metadata.store import Condition, MetadataStore, Put, Transaction
 from danube.metadata.transaction_builder import settle
 from danube.model.errors import VersionConflictError
@@ -33,8 +33,8 @@ class JournalEntry:
         return Condition(keys.stored_journal(self.journal_id), self.revision)
 
 
-encode_journal, decode_journal = record_codec(
-    JournalEntry, ("journal_id", "revision"), lambda entry: (keys.parse_stored_journal(entry.key), entry.revision)
+encode_journal, decode_journal = record_values(
+    JournalEntry, lambda journal: keys.stored_journal(journal.journal_id), has_revision=True
 )
 
 

@@ -1,12 +1,12 @@
-"""Records of the metadata: their dataclasses, and the functions that encode and decode them (see `codec`)."""
+"""Records of the metadata: their dataclasses, and the functions that encode and decode them (see `record_values`)."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
+from danube.metadata.records.record_values import record_values
 from danube.metadata.store import Entry
-from danube.model.plans.plan import Caller, Impact, Plan
+from danube.model.plans.plan import Plan
 from danube.model.policies import NO_POLICIES, FailurePolicy, PendingPolicies, Policies
 from danube.model.schema import TopicSchema, ValidationPolicy
 from danube.model.subscription import SubscriptionType
@@ -167,85 +167,37 @@ class LostLog:
     """The time when the topic was started anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Counter:
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Partitions:
-    indexes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tombstone:
-    owner: int = 0
-
-
-encode_namespace, decode_namespace = record_codec(
-    NamespaceRecord, ("name",), lambda entry: (keys.parse_namespace(entry.key),)
+encode_namespace, decode_namespace = record_values(NamespaceRecord, lambda record: keys.namespace(record.name))
+encode_topic, decode_topic = record_values(TopicRecord, lambda record: keys.topic(record.name))
+encode_subscription, decode_subscription = record_values(
+    SubscriptionRecord, lambda record: keys.subscription(record.topic, record.name)
 )
-encode_topic, decode_topic = record_codec(
-    TopicRecord,
-    ("name",),
-    lambda entry: (keys.parse_topic(entry.key),),
-    complete=(FailurePolicy,),
-    written=("schema_subject",),
-    names={"broker": "owner"},
+encode_consumer, decode_consumer = record_values(
+    ConsumerRecord, lambda record: keys.consumer(record.topic, record.subscription, record.name)
 )
-encode_subscription, decode_subscription = record_codec(
-    SubscriptionRecord,
-    ("topic", "name"),
-    lambda entry: keys.parse_subscription(entry.key),
-    complete=(FailurePolicy,),
+encode_plan, decode_plan = record_values(Plan, lambda plan: keys.plan(plan.plan_id))
+encode_producer_epoch, decode_producer_epoch = record_values(ProducerEpoch)
+encode_topic_storage, decode_topic_storage = record_values(
+    TopicStorage, lambda record: keys.stored_topic(record.topic_id), has_revision=True, check=TopicStorage.validate
 )
-encode_consumer, decode_consumer = record_codec(
-    ConsumerRecord, ("topic", "subscription", "name"), lambda entry: keys.parse_consumer(entry.key)
-)
-encode_plan, decode_plan = record_codec(
-    Plan, ("plan_id",), lambda entry: (keys.parse_plan(entry.key),), complete=(Plan, Impact, Caller)
-)
-encode_producer_epoch, decode_producer_epoch = record_codec(ProducerEpoch)
-encode_topic_storage, decode_topic_storage = record_codec(
-    TopicStorage,
-    ("topic_id", "revision"),
-    lambda entry: (keys.parse_stored_topic(entry.key), entry.revision),
-    complete=(TopicStorage, EpochRange),
-    optional=("position", "owner", "epoch"),
-    names={"manifest_version": "generation"},
-    check=TopicStorage.validate,
-)
-encode_lost_log, decode_lost_log = record_codec(LostLog, ("topic_id",), lambda entry: (keys.parse_lost_log(entry.key),))
-_encode_counter, _decode_counter = record_codec(_Counter)
-_encode_partitions, _decode_partitions = record_codec(_Partitions)
-_encode_tombstone, _decode_tombstone = record_codec(_Tombstone)
-
-
-def encode_counter(last: int) -> bytes:
-    """The value of a counter whose last number is `last`."""
-    return _encode_counter(_Counter(last))
+encode_lost_log, decode_lost_log = record_values(LostLog, lambda lost: keys.lost_log(lost.topic_id))
+encode_counter, _decode_counter = record_values(int)
+"""Of a counter the last number that it gave out."""
+_encode_partitions, _decode_partitions = record_values(tuple[int, ...])
+encode_tombstone, decode_tombstone = record_values(int)
+"""Of a deleted topic the broker that served it last and has its files; 0 for none. Its id is in the key."""
 
 
 def decode_counter(entry: Entry | None) -> int:
     """The last number that a counter gave out; 0 when it is not there yet."""
-    return _decode_counter(entry).last if entry is not None else 0
+    return _decode_counter(entry) if entry is not None else 0
 
 
 def encode_partitioned(indexes: frozenset[int]) -> bytes:
     """The value that says which partitions a base topic has."""
-    return _encode_partitions(_Partitions(tuple(sorted(indexes))))
+    return _encode_partitions(tuple(sorted(indexes)))
 
 
 def decode_partitioned(entry: Entry | None) -> frozenset[int]:
     """Indexes of the partitions that a base topic has; none without an entry."""
-    return frozenset(_decode_partitions(entry).indexes) if entry is not None else frozenset()
-
-
-def encode_tombstone(owner: int = 0) -> bytes:
-    """The value of a deleted topic: the broker that served it last and has its files. Its id is in the key."""
-    return _encode_tombstone(_Tombstone(owner))
-
-
-def decode_tombstone(entry: Entry) -> int:
-    """The broker that served the deleted topic last; 0 where the tombstone names none."""
-    return _decode_tombstone(entry).owner
+    return frozenset(_decode_partitions(entry)) if entry is not None else frozenset()

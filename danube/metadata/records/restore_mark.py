@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
 from danube.metadata.records.record_format import decode_counter, encode_counter
+from danube.metadata.records.record_values import record_values
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.runtime.rng import Rng
@@ -38,7 +38,7 @@ NEVER_RESTORED = RestoreMark(restore_id="", revision=0, taken_ms=0, last_topic_i
 restore set aside is put back, or a copy from before."""
 
 
-encode_mark, decode_mark = record_codec(RestoreMark, complete=(RestoreMark,))
+encode_mark, decode_mark = record_values(RestoreMark)
 
 
 def mark_of(entries: Iterable[Entry]) -> RestoreMark:

@@ -2,11 +2,11 @@
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
-from danube.metadata.store import Entry, MetadataStore
+from danube.metadata.records.record_values import record_values
+from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import (
     LimitReachedError,
@@ -22,18 +22,9 @@ from danube.runtime.rng import Rng
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    runner: str
-
-
-encode_schedule, decode_schedule = record_codec(Schedule, ("name",), lambda entry: (keys.parse_schedule(entry.key),))
-_encode_runner, _decode_runner = record_codec(_Runner)
-
-
-def decode_runner(entry: Entry) -> str:
-    """The runner that has the lease. Raises MetadataError."""
-    return _decode_runner(entry).runner
+encode_schedule, decode_schedule = record_values(Schedule, lambda one: keys.schedule(one.name))
+encode_runner, decode_runner = record_values(str)
+"""The runner that has the lease."""
 
 
 class ScheduleRecords:
@@ -132,7 +123,7 @@ class ScheduleRecords:
 
     async def _claimed(self, runner: str) -> RunnerLease:
         lease_id = await self._store.grant_lease(SCHEDULE_LEASE_S)
-        value = _encode_runner(_Runner(runner))
+        value = encode_runner(runner)
         try:
             await self._store.compare_and_set(keys.SCHEDULE_RUNNER, value, revision=0, lease_id=lease_id)
         except VersionConflictError:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
+from danube.metadata.records.record_values import record_values
 from danube.model.schema import CompatibilityMode, JsonPolicy, SchemaImport, SchemaType
 
 
@@ -19,7 +19,7 @@ class SubjectRecord:
     mode: CompatibilityMode | None = None
     """None follows the cluster's default."""
     json_policy: JsonPolicy = JsonPolicy.CAUTIOUS
-    """Its own. Subjects from before there was a default of the cluster have this one."""
+    """Its own; counts while `follows_default_policy` is False."""
     follows_default_policy: bool = False
     """True while it has no policy of its own."""
     changes: int = 0
@@ -63,20 +63,6 @@ class VersionName:
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectName:
-    """The subject that an id stands for."""
-
-    subject: str
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaUse:
-    """The last use of a version by a topic."""
-
-    used_s: int
-
-
-@dataclass(frozen=True, slots=True)
 class RegistrySettings:
     """Settings of the whole registry."""
 
@@ -94,13 +80,13 @@ class RegistrySettings:
         return self.json_policy if subject is None or subject.follows_default_policy else subject.json_policy
 
 
-encode_subject, decode_subject = record_codec(
-    SubjectRecord, ("name",), lambda entry: (keys.parse_schema_subject(entry.key),)
+encode_subject, decode_subject = record_values(SubjectRecord, lambda subject: keys.schema_subject(subject.name))
+encode_version, decode_version = record_values(
+    VersionRecord, lambda version: keys.schema_version(version.subject, version.version)
 )
-encode_version, decode_version = record_codec(
-    VersionRecord, ("subject", "version"), lambda entry: keys.parse_schema_version(entry.key)
-)
-encode_number, decode_number = record_codec(VersionName, names={"version": "of_version"})
-encode_id, decode_id = record_codec(SubjectName)
-encode_use, decode_use = record_codec(SchemaUse)
-encode_settings, decode_settings = record_codec(RegistrySettings)
+encode_number, decode_number = record_values(VersionName)
+encode_id, decode_id = record_values(str)
+"""The subject that an id stands for."""
+encode_use, decode_use = record_values(int)
+"""Of the last use of a version by a topic the time in seconds."""
+encode_settings, decode_settings = record_values(RegistrySettings)

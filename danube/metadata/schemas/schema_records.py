@@ -9,8 +9,6 @@ from danube.metadata.records.record_format import decode_counter, encode_counter
 from danube.metadata.records.subscriptions import ExtraWrites, add_extra_writes
 from danube.metadata.schemas.record_format import (
     RegistrySettings,
-    SchemaUse,
-    SubjectName,
     SubjectRecord,
     VersionName,
     VersionRecord,
@@ -112,7 +110,7 @@ class SchemaRecords:
             if schema_id > SCHEMA_SUBJECTS_MAX:
                 raise LimitReachedError(f"the registry has {SCHEMA_SUBJECTS_MAX} subjects, the most: use one of them")
             builder.put(keys.SCHEMA_ID_COUNTER, encode_counter(schema_id))
-            builder.put(keys.schema_id(schema_id), encode_id(SubjectName(new.subject)))
+            builder.put(keys.schema_id(schema_id), encode_id(new.subject))
             own = {"json_policy": JsonPolicy.STRICT} if new.as_confluent else {"follows_default_policy": True}
             subject = replace(SubjectRecord(new.subject, schema_id, 0), **own)
         if subject.last_version >= SCHEMA_VERSIONS_MAX:
@@ -219,7 +217,7 @@ class SchemaRecords:
     async def subject_of(self, schema_id: int) -> str | None:
         """The subject that has this id."""
         entry = await self._fresh(keys.schema_id(schema_id))
-        return decode_id(entry).subject if entry else None
+        return decode_id(entry) if entry else None
 
     async def version_of(self, number: int) -> VersionRecord | None:
         """The version that has this number."""
@@ -254,12 +252,12 @@ class SchemaRecords:
             others = await self._store.list(keys.schema_uses_of(schema_id, version))
             if len(others) >= SCHEMA_USES_MAX:
                 return
-        await self._store.put(key, encode_use(SchemaUse(now_s)))
+        await self._store.put(key, encode_use(now_s))
 
     async def uses(self, schema_id: int, version: int) -> dict[TopicName, int]:
         """The topics that have used a version, and the second of the last time."""
         entries = await self._store.list(keys.schema_uses_of(schema_id, version), linearizable=True)
-        return {keys.parse_schema_use(entry.key): decode_use(entry).used_s for entry in entries}
+        return {keys.parse_schema_use(entry.key): decode_use(entry) for entry in entries}
 
     async def _fresh(self, key: str) -> Entry | None:
         """A key; one that this broker does not have yet is looked for at the others."""

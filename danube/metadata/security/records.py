@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from danube.metadata.records import keys
-from danube.metadata.records.codec import record_codec
+from danube.metadata.records.record_values import record_values
 from danube.metadata.records.subscriptions import ExtraWrites, add_extra_writes
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
@@ -16,10 +16,15 @@ from danube.runtime.rng import Rng
 
 T = TypeVar("T")
 
-encode_role, decode_role = record_codec(Role)
-encode_binding, decode_binding = record_codec(Binding)
-encode_revocation, decode_revocation = record_codec(Revocation)
-encode_api_key, decode_api_key = record_codec(ApiKey)
+
+def _key_of(binding: Binding) -> str:
+    return keys.security_binding(binding.scope, binding.resource_name, binding.id)
+
+
+encode_role, decode_role = record_values(Role, lambda role: keys.security_role(role.name))
+encode_binding, decode_binding = record_values(Binding, _key_of)
+encode_revocation, decode_revocation = record_values(Revocation, lambda one: keys.security_revocation(one.id))
+encode_api_key, decode_api_key = record_values(ApiKey, lambda one: keys.security_api_key(one.id))
 
 
 class SecurityRecords:
@@ -78,10 +83,6 @@ class SecurityRecords:
             await add_extra_writes(extra_writes, builder)
 
         await commit_transaction(self._store, self._rng, change)
-
-
-def _key_of(binding: Binding) -> str:
-    return keys.security_binding(binding.scope, binding.resource_name, binding.id)
 
 
 DECODERS: dict[str, Callable[[Entry], Role | Binding | Revocation | ApiKey]] = {

@@ -32,7 +32,7 @@ from danube.offline.folder import identity_in, locked
 from danube.rpc.address import split_address
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
-from danube.runtime.log import configure_logging
+from danube.runtime.process import configure_logging
 from danube.runtime.rng import SystemRng
 from danube.runtime.settings import Loaded
 

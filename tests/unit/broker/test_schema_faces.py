@@ -12,7 +12,6 @@ from danube.broker.schemas.control import SchemaControl
 from danube.broker.schemas.definitions import Definitions
 from danube.broker.schemas.http import OwnRegistry
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records import keys
 from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.model.calls.schemas import CheckVersion, FindVersion, SetMode
 from danube.model.errors import SchemaIncompatibleError, SchemaInvalidError
@@ -139,19 +138,6 @@ async def test_an_operator_sets_the_policy_of_a_subject_and_the_default_of_the_o
     await faces.danube.mode(SetMode(mode=CompatibilityMode.FULL))
     found = [await faces.policy(subject) for subject in ("", "own", "orders", "orders-value")]
     assert found == [JsonPolicy.OPTIONAL_FRIENDLY, JsonPolicy.CAUTIOUS, JsonPolicy.OPTIONAL_FRIENDLY, STRICT]
-    with pytest.raises(SchemaIncompatibleError):
-        await faces.register("orders", constant(2))
-
-
-async def test_a_subject_from_before_there_was_a_default_keeps_its_policy(faces: Faces) -> None:
-    await faces.register("orders", constant(1))
-    key = keys.schema_subject("orders")
-    entry = await faces.store.get(key)
-    assert entry is not None
-    fields = json.loads(entry.value)
-    del fields["follows_default_policy"]
-    await faces.store.put(key, json.dumps(fields).encode())
-    assert await faces.policy("orders") is JsonPolicy.CAUTIOUS
     with pytest.raises(SchemaIncompatibleError):
         await faces.register("orders", constant(2))
 

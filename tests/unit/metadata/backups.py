@@ -3,7 +3,7 @@
 from danube.metadata.backup.format import Backup, Origin
 from danube.metadata.commands import Applied, Lease
 from danube.metadata.records import keys
-from danube.metadata.records.codec import encode_fields
+from danube.metadata.records.cluster import encode_cluster_id
 from danube.metadata.records.record_format import (
     NamespaceRecord,
     TopicRecord,
@@ -31,11 +31,11 @@ def topic(name: str, topic_id: int, owner: int = 0) -> Entry:
 def snapshot(*more: Entry) -> StateSnapshot:
     """Namespaces, topics, a broker that runs, and what is remembered."""
     entries = [
-        Entry(keys.CLUSTER_ID, encode_fields(cluster_id=CLUSTER), 1, 1),
+        Entry(keys.CLUSTER_ID, encode_cluster_id(CLUSTER), 1, 1),
         Entry(keys.registered_broker(BROKER), b"{}", 6, 6, lease_id=3),
         Entry(keys.TOPIC_ID_COUNTER, encode_counter(5), 1, 5),
         Entry(keys.namespace("default"), encode_namespace(NamespaceRecord("default")), 2, 2),
-        Entry(keys.deleted_topic(3), encode_tombstone(), 4, 4),
+        Entry(keys.deleted_topic(3), encode_tombstone(0), 4, 4),
         topic("mine", 4),
         topic("theirs", 5, OTHER),
         *more,

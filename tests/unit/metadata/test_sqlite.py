@@ -248,7 +248,7 @@ def flip_in(path: Path, text: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("text", [b'"topic_id":2', b'"last":3', b"/topics/default/t1", b"id3"])
+@pytest.mark.parametrize("text", [b"\xa8topic_id\x02", b"DnMr\1\0\3", b"/topics/default/t1", b"id3"])
 def test_one_flipped_bit_in_a_record_is_damage(path: Path, text: bytes) -> None:
     filled(path)
     flip_in(path, text)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import hpack
 import pytest
 
-from danube.runtime.log import LogFormat, configure_logging
+from danube.runtime.process import LogFormat, configure_logging
 
 _log = logging.getLogger("danube.test")
 
