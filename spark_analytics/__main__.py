@@ -50,7 +50,8 @@ from spark_analytics.flags import (
     chosen_token,
 )
 from spark_analytics.incidents.table import backtest_table
-from spark_analytics.ingest.request import IngestRequest, TableFormat, run_ingest
+from spark_analytics.ingest.request import IngestRequest, TableFormat
+from spark_analytics.ingest.run import run_ingest
 from spark_analytics.jobs.run import JobRequest, JobResult, check_spark, run_job
 from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.render import ResultFormat, render

@@ -1,11 +1,12 @@
 """One broker of a simulated cluster: the real parts, put together as a real broker's, on a simulated machine."""
 
 import asyncio
+import random
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from danube.broker import assembly
 from danube.broker.cluster.log_copy import LogCopies
@@ -32,15 +33,14 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.simulated.disk import SimDisk
 from danube.wire import control_messages as wire
+from lab.cluster.history import History
 from lab.cluster.machine import Machine
-from lab.cluster.metadata import NEAR_S, Line
+from lab.cluster.metadata import NEAR_S, Line, Sequence, Trouble
 from lab.kernel.time import LoopClock, loop_s
-
-if TYPE_CHECKING:
-    from lab.cluster.world import World
 
 SUBSCRIPTION = "s"
 _LOOK_S = 0.1  # between two looks at whether a connection has ended
@@ -65,7 +65,7 @@ class SimBroker:
     records: Records
     serving: ServiceContext | None = None  # once it is a member
 
-    def __init__(self, world: "World", machine: Machine) -> None:
+    def __init__(self, world: "Surroundings", machine: Machine) -> None:
         self.world = world
         self.machine = machine
         self.number = machine.number
@@ -230,3 +230,20 @@ def epoch_of(topic: ReliableTopic) -> int:
     """Epoch under which a topic is written."""
     state = getattr(topic.log, "_topic", None)
     return state.epoch if state is not None else 0
+
+
+class Surroundings:
+    """Parts of a simulated cluster that outlive its brokers, as each of them meets them."""
+
+    def __init__(self, chance: random.Random, settings: StorageSettings) -> None:
+        self.chance = chance
+        self.settings = settings
+        self.mode = chance.choice([StorageMode.LOCAL, StorageMode.SHARED_FS])
+        self.history = History()
+        self.trouble = Trouble(chance)
+        self.sequence = Sequence(self.history.owner_changed)
+        self.brokers: dict[int, SimBroker] = {}
+        self.begun: set[int] = set()
+        """Brokers that have opened their storage before."""
+        self.dark: set[int] = set()
+        """Brokers whose machines have no power: their connections do not end."""

@@ -14,11 +14,10 @@ from danube.model.ownership import StorageMode
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.settings import StorageSettings
 from danube.testing.simulated.disk import SimDisk
-from lab.cluster.broker import SimBroker
+from lab.cluster.broker import SimBroker, Surroundings
 from lab.cluster.clients import Consumer, Producer
-from lab.cluster.history import History, Topic
+from lab.cluster.history import Topic
 from lab.cluster.machine import QUICK_S, Machine
-from lab.cluster.metadata import Sequence, Trouble
 from lab.kernel.chance import weighted
 from lab.kernel.time import loop_s
 
@@ -30,23 +29,13 @@ _STOP_S = 30.0  # a broker that was asked to stop is killed after so long
 _TICK_S = 0.25
 
 
-class World:
+class World(Surroundings):
     """Parts that outlive the brokers, and the brokers of the moment."""
 
     def __init__(self, chance: random.Random, settings: StorageSettings) -> None:
-        self.chance = chance
-        self.settings = settings
-        self.mode = chance.choice([StorageMode.LOCAL, StorageMode.SHARED_FS])
-        self.history = History()
-        self.trouble = Trouble(chance)
-        self.sequence = Sequence(self.history.owner_changed)
-        self.brokers: dict[int, SimBroker] = {}
+        super().__init__(chance, settings)
         self.machines: list[Machine] = []
         """Machines of all lives."""
-        self.begun: set[int] = set()
-        """Brokers that have opened their storage before."""
-        self.dark: set[int] = set()
-        """Brokers whose machines have no power: their connections do not end."""
         self._shared = SimDisk(chance.getrandbits(32))
         self._disks = {number: SimDisk(chance.getrandbits(32)) for number in BROKERS}
         self._stop_by_s: dict[int, float] = {}

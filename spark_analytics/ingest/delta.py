@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from danube.model.errors import SettingsError
 from danube.model.text import install_text
-from spark_analytics.ingest import tables
+from spark_analytics.ingest.columns import DAY, TABLE_SCHEMA, day_of
 
 _APPLICATION = "danube-analytics"
 
@@ -31,13 +31,13 @@ class DeltaTelemetry:
         delta = _package()
         if batch_id <= self.last_batch():
             return 0
-        rows = batch.withColumn(tables.DAY, tables.day_of("at_ms")).toArrow()
+        rows = batch.withColumn(DAY, day_of("at_ms")).toArrow()
         transaction = delta.Transaction(_APPLICATION, batch_id)
         delta.write_deltalake(
             str(self.folder),
             rows,
             mode="append",
-            partition_by=[tables.DAY],
+            partition_by=[DAY],
             schema_mode="merge",
             commit_properties=delta.CommitProperties(app_transactions=[transaction]),
         )
@@ -46,11 +46,11 @@ class DeltaTelemetry:
     def read(self, spark: SparkSession, days: Sequence[str] | None) -> DataFrame:
         """The files of the newest version, read by Spark."""
         table = self._table()
-        wanted = None if days is None else [(tables.DAY, "in", list(days))]
+        wanted = None if days is None else [(DAY, "in", list(days))]
         files = [] if table is None else table.file_uris(file_pruning_predicate=wanted)
         if not files:
-            return spark.createDataFrame([], tables.TABLE_SCHEMA)
-        return spark.read.schema(tables.TABLE_SCHEMA).parquet(*files)
+            return spark.createDataFrame([], TABLE_SCHEMA)
+        return spark.read.schema(TABLE_SCHEMA).parquet(*files)
 
     def compact(self, spark: SparkSession) -> int:
         """By the package."""
@@ -66,9 +66,9 @@ class DeltaTelemetry:
         table = self._table()
         if table is None:
             return 0
-        days = {each[tables.DAY] for each in table.partitions() if each[tables.DAY] < first_day}
+        days = {each[DAY] for each in table.partitions() if each[DAY] < first_day}
         if days:
-            table.delete(f"{tables.DAY} < '{first_day}'")
+            table.delete(f"{DAY} < '{first_day}'")
         return len(days)
 
     def _table(self) -> Any:  # noqa: ANN401 - the package has no types for us

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from danube.model.errors import SettingsError
 from danube.model.text import install_text
-from spark_analytics.ingest import tables
+from spark_analytics.ingest.columns import DAY, TABLE_SCHEMA, day_of
 
 _NAME = "danube.telemetry"
 _BATCH = "danube.batch"
@@ -31,7 +31,7 @@ class IcebergTelemetry:
         """One snapshot with the batch's id."""
         if batch_id <= self.last_batch():
             return 0
-        rows = batch.withColumn(tables.DAY, tables.day_of("at_ms")).toArrow()
+        rows = batch.withColumn(DAY, day_of("at_ms")).toArrow()
         table = self._table()
         if table is None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -50,8 +50,8 @@ class IcebergTelemetry:
         chosen = {} if days is None else {"row_filter": _in_days(days)}
         files = [] if table is None else [task.file.file_path for task in table.scan(**chosen).plan_files()]
         if not files:
-            return spark.createDataFrame([], tables.TABLE_SCHEMA)
-        return spark.read.schema(tables.TABLE_SCHEMA).parquet(*files)
+            return spark.createDataFrame([], TABLE_SCHEMA)
+        return spark.read.schema(TABLE_SCHEMA).parquet(*files)
 
     def compact(self, spark: SparkSession) -> int:
         """Nothing: engines that know Iceberg compact its tables."""
@@ -62,7 +62,7 @@ class IcebergTelemetry:
         """Deletes the rows of old days; their number is not known."""
         table = self._table()
         if table is not None:
-            table.delete(f"{tables.DAY} < '{first_day}'")
+            table.delete(f"{DAY} < '{first_day}'")
         return 0
 
     def _catalog(self) -> Any:  # noqa: ANN401 - an extra without types for us
@@ -84,4 +84,4 @@ def _in_days(days: Sequence[str]) -> Any:  # noqa: ANN401 - the same
     from pyiceberg.expressions import In, Reference  # noqa: PLC0415 - an extra
 
     values: Any = set(days)
-    return In(term=Reference(tables.DAY), values=values)
+    return In(term=Reference(DAY), values=values)

@@ -10,19 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
 from danube.model.errors import NotFoundError
+from spark_analytics.ingest.columns import DAY, TABLE_SCHEMA, day_of
 from spark_analytics.ingest.log import Commit, DataFile, Snapshot, add_commit, read_log
 from spark_analytics.ingest.request import TableFormat
-from spark_analytics.telemetry import RAW, SCHEMA
+from spark_analytics.telemetry import RAW
 
-DAY = "day"
-TABLE_SCHEMA = f"{SCHEMA}, {RAW} STRING"
 FILES_OF_A_DAY = 4
 """A day with more files is worth compacting."""
 ORPHAN_S = 3_600.0
@@ -137,11 +136,6 @@ def _by_day(state: Snapshot) -> dict[str, list[DataFile]]:
     for file in state.files.values():
         days.setdefault(file.day, []).append(file)
     return days
-
-
-def day_of(at_ms: str) -> Any:  # noqa: ANN401 - a column
-    """Day of a time in milliseconds, UTC."""
-    return F.date_format(F.timestamp_millis(F.col(at_ms)).cast("timestamp"), "yyyy-MM-dd")
 
 
 def table_at(folder: Path, form: TableFormat | None = None) -> Table:

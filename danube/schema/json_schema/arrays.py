@@ -1,20 +1,14 @@
 """Differences in what JSON Schemas say of arrays."""
 
-from typing import TYPE_CHECKING
-
 from danube.schema.differences import Difference, Direction, directions
 from danube.schema.json_schema.atoms import NOTHING, Atom, atoms, types
 from danube.schema.json_schema.keywords import Schema
+from danube.schema.json_schema.pairs import Found, Pairs
 from danube.schema.json_schema.rules import STRICT
 from danube.schema.json_schema.values import compare_limits
 
-if TYPE_CHECKING:
-    from danube.schema.json_schema.comparison import Comparison
 
-Found = list[Difference]
-
-
-def compare_arrays(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def compare_arrays(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     """Differences in items, their number, and what they contain."""
     if "array" not in types(old) & types(new):
         return []
@@ -29,7 +23,7 @@ def compare_arrays(comparison: "Comparison", old: Atom, new: Atom, path: str) ->
     return found + _compare_contained(comparison, old, new, path)
 
 
-def _compare_positions(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def _compare_positions(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     """Items that are described by their position, against what the other side says of that position."""
     before, after = old.get("prefixItems", []), new.get("prefixItems", [])
     found: Found = []
@@ -50,14 +44,14 @@ def _compare_positions(comparison: "Comparison", old: Atom, new: Atom, path: str
     return found
 
 
-def _compare_rest(comparison: "Comparison", old: Schema, new: Schema, path: str) -> Found:
+def _compare_rest(comparison: Pairs, old: Schema, new: Schema, path: str) -> Found:
     closed = [NOTHING in atoms(document, (side,)) for document, side in ((comparison.old, old), (comparison.new, new))]
     if closed[0] != closed[1]:
         return [Difference("items_closed" if closed[1] else "items_opened", f"{path}/items")]
     return comparison.compare((old,), (new,), f"{path}/items")
 
 
-def _compare_contained(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def _compare_contained(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     place = f"{path}/contains"
     if "contains" not in old and "contains" not in new:
         return []

@@ -4,41 +4,21 @@ Where parts have to be matched (alternatives, parts of `allOf`), a match is what
 valid for the other, by the strict rules and without regard to defaults.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from danube.model.limits.schema import SCHEMA_COMPARISONS_MAX, SCHEMA_DIFFERENCES_MAX
+from danube.model.limits.schema import SCHEMA_DIFFERENCES_MAX
 from danube.schema.differences import Difference, Direction, directions
 from danube.schema.json_schema.alternatives import SUMS, Sum, are_apart, lifted
 from danube.schema.json_schema.arrays import compare_arrays
-from danube.schema.json_schema.atoms import NOTHING, Atom, Conjunction, atoms
-from danube.schema.json_schema.conditions import compare_conditions
+from danube.schema.json_schema.atoms import NOTHING, Atom, atoms
 from danube.schema.json_schema.document import JsonDocument
-from danube.schema.json_schema.keywords import ANNOTATIONS, DIALECT_7, Schema
+from danube.schema.json_schema.keywords import DYNAMIC
 from danube.schema.json_schema.objects import compare_objects
+from danube.schema.json_schema.pairs import Found, Pairs, TooComplexError
 from danube.schema.json_schema.rules import STRICT
 from danube.schema.json_schema.values import compare_values
 
-Found = list[Difference]
 
-
-class TooComplexError(Exception):
-    """The comparison has reached its bound."""
-
-
-class Comparison:
+class Comparison(Pairs):
     """One comparison of two definitions."""
-
-    def __init__(self, old: JsonDocument, new: JsonDocument) -> None:
-        self.old = old
-        self.new = new
-        self.exact = 0
-        """Above 0 inside parts that are matched, where readers fill in no defaults."""
-        self._equal_means_same = old.references.are_none and new.references.are_none and old.dialect == new.dialect
-        self._steps = 0
-        self._reported: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
-        """Pairs whose differences are in the answer already."""
-        self._under_way: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
 
     def run(self) -> Found:
         """All differences."""
@@ -46,44 +26,6 @@ class Comparison:
             return self.compare((self.old.root,), (self.new.root,), "#")[:SCHEMA_DIFFERENCES_MAX]
         except (TooComplexError, RecursionError):
             return [Difference("too_complex", "#")]
-
-    def compare(self, old: Conjunction, new: Conjunction, path: str) -> Found:
-        """Differences of two conjunctions. A pair that is being compared further up has none here."""
-        old = tuple(_meant(self.old, schema) for schema in old)
-        new = tuple(_meant(self.new, schema) for schema in new)
-        key = tuple(map(id, old)), tuple(map(id, new))
-        if (
-            key in self._under_way
-            or (not self.exact and key in self._reported)
-            or (self._equal_means_same and repr(old) == repr(new))
-        ):
-            return []
-        self._steps += 1
-        if self._steps > SCHEMA_COMPARISONS_MAX:
-            raise TooComplexError
-        self._under_way.add(key)
-        try:
-            found = self._compare_atoms(atoms(self.old, old), atoms(self.new, new), path)
-        finally:
-            self._under_way.discard(key)
-        if not self.exact:
-            self._reported.add(key)
-        return found
-
-    def fits(self, old: Conjunction, new: Conjunction) -> frozenset[Direction] | None:
-        """Directions in which each document stays valid, without regard to defaults; None without any difference."""
-        with self.matching():
-            found = self.compare(old, new, "")
-        return directions(found, STRICT) if found else None
-
-    @contextmanager
-    def matching(self) -> Iterator[None]:
-        """Block in which defaults do not count."""
-        self.exact += 1
-        try:
-            yield
-        finally:
-            self.exact -= 1
 
     def _compare_atoms(self, old: list[Atom], new: list[Atom], path: str) -> Found:
         if NOTHING in old or NOTHING in new:
@@ -164,11 +106,47 @@ class Comparison:
         return backward and forward
 
 
-def _meant(document: JsonDocument, schema: Schema) -> Schema:
-    """The schema itself, or the target of one that is nothing but a reference."""
-    while isinstance(schema, dict) and "$ref" in schema:
-        target = document.references.target(schema)
-        if target is None or (document.dialect != DIALECT_7 and schema.keys() - ANNOTATIONS != {"$ref"}):
-            break
-        schema = target
-    return schema
+def compare_conditions(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
+    """Differences in `not`, `if`, and what cannot be compared by its parts."""
+    found = _compare_exclusion(comparison, old, new, f"{path}/not")
+    found += _compare_condition(comparison, old, new, path)
+    if any(key in atom for key in DYNAMIC for atom in (old, new)) and not _same(comparison, old, new):
+        found.append(Difference("dynamic_reference_changed", path))
+    unevaluated = ("unevaluatedProperties", "unevaluatedItems")
+    if any(key in atom for key in unevaluated for atom in (old, new)) and not _same(comparison, old, new):
+        found.append(Difference("unevaluated_changed", path))
+    return found
+
+
+def _compare_exclusion(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
+    if "not" not in old and "not" not in new:
+        return []
+    fitting = comparison.fits((old.get("not", False),), (new.get("not", False),))
+    if fitting is None:
+        return []
+    if Direction.BACKWARD in fitting:
+        return [] if Direction.FORWARD in fitting else [Difference("not_extended", path)]
+    return [Difference("not_narrowed" if Direction.FORWARD in fitting else "not_changed", path)]
+
+
+def _compare_condition(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
+    if "if" not in old and "if" not in new:
+        return []
+    if "if" not in old or "if" not in new:
+        return [Difference("condition_added" if "if" in new else "condition_removed", f"{path}/if")]
+    if comparison.fits((old["if"],), (new["if"],)) is not None:
+        return [Difference("condition_changed", f"{path}/if")]
+    found: Found = []
+    with comparison.matching():
+        for key in ("then", "else"):
+            found += comparison.compare((old.get(key, True),), (new.get(key, True),), f"{path}/{key}")
+    return found
+
+
+def _same(comparison: Pairs, old: Atom, new: Atom) -> bool:
+    """True if the parts are equal, and all that they could refer to is."""
+    return old == new and _everything(comparison.old) == _everything(comparison.new)
+
+
+def _everything(document: JsonDocument) -> object:
+    return document.root, document.references.used

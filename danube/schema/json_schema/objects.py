@@ -1,18 +1,15 @@
 """Differences in what JSON Schemas say of objects: properties, who may add others, which ones are required."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from danube.schema.differences import Difference
 from danube.schema.extra import library
 from danube.schema.json_schema.atoms import NOTHING, Atom, Conjunction, atoms, types
 from danube.schema.json_schema.document import JsonDocument, compile_schema
 from danube.schema.json_schema.keywords import DIALECT_2020, escaped
+from danube.schema.json_schema.pairs import Found, Pairs
 from danube.schema.json_schema.values import compare_limits
 
-if TYPE_CHECKING:
-    from danube.schema.json_schema.comparison import Comparison
-
-Found = list[Difference]
 _TOUCHED_BY_DEFAULTS: Final = [
     "maxProperties",
     "dependentRequired",
@@ -28,7 +25,7 @@ _TOUCHED_BY_DEFAULTS: Final = [
 """Keywords that can refuse an object for a property that its reader filled in."""
 
 
-def compare_objects(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def compare_objects(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     """Differences in the properties of objects."""
     if "object" not in types(old) & types(new):
         return []
@@ -43,7 +40,7 @@ def compare_objects(comparison: "Comparison", old: Atom, new: Atom, path: str) -
     return found + _compare_names(comparison, old, new, f"{path}/propertyNames")
 
 
-def _compare_property(comparison: "Comparison", old: Atom, new: Atom, name: str, place: str) -> Found:
+def _compare_property(comparison: Pairs, old: Atom, new: Atom, name: str, place: str) -> Found:
     one, two = _said_of(old, name), _said_of(new, name)
     is_old, is_new = (name in atom.get("properties", {}) for atom in (old, new))
     if is_old and is_new:
@@ -81,7 +78,7 @@ def _matches(pattern: str, name: str) -> bool:
     return bool(compile_schema({"pattern": pattern}, DIALECT_2020, {}).is_valid(name))
 
 
-def _compare_required(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def _compare_required(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     before, after = old.get("required", []), new.get("required", [])
     found = []
     for name in sorted({*after} - {*before}):
@@ -97,7 +94,7 @@ def _compare_required(comparison: "Comparison", old: Atom, new: Atom, path: str)
     return found
 
 
-def _has_default(comparison: "Comparison", document: JsonDocument, reader: Atom, name: str) -> bool:
+def _has_default(comparison: Pairs, document: JsonDocument, reader: Atom, name: str) -> bool:
     """True if the reader fills in the property, and nothing beside it could refuse the object for that."""
     schema = reader.get("properties", {}).get(name)
     if comparison.exact or any(key in reader for key in _TOUCHED_BY_DEFAULTS):
@@ -109,7 +106,7 @@ def _has_default(comparison: "Comparison", document: JsonDocument, reader: Atom,
     return False
 
 
-def _compare_patterns(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def _compare_patterns(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
     found = []
     for pattern in before.keys() & after.keys():
@@ -128,7 +125,7 @@ def _compare_patterns(comparison: "Comparison", old: Atom, new: Atom, path: str)
     return found
 
 
-def _compare_others(comparison: "Comparison", old: Atom, new: Atom, place: str) -> Found:
+def _compare_others(comparison: Pairs, old: Atom, new: Atom, place: str) -> Found:
     one, two = old.get("additionalProperties", True), new.get("additionalProperties", True)
     closed = [NOTHING in atoms(document, (side,)) for document, side in ((comparison.old, one), (comparison.new, two))]
     if closed[0] != closed[1]:
@@ -136,7 +133,7 @@ def _compare_others(comparison: "Comparison", old: Atom, new: Atom, place: str) 
     return comparison.compare((one,), (two,), place)
 
 
-def _compare_dependencies(comparison: "Comparison", old: Atom, new: Atom, path: str) -> Found:
+def _compare_dependencies(comparison: Pairs, old: Atom, new: Atom, path: str) -> Found:
     found = []
     before, after = old.get("dependentRequired", {}), new.get("dependentRequired", {})
     for name in dict.fromkeys([*before, *after]):
@@ -155,7 +152,7 @@ def _compare_dependencies(comparison: "Comparison", old: Atom, new: Atom, path: 
     return found
 
 
-def _compare_names(comparison: "Comparison", old: Atom, new: Atom, place: str) -> Found:
+def _compare_names(comparison: Pairs, old: Atom, new: Atom, place: str) -> Found:
     if "propertyNames" in old and "propertyNames" in new:
         return comparison.compare((old["propertyNames"],), (new["propertyNames"],), place)
     if "propertyNames" in old or "propertyNames" in new:

@@ -26,7 +26,8 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.object_server import MotoServer
-from spark_analytics.ingest.request import IngestRequest, run_ingest
+from spark_analytics.ingest.request import IngestRequest
+from spark_analytics.ingest.run import run_ingest
 from spark_analytics.ingest.tables import read_table
 from spark_analytics.jobs.run import JobRequest, JobResult, run_job
 from spark_analytics.progress import Steps
