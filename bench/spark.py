@@ -18,13 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from bench.result import Figure, median
 from danube.client import DanubeClientBuilder, DispatchStrategy
+from danube.tables.link import Endpoint, close_link, link_to
+from danube.tables.planning import OffsetRange
+from danube.tables.reading import SliceReader
+from danube.tables.rows import COLUMN_NAMES
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.child import cpu_s
 from spark_analytics.session import spark_session
-from spark_analytics.source.link import Endpoint, close_link, link_to
-from spark_analytics.source.planning import OffsetRange
-from spark_analytics.source.reading import SliceReader
-from spark_analytics.source.rows import COLUMN_NAMES
 
 CASES = ((100, 1_000_000), (1_024, 200_000))
 """Bytes of a payload, and rows."""

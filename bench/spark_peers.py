@@ -25,13 +25,13 @@ from bench.history import spark_used_s
 from bench.result import Figure, median
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.limits.broker import MIB
+from danube.tables.link import Endpoint, close_link, link_to
+from danube.tables.segments import SegmentFolder
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.child import cpu_s
 from spark_analytics.java import find_java
 from spark_analytics.session import spark_session
-from spark_analytics.source.link import Endpoint, close_link, link_to
-from spark_analytics.source.segments import SegmentFolder
 
 SIZE, ROWS, PARTITIONS, ROUNDS = 100, 1_000_000, 2, 5
 TOPIC = "/default/bench"

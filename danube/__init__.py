@@ -1,7 +1,7 @@
 """Danube in Python. Public names are resolved on first use: importing `danube` starts and loads nothing.
 
 The names are those of the published `danube-client` 0.5.0, so an application moves over by changing what it installs,
-and the exceptions of ours.
+the exceptions of ours, and `sql`, which queries topics and needs the extra `query`.
 """
 
 import importlib
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from danube.client import *  # those of `__all__`
+    from danube.query.asking import sql as sql
 
     __version__: str
 
@@ -68,16 +69,17 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers see the names above, and a misspelt one is an error to them
 
     def __getattr__(name: str) -> object:
-        if name not in {*__all__, "__version__"}:
+        if name not in {*__all__, "__version__", "sql"}:
             raise AttributeError(f"module 'danube' has no attribute {name!r}")
         value: object
-        value = _version() if name == "__version__" else getattr(importlib.import_module("danube.client"), name)
+        home = "danube.query.asking" if name == "sql" else "danube.client"
+        value = _version() if name == "__version__" else getattr(importlib.import_module(home), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, "__version__", "sql"})
 
 
 def _version() -> str:

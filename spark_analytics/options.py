@@ -21,9 +21,9 @@ from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 from danube.objects.place import Adapter, ObjectPlace
 from danube.runtime.paths import expanded
-from spark_analytics.source.link import Endpoint
-from spark_analytics.source.planning import Positions
-from spark_analytics.source.rows import COLUMN_NAMES
+from danube.tables.link import Endpoint
+from danube.tables.planning import Positions
+from danube.tables.rows import COLUMN_NAMES
 
 _WORDS: Mapping[object, FetchFrom] = {word.value: word for word in FetchFrom}
 

@@ -12,6 +12,8 @@ from danube.cli import arguments
 from danube.cli.arguments import Access
 from danube.cli.connect import app as connect_app
 from danube.cli.output import EXIT_CODES, PROGRAM, run, say
+from danube.cli.queries.command import EPILOG as _QUERY_EPILOG
+from danube.cli.queries.command import query_command
 from danube.cli.render import OutputFormat
 from danube.cli.schema import app as schema_app
 from danube.model.errors import DanubeError, InvalidRequestError
@@ -32,6 +34,7 @@ app = typer.Typer(
 
 app.add_typer(schema_app, name="schema")
 app.add_typer(connect_app, name="connect")
+app.command("query", epilog=_QUERY_EPILOG)(query_command)
 
 _EPILOG = f"""Examples:
 

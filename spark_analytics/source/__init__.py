@@ -1,1 +1,1 @@
-"""The Spark data source `danube`: planning is pure, reading is Arrow, and nothing is left behind on a broker."""
+"""The Spark data source `danube`, over topics as tables of Arrow."""

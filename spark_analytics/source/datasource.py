@@ -12,13 +12,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from danube.model.errors import DanubeError, InvalidRequestError
+from danube.tables.decoding import DECODED, TopicSchema
+from danube.tables.link import close_link, link_to
+from danube.tables.planning import OffsetRange, TopicState, batch_ranges, slices
+from danube.tables.reading import RecordBatch, SliceReader
 from spark_analytics.options import SourceOptions, parse_options
-from spark_analytics.source.decoding import DECODED, TopicSchema
-from spark_analytics.source.link import close_link, link_to
+from spark_analytics.source.ddl import columns_ddl, type_ddl
 from spark_analytics.source.offsets import OffsetJson, StreamOffsets
-from spark_analytics.source.planning import OffsetRange, TopicState, batch_ranges, slices
-from spark_analytics.source.reading import RecordBatch, SliceReader
-from spark_analytics.source.rows import spark_schema
 from spark_analytics.source.sink import DanubeStreamWriter
 
 P = ParamSpec("P")
@@ -63,9 +63,9 @@ class DanubeDataSource(DataSource):
 
     def schema(self) -> str:
         """The chosen columns, as DDL."""
-        columns = spark_schema(self.source_options.columns)
+        columns = columns_ddl(self.source_options.columns)
         decoding = self._decoding()
-        return f"{columns}, `{DECODED}` {decoding.shape().ddl}" if decoding else columns
+        return f"{columns}, `{DECODED}` {type_ddl(decoding.shape().arrow)}" if decoding else columns
 
     @_in_a_sentence
     def reader(self, schema: StructType) -> "DanubeReader":
@@ -95,7 +95,7 @@ class DanubeDataSource(DataSource):
         if not options.decode:
             return None
         try:
-            return TopicSchema.of(options.endpoint, options.topic)
+            return TopicSchema.of(link_to(options.endpoint), options.topic)
         finally:
             close_link()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from spark_analytics.source.planning import (
+from danube.tables.planning import (
     DATA_LOSS_ADVICE,
     OffsetRange,
     Positions,

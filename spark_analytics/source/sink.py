@@ -26,7 +26,7 @@ from danube.model.topic import DispatchStrategy
 from danube.model.untrusted_json import decode_json
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from spark_analytics.source.link import Endpoint, connect
+from danube.tables.link import Endpoint, connect
 
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 VALUE = "value"

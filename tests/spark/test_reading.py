@@ -13,11 +13,11 @@ from danube.model.errors import (
     UnavailableError,
 )
 from danube.storage.batches.batch import encode_payloads
+from danube.tables.link import Endpoint, close_link, link_to
+from danube.tables.planning import OffsetRange
+from danube.tables.reading import SliceReader, contiguous
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from spark_analytics.source.link import Endpoint, close_link, link_to
-from spark_analytics.source.planning import OffsetRange
-from spark_analytics.source.reading import SliceReader, contiguous
 from tests.spark.conftest import Lake
 
 pytestmark = pytest.mark.cluster

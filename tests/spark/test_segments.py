@@ -13,16 +13,16 @@ from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.errors import PreconditionFailedError, SettingsError
 from danube.model.limits.broker import MIB
 from danube.model.ownership import StorageMode
+from danube.tables.link import Endpoint, close_link, link_to
+from danube.tables.planning import OffsetRange
+from danube.tables.reading import SliceReader
+from danube.tables.rows import COLUMN_NAMES
+from danube.tables.segments import SegmentFolder, close_folders
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.object_server import BUCKET, MotoServer
 from spark_analytics.options import parse_options
-from spark_analytics.source.link import Endpoint, close_link, link_to
-from spark_analytics.source.planning import OffsetRange
-from spark_analytics.source.reading import SliceReader
-from spark_analytics.source.rows import COLUMN_NAMES
-from spark_analytics.source.segments import SegmentFolder, close_folders
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from danube.model.calls.stream import FetchFrom
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
+from danube.tables.planning import Positions, TopicState
 from spark_analytics.source.offsets import StreamOffsets, StreamPosition
-from spark_analytics.source.planning import Positions, TopicState
 
 EARLIEST = Positions(FetchFrom.EARLIEST)
 TOPIC = "/default/t"

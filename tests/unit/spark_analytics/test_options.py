@@ -7,8 +7,8 @@ import pytest
 
 from danube.model.calls.stream import FetchFrom, FetchTime
 from danube.model.errors import SettingsError
+from danube.tables.planning import Positions
 from spark_analytics.options import option_names, parse_options
-from spark_analytics.source.planning import Positions
 
 TOPIC = {"topic": "/default/orders"}
 

@@ -1,4 +1,4 @@
-"""Definitions of the schema registry -> types of Spark and Arrow, and values in these types. Pure.
+"""Definitions of the schema registry -> types of Arrow, and values in these types. Pure.
 
 A shape reads a decoded value; what does not fit its type is null. What has no type of its own, such as a union of two
 records, is a text of JSON.
@@ -24,9 +24,8 @@ _DECIMAL_DIGITS_MAX = 38
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One type: as Spark writes it, as Arrow has it, and how a decoded value becomes one of it."""
+    """One type, and the reading of a decoded value as one of it."""
 
-    ddl: str
     arrow: Kind
     read: Callable[[Any], Any]
 
@@ -42,11 +41,11 @@ def shape_of(kind: SchemaType, definition: str) -> Shape:
             return _TEXT
         case _:
             raise UnsupportedError(
-                f"decode=true reads Avro, JSON Schema and text, and this topic has {kind.value}: read the column value"
+                f"Avro, JSON Schema and text are decoded, and this topic has {kind.value}: read the column value"
             )
 
 
-def _plain(ddl: str, arrow: Kind, of: type | tuple[type, ...], low: int = 0) -> Shape:
+def _plain(arrow: Kind, of: type | tuple[type, ...], low: int = 0) -> Shape:
     """A type of one value; whole numbers of `low` bits have bounds."""
 
     def read(value: Any) -> Any:  # noqa: ANN401 - a decoded value
@@ -54,7 +53,7 @@ def _plain(ddl: str, arrow: Kind, of: type | tuple[type, ...], low: int = 0) -> 
             return None
         return value if not low or -(2 ** (low - 1)) <= value < 2 ** (low - 1) else None
 
-    return Shape(ddl, arrow, read)
+    return Shape(arrow, read)
 
 
 def _float(value: Any) -> float | None:  # noqa: ANN401 - as above
@@ -65,33 +64,33 @@ def _as_json(value: Any) -> str | None:  # noqa: ANN401 - as above
     return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
-_TEXT = _plain("STRING", pa.string(), str)
-_JSON = Shape("STRING", pa.string(), _as_json)
-_BYTES = _plain("BINARY", pa.binary(), bytes)
-_BOOL = _plain("BOOLEAN", pa.bool_(), bool)
-_INT = _plain("INT", pa.int32(), int, 32)
-_LONG = _plain("BIGINT", pa.int64(), int, 64)
-_DOUBLE = Shape("DOUBLE", pa.float64(), _float)
-_TIME = _plain("TIMESTAMP", pa.timestamp("us", tz="UTC"), datetime)
-_LOCAL_TIME = _plain("TIMESTAMP_NTZ", pa.timestamp("us"), datetime)
+_TEXT = _plain(pa.string(), str)
+_JSON = Shape(pa.string(), _as_json)
+_BYTES = _plain(pa.binary(), bytes)
+_BOOL = _plain(pa.bool_(), bool)
+_INT = _plain(pa.int32(), int, 32)
+_LONG = _plain(pa.int64(), int, 64)
+_DOUBLE = Shape(pa.float64(), _float)
+_TIME = _plain(pa.timestamp("us", tz="UTC"), datetime)
+_LOCAL_TIME = _plain(pa.timestamp("us"), datetime)
 _AVRO: Mapping[str, Shape] = {
     "string": _TEXT,
     "bytes": _BYTES,
     "boolean": _BOOL,
     "int": _INT,
     "long": _LONG,
-    "float": Shape("FLOAT", pa.float32(), _float),
+    "float": Shape(pa.float32(), _float),
     "double": _DOUBLE,
 }
 _LOGICAL: Mapping[tuple[str, str], Shape] = {
-    ("int", "date"): _plain("DATE", pa.date32(), date),
+    ("int", "date"): _plain(pa.date32(), date),
     ("long", "timestamp-millis"): _TIME,
     ("long", "timestamp-micros"): _TIME,
     ("long", "local-timestamp-millis"): _LOCAL_TIME,
     ("long", "local-timestamp-micros"): _LOCAL_TIME,
-    ("string", "uuid"): Shape("STRING", pa.string(), lambda value: None if value is None else str(value)),
-    ("int", "time-millis"): Shape("STRING", pa.string(), lambda value: None if value is None else str(value)),
-    ("long", "time-micros"): Shape("STRING", pa.string(), lambda value: None if value is None else str(value)),
+    ("string", "uuid"): Shape(pa.string(), lambda value: None if value is None else str(value)),
+    ("int", "time-millis"): Shape(pa.string(), lambda value: None if value is None else str(value)),
+    ("long", "time-micros"): Shape(pa.string(), lambda value: None if value is None else str(value)),
 }
 _JSON_TYPES: Mapping[str, Shape] = {
     "string": _TEXT, "boolean": _BOOL, "integer": _LONG, "number": _DOUBLE,
@@ -131,7 +130,7 @@ def _avro_complex(document: dict[str, Any], named: dict[str, Any], depth: int) -
 
 def _decimal(document: Mapping[str, Any]) -> Shape:
     digits, scale = min(int(document["precision"]), _DECIMAL_DIGITS_MAX), int(document.get("scale", 0))
-    return _plain(f"DECIMAL({digits}, {scale})", pa.decimal128(digits, scale), Decimal)
+    return _plain(pa.decimal128(digits, scale), Decimal)
 
 
 def _json(document: Any, depth: int) -> Shape:  # noqa: ANN401 - JSON
@@ -151,26 +150,23 @@ def _json(document: Any, depth: int) -> Shape:  # noqa: ANN401 - JSON
 
 
 def _struct(fields: Mapping[str, Shape]) -> Shape:
-    names = {name: name.replace("`", "``") for name in fields}
-    ddl = ", ".join(f"`{names[name]}`: {each.ddl}" for name, each in fields.items())
-
     def read(value: Any) -> Any:  # noqa: ANN401 - as above
         if not isinstance(value, dict):
             return None
         return {name: each.read(value.get(name)) for name, each in fields.items()}
 
-    return Shape(f"STRUCT<{ddl}>", pa.struct([(name, each.arrow) for name, each in fields.items()]), read)
+    return Shape(pa.struct([(name, each.arrow) for name, each in fields.items()]), read)
 
 
 def _array(items: Shape) -> Shape:
     def read(value: Any) -> Any:  # noqa: ANN401 - as above
         return [items.read(each) for each in value] if isinstance(value, list) else None
 
-    return Shape(f"ARRAY<{items.ddl}>", pa.list_(items.arrow), read)
+    return Shape(pa.list_(items.arrow), read)
 
 
 def _map(values: Shape) -> Shape:
     def read(value: Any) -> Any:  # noqa: ANN401 - as above
         return [(str(key), values.read(each)) for key, each in value.items()] if isinstance(value, dict) else None
 
-    return Shape(f"MAP<STRING, {values.ddl}>", pa.map_(pa.string(), values.arrow), read)
+    return Shape(pa.map_(pa.string(), values.arrow), read)

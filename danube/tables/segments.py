@@ -27,7 +27,7 @@ from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from spark_analytics.source.planning import OffsetRange
+from danube.tables.planning import OffsetRange
 
 _MANIFEST = ".manifest"
 
@@ -51,7 +51,7 @@ class SegmentFolder:
         name = f"{folder_of(topic_id)}/{versions[-1]}"
         found = decode_manifest(self._tier.read(name, 0, self._tier.size(name)))
         if found is None or found.topic_id != topic_id:
-            raise DamagedDataError(f"{name} is damaged: read through the brokers, without the option source")
+            raise DamagedDataError(f"{name} is damaged: read through the brokers")
         return found
 
     def batches(self, wanted: OffsetRange, manifest: Manifest) -> Iterator[list[FetchedBatch]]:

@@ -12,9 +12,9 @@ from danube.model.calls.client import OutgoingMessage
 from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import InvalidBatchError
 from danube.storage.batches.batch import encode_messages, encode_payloads
+from danube.tables.columns import ColumnBuilder
+from danube.tables.rows import COLUMN_NAMES
 from danube.wire import encode
-from spark_analytics.source.columns import ColumnBuilder
-from spark_analytics.source.rows import COLUMN_NAMES
 
 TOPIC = "/default/orders-part-3"
 SHARED = OutgoingMessage(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from danube.model.calls.stream import FetchFrom, FetchTime
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.limits.faces import SPARK_PARTITIONS_MAX
-from spark_analytics.source.planning import (
+from danube.tables.planning import (
     OffsetRange,
     Positions,
     TopicState,

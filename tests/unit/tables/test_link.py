@@ -12,9 +12,9 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import CarrierServer, Service, UnaryCall
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.tables.link import connect
 from danube.wire import client_messages
 from spark_analytics.options import parse_options
-from spark_analytics.source.link import connect
 
 CERTIFICATES = Path(__file__).parents[1] / "rpc/certificates"
 TOPIC = "/default/orders"

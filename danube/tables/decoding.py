@@ -15,8 +15,8 @@ from danube.client.typed.avro import AvroSchema
 from danube.model.errors import DanubeError
 from danube.model.schema import SchemaType
 from danube.model.untrusted_json import decode_json
-from spark_analytics.source.link import Endpoint, link_to
-from spark_analytics.source.shapes import Shape, shape_of
+from danube.tables.link import Link
+from danube.tables.shapes import Shape, shape_of
 
 RecordBatch: TypeAlias = Any  # pyarrow has no types
 Decode = Callable[[bytes], Any]
@@ -33,9 +33,9 @@ class TopicSchema:
     definition: str
 
     @classmethod
-    def of(cls, endpoint: Endpoint, topic: str) -> "TopicSchema":
+    def of(cls, link: Link, topic: str) -> "TopicSchema":
         """Ask the registry. Raises PreconditionFailedError for a topic without a schema, DanubeError."""
-        found = link_to(endpoint).topic_schema(topic)
+        found = link.topic_schema(topic)
         return cls(found.type, found.definition.decode())
 
     def shape(self) -> Shape:
@@ -46,8 +46,8 @@ class TopicSchema:
 class Decoder:
     """Adds the column to Arrow batches of one slice."""
 
-    def __init__(self, endpoint: Endpoint, schema: TopicSchema) -> None:
-        self._endpoint, self._schema, self._shape = endpoint, schema, schema.shape()
+    def __init__(self, link: Link, schema: TopicSchema) -> None:
+        self._link, self._schema, self._shape = link, schema, schema.shape()
         self._known: dict[tuple[int | None, int | None], Decode | None] = {}
 
     def add_to(self, batch: RecordBatch) -> RecordBatch:
@@ -77,6 +77,6 @@ class Decoder:
             return decode_json
         if pair[0] is None:  # Avro cannot be read without the schema that wrote it
             return None
-        written = link_to(self._endpoint).schema_version(pair[0], pair[1])
+        written = self._link.schema_version(pair[0], pair[1])
         reader, text = AvroSchema(self._schema.definition), written.definition.decode()
         return lambda payload: reader.decode(payload, text)

@@ -23,8 +23,8 @@ from danube.storage.batches.batch import (
     check,
     plain_body,
 )
+from danube.tables.rows import arrow_schema, chosen
 from danube.wire import decode
-from spark_analytics.source.rows import arrow_schema, chosen
 
 Array: TypeAlias = Any  # pyarrow has no types
 

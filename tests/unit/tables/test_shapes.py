@@ -10,7 +10,8 @@ import pytest
 
 from danube.model.errors import UnsupportedError
 from danube.model.schema import SchemaType
-from spark_analytics.source.shapes import shape_of
+from danube.tables.shapes import shape_of
+from spark_analytics.source.ddl import type_ddl
 
 AVRO = {
     "type": "record",
@@ -57,7 +58,7 @@ def as_column(kind: SchemaType, definition: Any, *values: Any) -> list[Any]:
 
 def test_avro_values_keep_their_types() -> None:
     shape = shape_of(SchemaType.AVRO, json.dumps(AVRO))
-    assert shape.ddl == (
+    assert type_ddl(shape.arrow) == (
         "STRUCT<`id`: BIGINT, `at`: TIMESTAMP, `here`: TIMESTAMP_NTZ, `exactly`: TIMESTAMP_NTZ, `day`: DATE,"
         " `price`: DECIMAL(9, 2), `state`: STRING, `before`: STRING,"
         " `tags`: MAP<STRING, STRING>, `lines`: ARRAY<STRUCT<`n`: INT>>, `any`: STRING>"
@@ -83,6 +84,6 @@ def test_json_values_that_do_not_fit_are_null_where_they_do_not() -> None:
 
 def test_a_type_that_holds_itself_ends_in_text_and_protobuf_is_refused() -> None:
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-    assert "STRING" in shape_of(SchemaType.AVRO, json.dumps(node)).ddl
+    assert "STRING" in type_ddl(shape_of(SchemaType.AVRO, json.dumps(node)).arrow)
     with pytest.raises(UnsupportedError, match="this topic has protobuf"):
         shape_of(SchemaType.PROTOBUF, 'syntax = "proto3";')

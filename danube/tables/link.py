@@ -1,8 +1,8 @@
-"""The way from Spark's processes to the cluster, for code that is not async: an event loop and a client of its own.
+"""The way to the cluster for code that is not async: a client with an event loop.
 
-Planning goes through it on the driver, reading on the workers. A process keeps one, so that the tasks that Spark gives
-a worker one after the other share a connection. Workers are forked by a process that has not imported this, so gRPC
-never sees a fork.
+Spark plans through it on the driver and reads on the workers. A process of Spark keeps one, so that the tasks that a
+worker is given one after the other share a connection. Workers are forked by a process that has not imported this, so
+gRPC never sees a fork. A query has one of its own, whose loop runs in a thread: its readers run in several threads.
 """
 
 import asyncio
@@ -20,9 +20,10 @@ from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
 from danube.model.topic import TopicName
 from danube.rpc.engines import ClientTls, client_carrier
+from danube.runtime.blocking import LoopThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.rng import Rng, SystemRng
-from spark_analytics.source.planning import OffsetRange, TopicState
+from danube.tables.planning import OffsetRange, TopicState
 
 T = TypeVar("T")
 
@@ -41,11 +42,12 @@ class Endpoint:
 
 
 class Link:
-    """A client with its event loop. Not for several threads; use it from where no event loop runs."""
+    """A client with its event loop. Without a `thread` not for several threads, and where no event loop runs."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, thread: LoopThread | None = None) -> None:
         self.endpoint = endpoint
-        self._loop = _event_loop()
+        self._thread = thread
+        self._loop = _event_loop() if thread is None else thread.loop
         self._client = self._run(connect(endpoint))
         self._reached = False
         self.unreached: list[str] = []
@@ -97,22 +99,22 @@ class Link:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Not by `asyncio.Runner`: at each run it spells out the last result for an error that nobody sees."""
+        if self._thread is not None:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         return self._loop.run_until_complete(work)
 
     async def _topic_schema(self, topic: str) -> VersionDescription:
         names = await self._client.partitions(topic) or [topic]
         config = await self._client.schema().get_topic_schema_config(names[0])
         if not config.schema_subject:
-            raise PreconditionFailedError(
-                f"{topic} has no schema: bind it to a subject, or leave out the option decode"
-            )
+            raise PreconditionFailedError(f"{topic} has no schema: bind it to a subject, or read the column value")
         return await self._client.schema().find(FindVersion(subject=config.schema_subject))
 
     async def _states(self, topic: str, times_ms: Sequence[int]) -> list[TopicState]:
         names = await self._client.partitions(topic)
         if not names:
             raise TopicNotFoundError(
-                f"there is no topic {topic} at {self.endpoint.service_url}: check the option topic, or create it"
+                f"there is no topic {topic} at {self.endpoint.service_url}: check its name, or create it"
             )
         found: list[TopicState | UnavailableError] = []
         for at in range(0, len(names), SPARK_BOUNDS_AT_ONCE_MAX):

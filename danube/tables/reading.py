@@ -11,11 +11,11 @@ from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
 from danube.model.limits.faces import SPARK_ARROW_BYTES
 from danube.objects.place import ObjectPlace
-from spark_analytics.source.columns import ColumnBuilder
-from spark_analytics.source.decoding import DECODED, NEEDED, Decoder, TopicSchema
-from spark_analytics.source.link import Endpoint, link_to
-from spark_analytics.source.planning import OffsetRange, first_readable
-from spark_analytics.source.segments import segment_folder
+from danube.tables.columns import ColumnBuilder
+from danube.tables.decoding import DECODED, NEEDED, Decoder, TopicSchema
+from danube.tables.link import Endpoint, Link, link_to
+from danube.tables.planning import OffsetRange, first_readable
+from danube.tables.segments import segment_folder
 
 RecordBatch: TypeAlias = Any  # pyarrow has no types
 
@@ -25,6 +25,8 @@ class SliceReader:
     """Reads slices: what a worker needs to know beside the slice itself."""
 
     endpoint: Endpoint
+    link: Link | None = None
+    """The way to the cluster; None takes that of this process. It cannot be sent to a worker."""
     columns: Sequence[str]
     fail_on_data_loss: bool
     decoding: TopicSchema | None = None
@@ -41,15 +43,19 @@ class SliceReader:
         wanted = wanted if self.folder is not None else self._check(wanted)
         if not wanted.rows:
             return
-        partition = link_to(self.endpoint).partition_index(wanted.topic) if "partition" in self.columns else None
+        partition = self._link.partition_index(wanted.topic) if "partition" in self.columns else None
         if self.decoding is None:
             builder = ColumnBuilder(wanted.topic, self.columns, partition)
             yield from _joined(map(builder.build, contiguous(wanted, self._batches(wanted))))
             return
         builder = ColumnBuilder(wanted.topic, [*self.columns, *NEEDED], partition)
-        decoder = Decoder(self.endpoint, self.decoding)
+        decoder = Decoder(self._link, self.decoding)
         built = map(builder.build, contiguous(wanted, self._batches(wanted)))
         yield from (decoder.add_to(batch).select([*self.columns, DECODED]) for batch in _joined(built))
+
+    @property
+    def _link(self) -> Link:
+        return self.link or link_to(self.endpoint)
 
     def _batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
         """From the segments, and from the broker what is not in them."""
@@ -61,11 +67,11 @@ class SliceReader:
             yield from segments.batches(replace(wanted, end=middle), manifest)
             rest = self._check(replace(wanted, start=middle)) if middle < wanted.end else replace(wanted, start=middle)
         if rest.rows:
-            yield from link_to(self.endpoint).batches(rest)
+            yield from self._link.batches(rest)
 
     def _check(self, wanted: OffsetRange) -> OffsetRange:
         """The slice as far as it is still there."""
-        state = link_to(self.endpoint).state(wanted.topic)
+        state = self._link.state(wanted.topic)
         if state.topic_id != wanted.topic_id:
             raise PreconditionFailedError(
                 f"{wanted.topic} was deleted and created again after this read was planned: load it again"
