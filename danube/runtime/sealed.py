@@ -162,3 +162,30 @@ def _struct_of(kind: type, in_row: bool) -> _Type:  # noqa: FBT001 - a cache is 
 
 def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
+
+
+_LENGTH = struct.Struct("<I")
+FRAME_BYTES = _LENGTH.size
+
+
+def framed(packed: bytes) -> bytes:
+    """A sealed record with its length before it, for files that have more than one."""
+    return _LENGTH.pack(len(packed)) + packed
+
+
+def unframed(content: bytes | memoryview, at: int = 0) -> tuple[bytes, int]:
+    """The sealed record whose frame is at `at`, and the position after it. Raises UnsealError where it is cut off."""
+    start = at + FRAME_BYTES
+    end = start + _LENGTH.unpack_from(content, at)[0] if start <= len(content) else start
+    if end > len(content):
+        raise UnsealError("it is cut off, or something follows it")
+    return bytes(content[start:end]), end
+
+
+def one_of(record: object) -> Any:  # noqa: ANN401 - whatever its fields are
+    """The one field of a dataclass that is not None, of those that are None by default. Raises UnsealError."""
+    optional = (getattr(record, each.name) for each in fields(record) if each.default is None)  # type: ignore[arg-type]
+    found = [value for value in optional if value is not None]
+    if len(found) != 1:
+        raise UnsealError(f"{len(found)} of its alternatives are there, and not one")
+    return found[0]

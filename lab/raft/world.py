@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import msgpack
+
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
 from danube.metadata.raft.core import overrides, snapshot_keeper
 from danube.metadata.raft.core.node import RaftNode
@@ -26,7 +28,6 @@ from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered, pack_batch
 from danube.metadata.raft.settings import LogBounds
-from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import DamagedDataError, DanubeError
 from danube.runtime.disk import was_full
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
@@ -285,9 +286,8 @@ class RaftWorld:
                 case Installed(snapshot) if snapshot.index < newest:
                     pass  # its file is gone, and the newer one is told of next: the broker's queue skips it, too
                 case Installed(snapshot):
-                    history = (
-                        [] if snapshot.index == _FIRST else unpackb(snapshot.payload.read(0, snapshot.payload.size))
-                    )
+                    payload = snapshot.payload.read(0, snapshot.payload.size)
+                    history = [] if snapshot.index == _FIRST else msgpack.decode(payload)
                     life.applied = {position: (origin, number) for position, origin, number in history}
                     life.position = snapshot.index
                     self._check_history(life)
@@ -312,7 +312,7 @@ class RaftWorld:
             self._violated(f"{life.transport.own} has {batch} at {position}, where {truth} was applied before")
 
     def _take_snapshot(self, life: Life, wanted: SnapshotRequest) -> None:
-        payload = packb([[position, *batch] for position, batch in life.applied.items()])
+        payload = msgpack.encode([[position, *batch] for position, batch in life.applied.items()])
 
         def made() -> None:
             if self._lives.get(life.transport.own) is life:

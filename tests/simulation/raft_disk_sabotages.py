@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from danube.metadata.raft.folder import folder, recovery, small_files
+from danube.metadata.raft.folder import folder, recovery
 from danube.metadata.raft.folder import format as log_format
 from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.format import Entry, encode_records
@@ -16,6 +16,7 @@ from danube.metadata.raft.folder.log_files import LogFiles
 from danube.metadata.raft.folder.recovery import LogRecovery, RecoveredLog
 from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
+from danube.runtime import sealed
 from danube.testing.simulated.disk import SimDisk, SimFile
 from tests.simulation.raft_disk_world import ViolationError, World
 from tests.simulation.sabotage import Sabotaged, search
@@ -70,7 +71,7 @@ def leave_out_the_checksum_of_votes(patch: pytest.MonkeyPatch) -> None:
 
     replace_file = SimDisk.replace_file
     patch.setattr(SimDisk, "replace_file", in_place)
-    patch.setattr(small_files, "is_intact", lambda *_: True)
+    patch.setattr(sealed, "is_intact", lambda *_: True)
 
 
 def cut_what_the_vote_names(patch: pytest.MonkeyPatch) -> None:

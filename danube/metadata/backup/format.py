@@ -1,25 +1,17 @@
-"""Format of a backup file: its origin as JSON, then a snapshot of the state with nothing left out.
+"""Format of a backup file: its origin, sealed, then a snapshot of the state with nothing left out.
 
 Byte by byte: `docs/formats/metadata-backup.md`. A file that is shorter or longer than its numbers say is no backup.
 """
 
-import json
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import State, StateSnapshot
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError, NewerRecordError
 from danube.model.limits.metadata import METADATA_BACKUP_BYTES_MAX, METADATA_BACKUP_ORIGIN_BYTES_MAX
-from danube.model.untrusted_json import decode_json
-from danube.runtime.checksum import CRC_BYTES, crc_of, extended, is_intact, other_version, with_crc
-
-BACKUP_VERSION = 1
-
-_FIXED = struct.Struct("<4sHHIQI")
-_MAGIC = b"DNBB"
+from danube.runtime.checksum import other_version
+from danube.runtime.sealed import FRAME_BYTES, OtherVersionError, Sealed, UnsealError, framed, unframed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,45 +50,35 @@ def encode_backup(backup: Backup, told: Callable[[int], None] = lambda _keys: No
 
     Raises InvalidRequestError for an origin that is longer than any is.
     """
-    pieces: list[bytes] = []
-    crc = 0
-    for piece in encode_state(backup.snapshot):
-        pieces.append(piece)
-        crc = extended(crc, piece)
-        told(_KEYS_A_PIECE)
-    origin = json.dumps(asdict(backup.origin), ensure_ascii=False, separators=(",", ":")).encode()
+    origin = _ORIGIN.seal(backup.origin)
     if len(origin) > METADATA_BACKUP_ORIGIN_BYTES_MAX:
         raise InvalidRequestError(f"what a backup says of itself has {len(origin)} bytes: too many members or names")
-    head = _FIXED.pack(_MAGIC, BACKUP_VERSION, 0, len(origin), sum(map(len, pieces)), crc) + origin
-    return [with_crc(head), *pieces]
+    pieces = [framed(origin)]
+    for piece in encode_state(backup.snapshot):
+        pieces.append(piece)
+        told(_KEYS_A_PIECE)
+    return pieces
 
 
 def decode_backup(content: bytes, name: str) -> Backup:
     """The backup in a file that is called `name`.
 
-    Raises DamagedDataError when it is not what was written, and DataFolderError when it is no backup or of a newer
+    Raises DamagedDataError when it is not what was written, and DataFolderError when it is no backup or of another
     format.
     """
-    if content[:4] != _MAGIC:
+    if content[FRAME_BYTES : FRAME_BYTES + 4] != _ORIGIN.magic:
         raise DataFolderError(
             f"{name} is no backup of metadata: name a file that `danube-broker metadata backup` wrote"
         )
-    head = memoryview(content)
     try:
-        _, version, _, origin_bytes, snapshot_bytes, snapshot_crc = _FIXED.unpack_from(head)
-    except struct.error:
-        raise _damaged(name, len(content), "it is cut off") from None
-    if version != BACKUP_VERSION:
-        raise other_version(name, version, BACKUP_VERSION)
-    start = _FIXED.size + origin_bytes + CRC_BYTES
-    if origin_bytes > METADATA_BACKUP_ORIGIN_BYTES_MAX or len(content) < start:
-        raise _damaged(name, len(content), "it is cut off")
-    if not is_intact(content[:start]):
-        raise _damaged(name, 0, "its beginning is not what was written")
-    if len(content) != start + snapshot_bytes or crc_of(content[start:]) != snapshot_crc:
-        raise _damaged(name, start, "the snapshot is not what was written, or cut off")
-    origin = _origin(content[_FIXED.size : start - CRC_BYTES], name)
-    return Backup(origin, _snapshot(head[start:], name))
+        origin, end = unframed(content)
+        return Backup(_ORIGIN.unseal(origin), _snapshot(memoryview(content)[end:], name))
+    except OtherVersionError as error:
+        raise other_version(name, error.found, error.known) from error
+    except UnsealError as error:
+        raise DamagedDataError(
+            f"{name}: what it says of itself cannot be read ({error}); use another backup"
+        ) from error
 
 
 def check_size(size: int, name: str) -> None:
@@ -109,6 +91,7 @@ def check_size(size: int, name: str) -> None:
 
 
 _KEYS_A_PIECE = 256
+_ORIGIN = Sealed(b"DnMb", Origin)
 
 
 def _snapshot(packed: memoryview, name: str) -> StateSnapshot:
@@ -120,29 +103,3 @@ def _snapshot(packed: memoryview, name: str) -> StateSnapshot:
     except (MetadataError, AssertionError) as error:
         raise DamagedDataError(f"{name}: {error}; use another backup") from error
     return snapshot
-
-
-def _origin(packed: bytes, name: str) -> Origin:
-    try:
-        fields = decode_json(packed)
-        known = {key: fields[key] for key in Origin.__slots__ if key in fields}
-        origin = Origin(**{**known, "members": tuple(known.get("members", ()))})
-    except (ValueError, TypeError, KeyError) as error:
-        raise _damaged(name, _FIXED.size, f"what it says of itself cannot be read ({error})") from error
-    if list(_wrong(origin)):
-        raise _damaged(name, _FIXED.size, f"what it says of itself is wrong ({', '.join(_wrong(origin))})")
-    return origin
-
-
-def _wrong(origin: Origin) -> Iterator[str]:
-    """Names of fields that hold something else than they should."""
-    numbers = ("taken_ms", "broker_id", "position", "agreed_position")
-    texts: dict[str, Any] = {key: getattr(origin, key) for key in ("kind", "place", "danube", "cluster_id")}
-    yield from (key for key in numbers if type(getattr(origin, key)) is not int)
-    yield from (key for key, value in texts.items() if not isinstance(value, str))
-    if not all(isinstance(member, str) for member in origin.members):
-        yield "members"
-
-
-def _damaged(name: str, at: int, what: str) -> DamagedDataError:
-    return DamagedDataError(f"{name}, byte {at}: {what}; use another backup")

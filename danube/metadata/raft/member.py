@@ -24,9 +24,9 @@ from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, SnapshotRe
 from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.metadata.raft.settings import LogBounds, RaftTiming
-from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.limits.metadata import RAFT_REMOVED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
+from danube.runtime.sealed import Sealed, UnsealError
 
 _LOGS_KEPT = 4
 """Times the bounds of a log: what is kept of it at most for those who follow and are behind."""
@@ -109,18 +109,28 @@ class MemberParts:
     """True if no other member can come: it waits for its own process alone, without ticks."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    origin: int
+    number: int
+    requests: tuple[bytes, ...]
+
+
+_BATCH = Sealed(b"DnRb", _Batch)
+
+
 def pack_batch(origin: int, number: int, requests: Sequence[bytes]) -> bytes:
     """A batch as a command of the log; an empty one is a question how far the sequence is."""
-    return REGULAR + packb([origin, number, list(requests)])
+    return REGULAR + _BATCH.seal(_Batch(origin, number, tuple(requests)))
 
 
 def unpack_batch(command: bytes) -> tuple[int, int, Sequence[bytes]]:
     """Reverse of `pack_batch`. Raises MetadataError for anything else."""
     try:
-        origin, number, requests = unpackb(command[1:])
-    except ValueError as error:
+        batch = _BATCH.unseal(command[1:])
+    except UnsealError as error:
         raise MetadataError(f"an entry of the metadata's log cannot be read: {error}") from error
-    return origin, number, requests
+    return batch.origin, batch.number, batch.requests
 
 
 class Member:

@@ -7,7 +7,7 @@ from functools import partial
 
 from danube.metadata.replication.sequencer import NotOrderedError
 from danube.metadata.shared_log.backend import LogBackend, Pause
-from danube.metadata.shared_log.entry_format import Body, encode_entry, link_of, pack_requests
+from danube.metadata.shared_log.entry_format import encode_entry, entry_bytes, link_of, pack_requests
 from danube.metadata.shared_log.requests import WaitingRequest, WaitingRequests
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
@@ -123,15 +123,16 @@ class Appender:
             batch.not_tried(0)
         return self._tail.stands is not False
 
-    async def _pack(self, batch: "_Batch") -> Body:
+    async def _pack(self, batch: "_Batch") -> bytes:
         packed = [waiting.request for waiting in batch.requests]
         if sum(map(len, packed)) <= _INLINE_BYTES_MAX:
             body = pack_requests(packed)
         else:
             body = await self._runner.run(partial(pack_requests, packed))
-        if body.entry_bytes > self._backend.entry_bytes_max:
+        size = entry_bytes(body)
+        if size > self._backend.entry_bytes_max:
             raise InvalidRequestError(
-                f"a metadata change of {body.entry_bytes} bytes, compressed, is too large for this service: split it,"
+                f"a metadata change of {size} bytes, compressed, is too large for this service: split it,"
                 f" {self._backend.entry_bytes_max} is the most"
             )
         batch.body = body
@@ -149,7 +150,7 @@ class _Batch:
 
     def __init__(self, requests: Sequence[WaitingRequest]) -> None:
         self.requests = list(requests)
-        self.body: Body | None = None
+        self.body: bytes | None = None
         self.tried_at = 0
         """The number at which it may stand, or come to stand; 0 when it surely stands nowhere."""
         self.round_s = 0.0

@@ -12,12 +12,14 @@ def test_a_backup_that_was_written_then_holds_what_it_did() -> None:
 
 
 def test_a_backup_that_is_written_now_is_read_as_the_page_says() -> None:
-    origin, first, rows = read_backup(b"".join(encode_backup(BACKUP)))
+    origin, head, parts = read_backup(b"".join(encode_backup(BACKUP)))
     assert origin == asdict(BACKUP.origin) | {"members": list(BACKUP.origin.members)}
-    assert first == [BACKUP.snapshot.revision, 5, len(ENTRIES), len(LEASES), len(OUTCOMES)]
-    assert rows[: len(ENTRIES)] == [list(astuple(entry)) for entry in ENTRIES]
-    assert rows[len(ENTRIES) : -len(OUTCOMES)] == [list(astuple(lease)) for lease in LEASES]
-    assert [row[0] for row in rows[-len(OUTCOMES) :]] == [name for name, _ in OUTCOMES]
+    counts = {"entries": len(ENTRIES), "leases": len(LEASES), "outcomes": len(OUTCOMES)}
+    assert head == {"revision": BACKUP.snapshot.revision, "last_lease_id": 5, **counts}
+    rows = {name: [row for part in parts for row in part.get(name, ())] for name in counts}
+    assert rows["entries"] == [list(astuple(entry)) for entry in ENTRIES]
+    assert rows["leases"] == [list(astuple(lease)) for lease in LEASES]
+    assert [row[0] for row in rows["outcomes"]] == [name for name, _ in OUTCOMES]
 
 
 def test_what_was_written_then_is_as_the_page_says_too() -> None:

@@ -1,10 +1,12 @@
-"""A reader of the folder `raft/` made from `docs/formats/raft.md` alone: nothing of ours but the checksum's library."""
+"""A reader of the folder `raft/` made from `docs/formats/raft.md` alone, with libraries of CRC-32C and MessagePack."""
 
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import google_crc32c
+import msgpack
 
 Entry = tuple[bytes, int, int]
 
@@ -29,46 +31,50 @@ def _checked(content: bytes, magic: bytes) -> bytes:
     return body
 
 
+def _sealed(content: bytes, magic: bytes) -> dict[str, Any]:
+    body = _checked(content, magic)
+    assert body[5] == 0
+    fields: dict[str, Any] = msgpack.unpackb(body[6:])
+    return fields
+
+
 def read_folder(files: Mapping[str, bytes]) -> Found:
     """The folder whose files these are, which nothing is wrong with."""
-    identity = _checked(files["identity"], b"DnRn")
-    length, node_id = struct.unpack_from("<HQ", identity, 6)
-    vote = _checked(files["vote"], b"DnRv")
-    owner, term, synced_index, synced_term = struct.unpack_from("<QQQQ", vote, 8)
-    assert owner == node_id
+    identity = _sealed(files["identity"], b"DnRn")
+    own = _sealed(files["vote"], b"DnRv")
+    node_id, vote = own["node_id"], own["vote"]
+    assert node_id == identity["node_id"]
     prev, last, members, payload = _snapshot(files[max(name for name in files if name.startswith("image-"))])
     log = _log([files[name] for name in sorted(files) if name.startswith("log-")])
-    assert log[-1][1:] == (synced_index, synced_term)
+    assert log[-1][1:] == (vote["synced_index"], vote["synced_term"])
     assert last in log
     after = [entry for entry in log if entry[1] > last[1]]
     if "mark" in files:
-        _check_mark(_checked(files["mark"], b"DnRm"), node_id, files)
-    voted_for = vote[40:].decode() if vote[5] else None
-    return Found(node_id, identity[16 : 16 + length].decode(), term, voted_for, [prev, last, *after], members, payload)
+        _check_mark(_sealed(files["mark"], b"DnRm"), node_id, files)
+    entries = [prev, last, *after]
+    cluster_id = identity.get("cluster_id", "")
+    return Found(node_id, cluster_id, vote.get("term", 0), vote.get("voted_for"), entries, members, payload)
 
 
-def _check_mark(mark: bytes, node_id: int, files: Mapping[str, bytes]) -> None:
-    owner, sequence, file_id, synced_to = struct.unpack_from("<QQQQ", mark, 8)
-    name = f"log-{sequence:010d}"
-    assert owner == node_id
+def _check_mark(mark: Mapping[str, int], node_id: int, files: Mapping[str, bytes]) -> None:
+    name = f"log-{mark['sequence']:010d}"
+    assert mark["node_id"] == node_id
     assert name == max(each for each in files if each.startswith("log-"))
-    assert file_id == struct.unpack_from("<Q", files[name], 40)[0]
-    assert synced_to <= len(files[name])
+    assert mark["file_id"] == struct.unpack_from("<Q", files[name], 40)[0]
+    assert mark["synced_to"] <= len(files[name])
 
 
 def _snapshot(content: bytes) -> tuple[Entry, Entry, list[str], bytes]:
-    index, term, prev_term, size, first, second, names, crc = struct.unpack_from("<QQQQIIII", content, 8)
-    end = 56 + first + second + names
-    _checked(content[: end + 4], b"DnRi")
-    payload = content[end + 4 :]
-    assert (len(payload), google_crc32c.value(payload)) == (size, crc)
-    members, at = [], 56 + first + second
-    while at < end:
-        (length,) = struct.unpack_from("<H", content, at)
-        members.append(content[at + 2 : at + 2 + length].decode())
-        at += 2 + length
-    before, command = content[56 : 56 + first], content[56 + first : 56 + first + second]
-    return (before, index - 1, prev_term), (command, index, term), members, payload
+    (length,) = struct.unpack_from("<I", content)
+    head = _sealed(content[4 : 4 + length], b"DnRi")
+    payload = content[4 + length :]
+    assert (len(payload), google_crc32c.value(payload)) == (head["payload_bytes"], head["payload_crc"])
+    return _entry(head["prev"]), _entry(head["last"]), head["members"], payload
+
+
+def _entry(row: list[Any]) -> Entry:
+    command, index, term = row
+    return command, index, term
 
 
 def _log(files: list[bytes]) -> list[Entry]:

@@ -311,7 +311,7 @@ def test_a_broker_of_a_cluster_gets_no_metadata_of_its_own(member: Path, taken: 
     assert "--store raft" in ended.error
 
 
-@pytest.mark.parametrize(("found", "code"), [(None, ExitCode.NOT_FOUND), (b"other", 7), (b"DNBB\x01", 8)])
+@pytest.mark.parametrize(("found", "code"), [(None, ExitCode.NOT_FOUND), (b"other", 7), (b"\x09\0\0\0DnMb\x01", 8)])
 def test_a_file_that_is_no_backup_is_not_restored(tmp_path: Path, found: bytes | None, code: int) -> None:
     if found is not None:
         (tmp_path / "b").write_bytes(found)

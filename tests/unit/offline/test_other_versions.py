@@ -23,6 +23,7 @@ from danube.offline.storage import commands
 from danube.offline.storage.bucket import verify_bucket
 from danube.runtime.checksum import with_crc
 from danube.runtime.disk import content_of
+from danube.runtime.sealed import framed, unframed
 from danube.storage.journal.folder import Fence
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
 from danube.storage.object_store.side_by_side import SideBySide
@@ -152,10 +153,18 @@ async def test_an_object_of_another_version_is_refused_by_name_and_stays(kind: s
 
 
 STATE = b"".join(encode_snapshot(3, 4, StateSnapshot(7), 1_000_000))
+HEAD, STATE_AT = unframed(STATE)
+STATE_HEAD, PARTS_AT = unframed(STATE, STATE_AT)
+
+
+def of_version_2(sealed: bytes) -> bytes:
+    return with_crc(sealed[:4] + b"\x02" + sealed[5:-4])
+
+
 SHARED_LOG: dict[str, tuple[bytes, bool]] = {
-    "an entry of the shared log": (b"\x02" + encode_entry(3, 0, pack_requests([put(1)]))[1:], False),
-    "a snapshot in the shared log": (STATE[:4] + b"\x02" + STATE[5:], True),
-    "a snapshot of the metadata": (STATE[:28] + b"\x02" + STATE[29:], True),
+    "an entry of the shared log": (of_version_2(encode_entry(3, 0, pack_requests([put(1)]))), False),
+    "a snapshot in the shared log": (framed(of_version_2(HEAD)) + STATE[STATE_AT:], True),
+    "a snapshot of the metadata": (STATE[:STATE_AT] + framed(of_version_2(STATE_HEAD)) + STATE[PARTS_AT:], True),
 }
 
 

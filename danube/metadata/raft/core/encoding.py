@@ -17,7 +17,6 @@ from typing import Any
 import msgpack
 
 from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.replication.command_format import packb
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import ENCODING_CONTAINERS_MAX, ENCODING_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
 
@@ -35,7 +34,7 @@ class EncodingError(ValueError):
 def dumps(value: Any) -> bytes:  # noqa: ANN401 - plain data
     """The value as bytes. Raises EncodingError for what is no plain data, and for what `loads` would not take."""
     try:
-        packed = packb(_Writer().prepared(value, 0))
+        packed = msgpack.packb(_Writer().prepared(value, 0))
     except (ValueError, TypeError, OverflowError) as error:
         raise _refused(error) from error
     _check_size(packed)
@@ -99,7 +98,7 @@ class _Writer(_Counted):
         if kind is tuple:
             return self._items(value, depth)
         if kind is list:
-            return msgpack.ExtType(_LIST, packb(self._items(value, depth)))
+            return msgpack.ExtType(_LIST, msgpack.packb(self._items(value, depth)))
         if kind is dict and all(type(key) in _KEYS for key in value):
             return dict(zip(value, self._items(tuple(value.values()), depth), strict=True))
         raise EncodingError(f"a value of type {kind.__name__} is no plain data, or has keys that are none")

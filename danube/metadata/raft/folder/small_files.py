@@ -9,8 +9,8 @@ over, so an old mark says less and never anything wrong.
 
 import contextlib
 import logging
-import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import TypeVar
 
 from danube.metadata.raft.folder.format import (
     FOLDER,
@@ -21,11 +21,12 @@ from danube.metadata.raft.folder.format import (
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_CLUSTER_ID_BYTES_MAX, RAFT_MEMBER_ID_BYTES_MAX
-from danube.runtime.checksum import CRC_BYTES, is_intact, with_crc
 from danube.runtime.disk import Disk, content_of
+from danube.runtime.sealed import OtherVersionError, Sealed, UnsealError
 
 _BYTES_MAX = 4_096
-_VERSION_AT = 4
+
+R = TypeVar("R")
 
 
 IDENTITY = f"{FOLDER}/identity"
@@ -33,51 +34,36 @@ VOTE = f"{FOLDER}/vote"
 MARK = f"{FOLDER}/mark"
 
 
-def read_small(disk: Disk, name: str, start: bytes, fixed_bytes: int) -> bytes | None:
-    """The file's bytes without their checksum, or None when there is no such file.
-
-    They begin with `start` (magic and version) and are at least `fixed_bytes`.
-
-    Raises DamagedDataError, DataFolderError, OSError.
-    """
+def _read(disk: Disk, name: str, sealed: Sealed[R]) -> R | None:
+    """The record in a file, or None when there is no such file. Raises DamagedDataError, DataFolderError, OSError."""
     if not disk.exists(name):
         return None
     with contextlib.closing(disk.open_read(name)) as file:
         packed = file.read(0, _BYTES_MAX)
-    if not is_intact(packed) or len(packed) < fixed_bytes + CRC_BYTES or packed[:_VERSION_AT] != start[:_VERSION_AT]:
-        raise damaged(name, 0, "it is not what was written")
-    if packed[_VERSION_AT] != start[_VERSION_AT]:
-        raise too_new(name, packed[_VERSION_AT])
-    return packed[:-CRC_BYTES]
+    try:
+        return sealed.unseal(packed)
+    except OtherVersionError as error:
+        raise too_new(name, error.found) from error
+    except UnsealError as error:
+        raise damaged(name, 0, f"it is not what was written ({error})") from error
 
 
-_IDENTITY = struct.Struct("<5sBHQ")
-_IDENTITY_START = b"DnRn\x01"
+_IDENTITY = Sealed(b"DnRn", Owner)
 
 
 def read_identity(disk: Disk) -> Owner | None:
     """Owner of the folder; None when it has none yet. Raises DamagedDataError, DataFolderError."""
-    packed = read_small(disk, IDENTITY, _IDENTITY_START, _IDENTITY.size)
-    if packed is None:
-        return None
-    _, _, length, node_id = _IDENTITY.unpack_from(packed)
-    if len(packed) != _IDENTITY.size + length or not node_id:
-        raise damaged(IDENTITY, 0, "its fields do not fit each other")
-    return Owner(node_id, packed[_IDENTITY.size :].decode())
+    owner = _read(disk, IDENTITY, _IDENTITY)
+    if owner is not None and not owner.node_id:
+        raise damaged(IDENTITY, 0, "it names no member")
+    return owner
 
 
 def write_identity(disk: Disk, owner: Owner) -> None:
     """Write it, durably. Raises InvalidRequestError for a cluster id that is too long, OSError."""
-    cluster_id = owner.cluster_id.encode()
-    if len(cluster_id) > RAFT_CLUSTER_ID_BYTES_MAX:
+    if len(owner.cluster_id.encode()) > RAFT_CLUSTER_ID_BYTES_MAX:
         raise InvalidRequestError(f"a cluster id has at most {RAFT_CLUSTER_ID_BYTES_MAX} bytes")
-    disk.replace_file(
-        IDENTITY, with_crc(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id)
-    )
-
-
-_VOTE = struct.Struct("<5sBHQQQQ")
-_VOTE_START = b"DnRv\x01"
+    disk.replace_file(IDENTITY, _IDENTITY.seal(owner))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +98,28 @@ class VoteFile:
 
     def write(self, vote: Vote) -> None:
         """Have it say this; durable on return. Raises OSError, and then either may be on the disk."""
-        voted_for = (vote.voted_for or "").encode()
-        if len(voted_for) > RAFT_MEMBER_ID_BYTES_MAX:
+        if len((vote.voted_for or "").encode()) > RAFT_MEMBER_ID_BYTES_MAX:
             raise InvalidRequestError(f"a member's id has at most {RAFT_MEMBER_ID_BYTES_MAX} bytes")
-        fixed = _VOTE.pack(
-            _VOTE_START,
-            vote.voted_for is not None,
-            len(voted_for),
-            self._node_id,
-            vote.term,
-            vote.synced_index,
-            vote.synced_term,
-        )
-        self._disk.replace_file(VOTE, with_crc(fixed + voted_for))
+        self._disk.replace_file(VOTE, _VOTE.seal(_OwnVote(self._node_id, vote)))
         self.vote = vote
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnVote:
+    node_id: int
+    vote: Vote
+
+
+_VOTE = Sealed(b"DnRv", _OwnVote)
 
 
 def read_vote(disk: Disk) -> tuple[int, Vote] | None:
     """Node id and vote in the file; None when it is missing. Raises DamagedDataError, DataFolderError, OSError."""
-    packed = read_small(disk, VOTE, _VOTE_START, _VOTE.size)
-    if packed is None:
-        return None
-    _, is_given, length, node_id, term, synced_index, synced_term = _VOTE.unpack_from(packed)
-    if len(packed) != _VOTE.size + length:
-        raise damaged(VOTE, 0, "its fields do not fit each other")
-    return node_id, Vote(term, packed[_VOTE.size :].decode() if is_given else None, synced_index, synced_term)
+    found = _read(disk, VOTE, _VOTE)
+    return None if found is None else (found.node_id, found.vote)
 
 
 _log = logging.getLogger(__name__)
-
-_MARK_START = b"DnRm\x01"
-_MARK = struct.Struct("<5s3sQQQQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +132,15 @@ class LogMark:
     synced_to: int
 
 
+_MARK = Sealed(b"DnRm", LogMark)
+
+
 def decode_log_mark(packed: bytes) -> LogMark | None:
     """The mark in the file `mark`, or None when that is not a valid one of this version."""
-    if len(packed) != _MARK.size + CRC_BYTES or not is_intact(packed) or not packed.startswith(_MARK_START):
+    try:
+        return _MARK.unseal(packed)
+    except UnsealError:
         return None
-    return LogMark(*_MARK.unpack_from(packed)[2:])
 
 
 class LogMarkFile:
@@ -177,7 +158,7 @@ class LogMarkFile:
     def write(self, mark: LogMark) -> bool:
         """Write it, durably; answers whether that worked. After an OSError the mark before it is still true."""
         try:
-            self._disk.replace_file(MARK, with_crc(_MARK.pack(_MARK_START, bytes(3), *astuple(mark))))
+            self._disk.replace_file(MARK, _MARK.seal(mark))
         except OSError as error:
             if not self._is_failing:
                 _log.warning("%s could not be written, so an end that is lost may not be noticed: %s", MARK, error)

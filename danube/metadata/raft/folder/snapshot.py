@@ -4,8 +4,7 @@ Byte by byte: `docs/formats/raft.md`. The payload is a state as `danube/metadata
 """
 
 import contextlib
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol
@@ -19,16 +18,23 @@ from danube.model.limits.metadata import (
     RAFT_SNAPSHOT_READ_BYTES,
     RAFT_VOTERS_MAX,
 )
-from danube.runtime.checksum import CRC_BYTES, extended, is_intact, with_crc
+from danube.runtime.checksum import extended
 from danube.runtime.disk import Disk
+from danube.runtime.sealed import OtherVersionError, Sealed, UnsealError, framed, unframed
 
-VERSION = 1
+_HEAD_BYTES_MAX = 2 * RAFT_ENTRY_BYTES_MAX + RAFT_VOTERS_MAX * (RAFT_MEMBER_ID_BYTES_MAX + 5) + 1_024
 
-_FIXED = struct.Struct("<4sB3sQQQQIIII")
-_LENGTH = struct.Struct("<H")
-_MAGIC = b"DnRi"
-_MEMBERS_BYTES_MAX = RAFT_VOTERS_MAX * (RAFT_MEMBER_ID_BYTES_MAX + _LENGTH.size)
-_HEAD_BYTES_MAX = _FIXED.size + 2 * RAFT_ENTRY_BYTES_MAX + _MEMBERS_BYTES_MAX + CRC_BYTES
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    prev: Entry
+    last: Entry
+    members: tuple[str, ...]
+    payload_bytes: int
+    payload_crc: int
+
+
+_HEAD = Sealed(b"DnRi", _Head)
 
 
 class SnapshotBytes(Protocol):
@@ -113,69 +119,36 @@ class HeldSnapshot:
 def load_snapshot(disk: Disk, name: str) -> HeldSnapshot:
     """The snapshot in a file, all of it checked. Raises DamagedDataError, DataFolderError, OSError."""
     with contextlib.closing(disk.open_read(name)) as file:
-        size, start = file.size(), file.read(0, _FIXED.size)
-    snapshot = _decode(disk, name, size)
-    if snapshot is None and start[:4] == _MAGIC and start[4:5] > bytes([VERSION]):
-        raise too_new(name, start[4])
-    if snapshot is None:
-        raise damaged(name, 0, "the snapshot is not what was written")
-    return snapshot
-
-
-def _decode(disk: Disk, name: str, size: int) -> HeldSnapshot | None:
-    head = FileBytes(disk, name, 0, size).read(0, _HEAD_BYTES_MAX)
-    if len(head) < _FIXED.size:
-        return None
-    magic, version, _, index, term, prev_term, payload_bytes, *lengths, payload_crc = _FIXED.unpack_from(head)
-    end = _FIXED.size + sum(lengths) + CRC_BYTES
-    if (magic, version) != (_MAGIC, VERSION) or len(head) < end or not is_intact(head[:end]):
-        return None
-    if size != end + payload_bytes or payload_bytes > RAFT_SNAPSHOT_BYTES_MAX or not index:
-        return None
-    payload = FileBytes(disk, name, end, payload_bytes)
-    if reduce(extended, _pieces(payload), 0) != payload_crc:
-        return None
-    before, command, encoded_members = _cut(head[_FIXED.size : end - CRC_BYTES], lengths)
+        size = file.size()
     try:
-        members = tuple(_decode_members(encoded_members))
-    except (struct.error, UnicodeDecodeError):
-        return None
-    return HeldSnapshot(
-        prev=(before, index - 1, prev_term), last=(command, index, term), members=members, payload=payload
-    )
+        return _decode(disk, name, size)
+    except OtherVersionError as error:
+        raise too_new(name, error.found) from error
+    except UnsealError as error:
+        raise damaged(name, 0, f"the snapshot is not what was written ({error})") from error
+
+
+def _decode(disk: Disk, name: str, size: int) -> HeldSnapshot:
+    packed, end = unframed(FileBytes(disk, name, 0, size).read(0, _HEAD_BYTES_MAX))
+    head = _HEAD.unseal(packed)
+    if (
+        size != end + head.payload_bytes
+        or head.payload_bytes > RAFT_SNAPSHOT_BYTES_MAX
+        or not 0 < head.last[1] == head.prev[1] + 1
+    ):
+        raise UnsealError("it has another size than it says")
+    payload = FileBytes(disk, name, end, head.payload_bytes)
+    if reduce(extended, _pieces(payload), 0) != head.payload_crc:
+        raise UnsealError("its payload is damaged")
+    return HeldSnapshot(prev=head.prev, last=head.last, members=head.members, payload=payload)
 
 
 def _encode_head(snapshot: HeldSnapshot) -> bytes:
-    members = b"".join(_encode_member(member) for member in snapshot.members)
-    before, _, prev_term = snapshot.prev
-    command, index, term = snapshot.last
-    lengths = len(before), len(command), len(members)
-    crc = reduce(extended, _pieces(snapshot.payload), 0)
-    fixed = _FIXED.pack(_MAGIC, VERSION, bytes(3), index, term, prev_term, snapshot.payload.size, *lengths, crc)
-    return with_crc(fixed + before + command + members)
-
-
-def _encode_member(member: str) -> bytes:
-    encoded = member.encode()
-    if len(encoded) > RAFT_MEMBER_ID_BYTES_MAX:
+    if any(len(member.encode()) > RAFT_MEMBER_ID_BYTES_MAX for member in snapshot.members):
         raise InvalidRequestError(f"a member's id has at most {RAFT_MEMBER_ID_BYTES_MAX} bytes")
-    return _LENGTH.pack(len(encoded)) + encoded
-
-
-def _decode_members(encoded: bytes) -> Iterator[str]:
-    at = 0
-    while at < len(encoded):
-        (length,) = _LENGTH.unpack_from(encoded, at)
-        at += _LENGTH.size
-        yield encoded[at : at + length].decode()
-        at += length
-
-
-def _cut(content: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
-    at = 0
-    for length in lengths:
-        yield content[at : at + length]
-        at += length
+    crc = reduce(extended, _pieces(snapshot.payload), 0)
+    head = _Head(snapshot.prev, snapshot.last, snapshot.members, snapshot.payload.size, crc)
+    return framed(_HEAD.seal(head))
 
 
 def _pieces(payload: SnapshotBytes) -> Iterator[bytes]:

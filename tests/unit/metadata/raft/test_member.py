@@ -56,7 +56,7 @@ def test_a_follower_that_is_cut_off_names_no_leader(group: Group) -> None:
 
 
 def test_a_batch_survives_its_bytes() -> None:
-    assert unpack_batch(pack_batch(7, 8, [b"a", b""])) == (7, 8, [b"a", b""])
+    assert unpack_batch(pack_batch(7, 8, [b"a", b""])) == (7, 8, (b"a", b""))
     with pytest.raises(MetadataError):
         unpack_batch(b"\x00nonsense")
 
