@@ -19,6 +19,7 @@ from danube.model.exit_codes import ExitCode
 from danube.model.lag.group import LagFilter
 from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import AnalyticsJob, check_run_id
+from danube.model.text import moment_ms, seconds_of
 from danube.model.topic import TopicName, check_name_part
 from danube.report.document import write_report
 from danube.runtime import console
@@ -59,7 +60,6 @@ from spark_analytics.results import Cluster
 from spark_analytics.schedules.cluster_schedules import ClusterSchedules
 from spark_analytics.schedules.commands import schedules_app
 from spark_analytics.schedules.runner import EndOfRunner, ScheduleRunner, run_until_told
-from spark_analytics.words import moment_ms, seconds_of
 
 app = typer.Typer(
     add_completion=True,

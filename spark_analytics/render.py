@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from danube.model.lag.rows import GROUPS, NEVER
 from danube.model.records.analytics import AnalyticsJob, Row
-from danube.model.text import span_text
+from danube.model.text import span_text, time_of
 from danube.runtime.console import escaped
 from spark_analytics.jobs.run import JobResult
 
@@ -84,7 +83,7 @@ def _cell(name: str, row: Row) -> str:
     if name in _SPANS:
         return span_text(value)
     if name.endswith("_ms"):
-        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return time_of(value)
     if isinstance(value, float):
         return f"{value:,.2f}" if abs(value) < 10 and name not in {"arrival_rate", "consume_rate"} else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else escaped(str(value)).replace("_", " " if name == "cause" else "_")

@@ -7,13 +7,13 @@ import typer
 from danube.model.exit_codes import ExitCode
 from danube.model.records.analytics import AnalyticsJob
 from danube.model.records.schedules import Missed, Schedule
+from danube.model.text import moment_ms, span_s, time_of
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, write
 from spark_analytics.flags import CaCert, ServiceUrl, Token, TokenFile, chosen_token
 from spark_analytics.progress import PROGRAM
 from spark_analytics.results import Cluster
 from spark_analytics.schedules.cluster_schedules import ClusterSchedules
-from spark_analytics.words import moment_ms, seconds_of, time_text
 
 schedules_app = typer.Typer(
     no_args_is_help=True, help="Keep schedules of jobs in the cluster; run-schedules starts them."
@@ -41,13 +41,13 @@ def add_command(  # noqa: PLR0917 - one parameter for each flag
         schedule = Schedule(
             name=name,
             job=job,
-            every_s=round(seconds_of(every)),
+            every_s=span_s(every),
             first_ms=0 if first is None else moment_ms(first),
             arguments=tuple(arguments or ()),
             missed=missed,
         ).check()
         kept = _schedules(service_url, ca_cert, chosen_token(token, token_file)).put(schedule)
-        write(f"{name}: {job} every {every}, first at {time_text(kept.first_ms)}\n")
+        write(f"{name}: {job} every {every}, first at {time_of(kept.first_ms)}\n")
         return ExitCode.OK
 
     raise typer.Exit(ended(work, PROGRAM))

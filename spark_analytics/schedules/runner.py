@@ -21,11 +21,11 @@ from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import ANALYTICS_LOG_BYTES, ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import Run
 from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
+from danube.model.text import time_of
 from danube.runtime.clock import Clock
 from danube.runtime.process import ENDING, last_line_of
 from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.results import Cluster
-from spark_analytics.words import time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class ScheduleRunner:
         at_ms, name = min(((each.next_ms(now_ms), each.name) for each in book.schedules), default=(0, ""))
         told = "there are no schedules: add one with danube-analytics schedule add"
         if name:
-            told = f"waits for {name}, due at {time_text(at_ms)}; schedules: {len(book.schedules)}"
+            told = f"waits for {name}, due at {time_of(at_ms)}; schedules: {len(book.schedules)}"
         if told != self._told:
             self._steps.tell(told)
         self._told = told
@@ -136,7 +136,7 @@ class ScheduleRunner:
         cluster = self._schedules.cluster
         command = command_of(cluster, due, self._master)
         run_id = due.schedule.run_id(due.due_ms)
-        self._steps.tell(f"{due.schedule.name}: starts run {run_id} (due at {time_text(due.due_ms)})")
+        self._steps.tell(f"{due.schedule.name}: starts run {run_id} (due at {time_of(due.due_ms)})")
         environment = os.environ | ({"DANUBE_TOKEN": cluster.token} if cluster.token else {})
         nowhere, log = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the job
         process = subprocess.Popen(  # noqa: S603 - our program

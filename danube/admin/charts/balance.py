@@ -22,15 +22,13 @@ from danube.admin.operations.cluster.balance_views import (
     UtilisationView,
 )
 from danube.admin.present import printable
+from danube.admin.tones import alarm_of, tone_of
 from danube.loadmgr.goal import Goal
-from danube.loadmgr.score import BANDS, Band
-from danube.model.calls.balance import BrokerPlaceState
+from danube.loadmgr.score import BANDS
 from danube.model.text import count_text
 
 CEILING = max(Goal().ceilings[:1])
 """Share of a resource above which no move takes a broker."""
-_BAND_TONES = {Band.WELL_BALANCED: "ok", Band.BALANCED: "ok", Band.IMBALANCED: "warning", Band.SEVERE: "error"}
-_BAD_STATES = frozenset({BrokerPlaceState.FULL, BrokerPlaceState.FAILED, BrokerPlaceState.MISSING})
 
 
 def balance_chart(balance: BalanceResult) -> BalanceChart:
@@ -58,18 +56,17 @@ def plan_chart(plan: RebalancePlanView) -> PlanChart:
 
 def judged(figures: FiguresView) -> Judged:
     """An imbalance with the tone of its band; a band of another version has none."""
-    band = next((each for each in Band if each == figures.band), None)
-    return Judged(cv=figures.cv, band=printable(figures.band), tone=_BAND_TONES[band] if band else "")
+    return Judged(cv=figures.cv, band=printable(figures.band), tone=tone_of(figures.band))
 
 
 def judged_number(cv: float) -> Judged:
     """An imbalance of which only the number is known."""
     band = next(band for end, band in BANDS if cv < end or end == BANDS[-1][0])
-    return Judged(cv=cv, band=band.value, tone=_BAND_TONES[band])
+    return Judged(cv=cv, band=band.value, tone=tone_of(band))
 
 
 def _broker(broker: BrokerBalanceRow, scale: float, busiest: float) -> BrokerBars:
-    tone = _tone(broker)
+    tone = alarm_of(status_of(broker))
     messages = rate_bar("Messages", _messages(broker) if broker.is_known else None, busiest)
     return BrokerBars(
         name=f"broker {printable(broker.broker_id)}",
@@ -91,12 +88,6 @@ def _resources(used: UtilisationView | None, messages: Bar) -> tuple[Bar, ...]:
         share_bar("Network", used.network if used else None, CEILING),
         messages,
     )
-
-
-def _tone(broker: BrokerBalanceRow) -> str:
-    if broker.state in _BAD_STATES:
-        return "error"
-    return "warning" if broker.state is not BrokerPlaceState.ACTIVE or broker.is_overloaded else ""
 
 
 def _messages(broker: BrokerBalanceRow) -> float:

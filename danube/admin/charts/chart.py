@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from danube.admin.bars import amount_text, clamped, percent_text
+from danube.admin.bars import clamped
+from danube.model.text import amount_text, percent_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

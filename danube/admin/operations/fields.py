@@ -24,7 +24,7 @@ from pydantic_core import PydanticUndefined
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import LIST_ROWS_MAX
 from danube.model.limits.faces import CURSOR_CHARS_MAX
-from danube.model.text import json_number, size_bytes, span_s
+from danube.model.text import json_number, seconds_of, size_bytes, span_ms, span_s
 from danube.model.topic import TopicName, check_name_part
 
 
@@ -115,7 +115,7 @@ class Measured:
     """In place of the value in a usage line."""
 
 
-def _measured(read: Callable[[str], int]) -> BeforeValidator:
+def _measured(read: Callable[[str], float]) -> BeforeValidator:
     def number(given: object) -> object:
         try:
             return read(given) if isinstance(given, str) else given
@@ -145,6 +145,10 @@ GivenId = Annotated[int, _NUMBER_OR_TEXT]
 """An `Id64` as a parameter: text as answers have it, or a number."""
 SpanS = Annotated[int, _measured(span_s), _NUMBER_OR_TEXT, Measured("DURATION")]
 """Seconds, which may be typed as `90s`, `1h30m` or `7d`."""
+ShortS = Annotated[float, _measured(seconds_of), _NUMBER_OR_TEXT, Measured("DURATION")]
+"""Seconds and parts of one."""
+SpanMs = Annotated[int, _measured(span_ms), _NUMBER_OR_TEXT, Measured("DURATION")]
+"""Milliseconds, which may be typed with their unit, too."""
 SizeB = Annotated[int, _measured(size_bytes), _NUMBER_OR_TEXT, Measured("SIZE")]
 """Bytes, which may be typed as `512KiB` or `10GiB`."""
 

@@ -4,7 +4,9 @@ from danube.admin.access import AccessLevel
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import cell, printable
 from danube.admin.target import Target
+from danube.admin.tones import tone_of
 from danube.admin.tui.data.watch import Watch
+from danube.model.text import age_text
 
 LEVEL_WORDS = {
     AccessLevel.READ: "read: looks, changes nothing",
@@ -37,37 +39,19 @@ def status_text(watch: Watch, now_ms: int, *, refresh_s: float, is_paused: bool)
     if watch.read_ms is None:
         return "connecting ...", "dim"
     pace = "paused, r reads once" if is_paused else f"every {refresh_s:g} s"
-    ending = f"read {age(now_ms - watch.read_ms)} ago, {pace}"
+    ending = f"read {age_text(now_ms - watch.read_ms)} ago, {pace}"
     if watch.health is None:
         return ending, "dim"
     words, tone = _health(watch)
     return f"{words} · {ending}", tone
 
 
-def age(passed_ms: int) -> str:
-    """A duration in its largest unit."""
-    seconds = max(passed_ms, 0) // 1_000
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"
-
-
-def size(size_bytes: int) -> str:
-    """Bytes in a unit that keeps the number small."""
-    value, unit = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1_024:
-            break
-        value, unit = value / 1_024, larger
-    return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
-
-
 def _unreachable(watch: Watch, now_ms: int) -> str:
     since_ms = watch.unreachable_since_ms or now_ms
-    shown = "nothing was read yet" if watch.read_ms is None else f"shown is {age(now_ms - watch.read_ms)} old"
+    shown = "nothing was read yet" if watch.read_ms is None else f"shown is {age_text(now_ms - watch.read_ms)} old"
     moment = cell(since_ms, "since_ms")[11:]
     return (
-        f"NOT REACHABLE since {moment} ({age(now_ms - since_ms)}) · {shown} · trying again ·"
+        f"NOT REACHABLE since {moment} ({age_text(now_ms - since_ms)}) · {shown} · trying again ·"
         f" {printable(watch.unreachable_reason)}"
     )
 
@@ -80,5 +64,4 @@ def _health(watch: Watch) -> tuple[str, str]:
     troubles = [f"{check.name}: {check.detail}" for check in health.checks if check.status not in {"ok", "unknown"}]
     brokers = next((check.detail for check in health.checks if check.name == "brokers"), "")
     words = printable("; ".join(troubles)) if troubles else f"brokers {printable(brokers)}"
-    tone = {"ok": "ok", "warning": "warning", "critical": "error"}.get(verdict, "dim")
-    return f"health {verdict.upper()} · {words}", tone
+    return f"health {verdict.upper()} · {words}", tone_of(verdict) or "dim"

@@ -157,9 +157,9 @@ ANALYTICS_ENDED_JOBS_MAX = 16
 """Jobs that have ended and whose last words are kept."""
 ANALYTICS_RUNS_SHOWN_MAX = 20
 """Runs that one answer lists, the newest."""
-ANALYTICS_SINCE_S_DEFAULT = 900.0
+ANALYTICS_SINCE_S_DEFAULT = 900
 """Default span of telemetry that a job reads."""
-ANALYTICS_SINCE_S_MAX = 30 * 24 * 3_600.0
+ANALYTICS_SINCE_S_MAX = 30 * 24 * 3_600
 """The same, whatever is asked for."""
 ANALYTICS_START_S_MAX = 30.0
 """A job that has not told of its start by then is not waited for any longer."""

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.cli.__main__ import app
-from danube.model.text import size_text
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -99,11 +98,3 @@ def test_help_is_quick_and_loads_no_grpc() -> None:
     begun = os.times().children_user
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, cwd=Path(__file__).parents[3])
     assert os.times().children_user - begun < 10
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (1023, "1,023 B"), (2048, "2.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**40, "3.0 TiB")],
-)
-def test_sizes_for_people(count: int, text: str) -> None:
-    assert size_text(count) == text

@@ -15,7 +15,7 @@ SAID = {
     "the consumer left 50 s ago": "no consumer for 50 s, longer than it had read before",
     "a seek back": "the position went back, stands at 105 and has not come forward again",
     "stuck": f"{STILL}; 10 messages in flight, none acknowledged in 45 s",
-    "too slow": "the lag does not fall so that it clears within 10 m 00 s; 180 arrived, 90 acknowledged in 45 s",
+    "too slow": "the lag does not fall so that it clears within 10 m; 180 arrived, 90 acknowledged in 45 s",
     "a trivial lag": "the oldest unread message is 0.2 s old",
     "a short history": "seen at 4 of 10 looks: ask again in 5 s;"
     " 1 consumer attached, nothing in flight, nothing acknowledged in 15 s",
@@ -27,13 +27,13 @@ SAID = {
     " a retry sends them again, a skip gives them up",
     "retention deletes what nobody reads": "no consumer was seen, and 200 messages wait;"
     " retention deleted 90 unread messages just now, 90 in all",
-    "retention will delete unread messages": "the lag does not fall so that it clears within 10 m 00 s;"
+    "retention will delete unread messages": "the lag does not fall so that it clears within 10 m;"
     " 180 arrived, 90 acknowledged in 45 s; unread messages will be deleted in 3 m 20 s at this rate",
     "one member is dead": f"{STILL}; consumer 'worker-2' at 10.0.0.8:5000 has 10 messages from offset 40 and answered"
     " none for 80 s, while others acknowledged 90 in 45 s",
     "two members are dead": f"{STILL}; consumers worker-2 at 10.0.0.8:5000 and worker-3 at 10.0.0.9:5000 have"
     " 15 messages from offset 40 and answered none for 60 s, while others acknowledged 90 in 45 s",
-    "held back by its limit": "the lag does not fall so that it clears within 10 m 00 s; its limit of 5 messages/s"
+    "held back by its limit": "the lag does not fall so that it clears within 10 m; its limit of 5 messages/s"
     " holds it back, and 10.0/s arrive: raise max_subscription_dispatch_rate above 10",
     "back-off": f"{STILL}; 4 messages in back-off, 1 in flight",
 }

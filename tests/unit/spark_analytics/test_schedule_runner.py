@@ -12,11 +12,11 @@ from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import SCHEDULE_LEASE_S
 from danube.model.records.analytics import AnalyticsJob, Run
 from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
+from danube.model.text import time_of
 from danube.testing.simulated.clock import SimClock
 from spark_analytics.progress import Steps
 from spark_analytics.results import Cluster
 from spark_analytics.schedules.runner import EndOfRunner, ScheduleRunner, run_until_told
-from spark_analytics.words import time_text
 
 
 @dataclass
@@ -163,11 +163,11 @@ def test_a_runner_says_what_it_waits_for_once_and_again_after_a_run(
     runner = ScheduleRunner(MemorySchedules(clock, schedule), "a", clock, Steps(clock, shown=True), master="local[1]")
     for _ in range(3):
         runner.tick()
-    waiting = f"waits for lag, due at {time_text(schedule.first_ms)}; schedules: 1"
+    waiting = f"waits for lag, due at {time_of(schedule.first_ms)}; schedules: 1"
     assert capsys.readouterr().err.count(waiting) == 1
     clock.advance(1)
     runner.tick()
     runner.tick()
-    later = f"waits for lag, due at {time_text(schedule.first_ms + 3_600_000)}"
+    later = f"waits for lag, due at {time_of(schedule.first_ms + 3_600_000)}"
     assert later in capsys.readouterr().err
     assert len(started) == 1

@@ -1,7 +1,6 @@
 """`danube-admin security tokens create` and `validate`: tokens of a secret, made and read without a broker."""
 
 import os
-import re
 import secrets
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from danube.admin.present import printable
 from danube.model.errors import InvalidRequestError, SettingsError, UnauthenticatedError
 from danube.model.limits.security import SECRET_FILE_BYTES_MAX, TOKEN_BYTES_MAX
 from danube.model.security.principal import PrincipalKind, PrincipalName, TokenScope
+from danube.model.text import span_s, span_text
 from danube.runtime import console
 from danube.runtime.paths import PATH_FLAG
 
@@ -26,8 +26,6 @@ _VISIBLE = (
     "warning: processes of this machine and the shell's history show what --secret-key has: use --secret-file, or"
     f" {SECRET_VARIABLE}"
 )
-_TTL = re.compile(r"(\d{1,10})([hd]?)")
-_UNIT_S = {"h": 3_600, "d": 86_400, "": 1}
 _TTL_S_MAX = 100 * 366 * 86_400
 
 SecretFile = Annotated[
@@ -58,7 +56,7 @@ def create_command(
     subject: Annotated[str, typer.Option("--subject", metavar="NAME", help="The principal that its bearer is.")],
     secret_file: SecretFile = None,
     secret_key: SecretKey = None,
-    ttl: Annotated[str, typer.Option("--ttl", help="How long it counts: 12h, 30d, or seconds.")] = "8760h",
+    ttl: Annotated[str, typer.Option("--ttl", help="How long it counts: 12h, 30d, 2w, or seconds.")] = "8760h",
     kind: Annotated[
         str, typer.Option("--type", metavar="user|service_account", help="The kind of principal.")
     ] = "service_account",
@@ -75,7 +73,7 @@ def create_command(
     now_s = datetime.now(UTC).timestamp()
     claims = TokenClaims(
         principal=PrincipalName(_kind(kind), subject),
-        expires_s=now_s + seconds_of(ttl),
+        expires_s=now_s + lifetime_s(ttl),
         issuer=issuer,
         issued_s=now_s,
         token_id=token_id or secrets.token_hex(8),
@@ -121,17 +119,16 @@ def validate_command(
         "Id": principal.token_id or "none: it cannot be revoked by itself",
         "Issuer": issuer,
         "Expires": datetime.fromtimestamp(principal.expires_s or now_s, UTC).isoformat(timespec="seconds"),
-        "Remaining": f"{left_s // 86_400} days {left_s % 86_400 // 3_600} hours",
+        "Remaining": span_text(left_s),
     }
     console.write("".join(f"{name + ':':<11}{printable(value)}\n" for name, value in lines.items()))
 
 
-def seconds_of(ttl: str) -> int:
-    """Seconds of `12h`, `30d` or `3600`. Raises InvalidRequestError."""
-    found = _TTL.fullmatch(ttl.strip())
-    seconds = int(found[1]) * _UNIT_S[found[2]] if found else 0
+def lifetime_s(ttl: str) -> int:
+    """Seconds of a time to live. Raises InvalidRequestError."""
+    seconds = span_s(ttl)
     if not 0 < seconds <= _TTL_S_MAX:
-        raise InvalidRequestError(f"{ttl[:40]!r} is no time to live: write hours as 12h, days as 30d, or seconds")
+        raise InvalidRequestError(f"{ttl[:40]!r} is no time to live: give 1s to {_TTL_S_MAX // 86_400}d")
     return seconds
 
 

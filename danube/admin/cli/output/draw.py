@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from danube.admin.present import Table, View, with_details
+from danube.admin.tones import tone_of
 from danube.model.limits.faces import CLI_DRAWN_ROWS_MAX
 
 Cell = tuple[str, str, str]
@@ -121,7 +122,7 @@ def _rich_facts(view: View, changed: Changed) -> object:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for label, value in view.facts:
-        style = _CHANGED if ("", label, "") in changed else _STYLES.get(value, "")
+        style = _CHANGED if ("", label, "") in changed else _STYLES[tone_of(value)]
         grid.add_row(Text(f"{label}:", style="bold"), Text(value, style=style))
     return grid
 
@@ -169,7 +170,7 @@ def _rich_table(table: Table, changed: Changed, widths: Sequence[int]) -> object
     for row in table.rows:
         drawn_table.add_row(
             *(
-                Text(text, style=_CHANGED if (table.title, row[0], column) in changed else _STYLES.get(text, ""))
+                Text(text, style=_CHANGED if (table.title, row[0], column) in changed else _STYLES[tone_of(text)])
                 for column, text in zip(table.columns, row, strict=True)
             )
         )
@@ -183,13 +184,7 @@ def _is_number(text: str) -> bool:
 _CHANGED = "reverse"
 _NUMBER = re.compile(r"-?[\d,]+(\.\d+)?( ([smhd]|[KMGT]?i?B)\b.*)?")
 """A number, a duration or a size."""
-_STYLES = {
-    **dict.fromkeys(("ok", "OK", "active", "served"), "green"),
-    **dict.fromkeys(("warning", "waiting", "WARN", "REWIND", "moving", "opening"), "yellow"),
-    **dict.fromkeys(("critical", "destroy", "STOP", "STALL", "blocked", "never"), "bold red"),
-    **dict.fromkeys(("UNKNOWN", "unknown", "NOT_KEPT", "-"), "dim"),
-}
-"""Words that say how things stand; the colour tells nothing that the word does not."""
+_STYLES = {"ok": "green", "warning": "yellow", "error": "bold red", "dim": "dim", "": ""}
 _COLUMN_LEAST = 12
 """Cells a column needs, if it has as many to show; longer text is folded between words."""
 _COLUMN_GAP = 2

@@ -17,6 +17,8 @@ from danube.admin.operations.fields import (
     NamespaceText,
     Params,
     Result,
+    ShortS,
+    SpanS,
     SubscriptionText,
     TopicText,
 )
@@ -61,7 +63,7 @@ class RunAnalyticsParams(Params):
     )
     subscription: SubscriptionText | None = Field(default=None, description="Only this subscription.")
     namespace: NamespaceText | None = Field(default=None, description="Only this namespace.")
-    since_s: float = Field(
+    since_s: SpanS = Field(
         default=ANALYTICS_SINCE_S_DEFAULT, ge=60, le=ANALYTICS_SINCE_S_MAX, description="Seconds of telemetry to read."
     )
     as_of_ms: int | None = Field(
@@ -71,7 +73,7 @@ class RunAnalyticsParams(Params):
         description="The time to judge, milliseconds since the epoch, and the end of what is read; now by default.",
     )
     run_id: RunText | None = Field(default=None, description="Name of the run; a random one by default.")
-    wait_s: float = Field(
+    wait_s: ShortS = Field(
         default=0, ge=0, le=ANALYTICS_WAIT_S_MAX, description="Wait so many seconds for the result; 0 answers at once."
     )
     dry_run: bool = Field(default=False, description="Say what would be started, and start nothing.")
@@ -247,7 +249,7 @@ def _arguments(params: RunAnalyticsParams, run_id: str, service_url: str) -> lis
     given = {
         "service-url": service_url,
         "run-id": run_id,
-        "since": f"{params.since_s:.0f}s",
+        "since": f"{params.since_s}s",
         "as-of": params.as_of_ms,
         "topic": params.topic,
         "subscription": params.subscription,

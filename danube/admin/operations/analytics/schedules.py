@@ -14,6 +14,7 @@ from danube.admin.operations.fields import (
     PageResult,
     Params,
     Result,
+    SpanS,
     SubscriptionText,
     TopicText,
 )
@@ -46,7 +47,7 @@ class AddScheduleParams(ScheduleParams):
     """A schedule to keep."""
 
     job: AnalyticsJob = Field(description="Job that it runs.")
-    every_s: int = Field(
+    every_s: SpanS = Field(
         default=86_400,
         ge=SCHEDULE_EVERY_S_MIN,
         le=SCHEDULE_EVERY_S_MAX,
@@ -62,7 +63,7 @@ class AddScheduleParams(ScheduleParams):
         default=Missed.LAST,
         description="Runs that were due while no runner ran: make up the `last`, `all` of them, or `skip` them.",
     )
-    since_s: float = Field(
+    since_s: SpanS = Field(
         default=ANALYTICS_SINCE_S_DEFAULT, ge=60, le=ANALYTICS_SINCE_S_MAX, description="Seconds of telemetry to read."
     )
     table: Annotated[str, Field(max_length=1_000)] | None = Field(
@@ -158,7 +159,7 @@ async def _request(call: Call, params: ScheduleParams) -> RunRequested:
 
 def _arguments(params: AddScheduleParams) -> list[str]:
     given = {
-        "since": f"{params.since_s:.0f}s",
+        "since": f"{params.since_s}s",
         "table": params.table,
         "topic": params.topic,
         "subscription": params.subscription,

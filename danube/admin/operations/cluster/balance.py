@@ -6,7 +6,6 @@ from pydantic import Field, StringConstraints
 
 from danube.admin.analytics.balance import PublishedBalance, newest_balance
 from danube.admin.analytics.published import published_runs
-from danube.admin.bars import seconds_text
 from danube.admin.operations.cluster.balance_views import (
     BalanceOverTime,
     BrokerBalanceRow,
@@ -49,6 +48,7 @@ from danube.model.limits.balance import (
 )
 from danube.model.limits.faces import REBALANCE_LOOK_S
 from danube.model.plans.plan import Effect, Plan
+from danube.model.text import span_text
 from danube.runtime.clock import sleep_for
 
 TOOLSET = "balance"
@@ -245,12 +245,12 @@ async def _published(call: Call, params: AnalyzeParams, wish: RebalanceWish) -> 
         return None, f"live: published results cannot be read ({error})"
     if found is None:
         return None, "live: no result of the job balance is published; run_analytics makes one"
-    age = seconds_text(max(0, call.clock.now_ms() - found.as_of_ms) / 1_000)
+    age = span_text(max(0, call.clock.now_ms() - found.as_of_ms) / 1_000)
     return found, f"spark, run {found.run_id}, {age} old; `plan` is live"
 
 
 def _why_over_time(found: PublishedBalance) -> list[str]:
-    span = seconds_text(found.span_s)
+    span = span_text(found.span_s)
     hours = f", most often at {found.paying_hours} UTC" if found.paying_hours else ""
     hot = [f"The busiest topics over that time: {', '.join(found.hot_topics)}."] if found.hot_topics else []
     paid = f"{found.paying_moments:,} of {found.judged_moments:,} moments"

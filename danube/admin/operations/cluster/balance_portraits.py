@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from danube.admin.bars import amount_text, bytes_text, clamped, percent_text, seconds_text
+from danube.admin.bars import clamped
 from danube.admin.operations.analytics.report import ReportAnswer
 from danube.admin.operations.cluster.balance import AnalysisResult, BalanceResult, RebalancesResult
 from danube.admin.operations.cluster.balance_views import (
@@ -17,7 +17,7 @@ from danube.admin.operations.cluster.balance_views import (
 from danube.admin.operations.fields import Result
 from danube.admin.operations.portrait import Portrait, PortraitCell, PortraitTable, Share
 from danube.model.calls.balance import BrokerPlaceState
-from danube.model.text import time_of
+from danube.model.text import amount_text, percent_text, size_text, span_text, time_of
 
 _UNKNOWN = "-"
 
@@ -105,15 +105,15 @@ def _broker(broker: BrokerBalanceRow, top: float, *, wide: bool) -> tuple[Portra
         cells += [
             f"{broker.producers + broker.consumers:,}",
             amount_text(broker.backlog_messages),
-            f"{bytes_text(broker.bytes_in_per_s)}/s",
-            f"{bytes_text(broker.bytes_out_per_s)}/s",
+            f"{size_text(broker.bytes_in_per_s)}/s",
+            f"{size_text(broker.bytes_out_per_s)}/s",
             _age(broker),
         ]
     return tuple(cells)
 
 
 def _age(broker: BrokerBalanceRow) -> str:
-    return _UNKNOWN if broker.report_age_s is None else f"{seconds_text(broker.report_age_s)} ago"
+    return _UNKNOWN if broker.report_age_s is None else f"{span_text(broker.report_age_s)} ago"
 
 
 def _causes(brokers: Sequence[BrokerBalanceRow]) -> PortraitTable:
@@ -130,7 +130,7 @@ def hottest_table(brokers: Sequence[BrokerBalanceRow]) -> PortraitTable:
             topic.broker_id,
             f"{topic.score:.1f}",
             amount_text(topic.messages_per_s),
-            f"{bytes_text(topic.bytes_per_s)}/s",
+            f"{size_text(topic.bytes_per_s)}/s",
             f"{topic.clients:,}",
             topic.stays,
         )
@@ -185,7 +185,7 @@ def moves_table(title: str, moves: Sequence[MoveView], *, wide: bool, states: bo
     rows = []
     for move in moves:
         state = [f"{move.state.value}: {move.error}" if move.error else move.state.value] if states else []
-        costs = [bytes_text(move.carried_bytes), seconds_text(move.pause_ms / 1_000), f"{move.clients:,}"]
+        costs = [size_text(move.carried_bytes), span_text(move.pause_ms / 1_000), f"{move.clients:,}"]
         rows.append((move.topic, move.source, move.target, *state, *costs, *([move.reason] if wide else [])))
     return PortraitTable(title, (*columns, *(("Reason",) if wide else ())), tuple(rows))
 

@@ -15,6 +15,7 @@ from danube.admin.operations.fields import (
     Millis,
     Params,
     Result,
+    SizeB,
     SubscriptionText,
     TopicText,
     spelled,
@@ -129,7 +130,7 @@ class PeekParams(Params):
     topic: TopicText = Field(description="The topic, or one partition: /namespace/name.")
     start: StartText = Field(default="earliest", description=f"The first message: {_START}")
     count: int = Field(default=PEEK_MESSAGES_DEFAULT, ge=1, le=PEEK_MESSAGES_MAX, description="The most messages.")
-    payload_bytes: int = Field(
+    payload_bytes: SizeB = Field(
         default=PAYLOAD_BYTES_DEFAULT,
         ge=0,
         le=PEEK_PAYLOAD_BYTES_MAX,

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from danube.admin.operations.fields import Result, TopicText, spelled
+from danube.admin.operations.fields import Result, SpanMs, TopicText, spelled
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.policies import TOOLSET
@@ -37,7 +37,7 @@ class PoisonWord(StrEnum):
 
 _SPELLED = spelled({"dead-letter": "dead_letter"})
 _Redeliveries = Annotated[int, Field(ge=0, le=REDELIVERIES_MAX)]
-_DelayMs = Annotated[int, Field(ge=0, le=POLICY_DELAY_MS_MAX)]
+_DelayMs = Annotated[SpanMs, Field(ge=0, le=POLICY_DELAY_MS_MAX)]
 
 
 class _FailureParams(SubscriptionParams):

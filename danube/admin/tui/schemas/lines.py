@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from danube.admin.operations.schemas.changes import Explanation
 from danube.admin.operations.schemas.fields import DifferenceView, verdict
+from danube.admin.tones import tone_of
 from danube.admin.tui.widgets.lines import Line, wrapped
 from danube.model.text import count_text
 
 _TONES = {"+": "ok", "-": "error", "@": "dim"}
 """Of a line of a diff, by its first character."""
-_VERDICTS = {"breaks": "error", "allowed": "warning", "fits": "ok"}
 
 
 def definition_lines(definition: str) -> list[Line]:
@@ -45,7 +45,7 @@ def _numbered(text: str, width: int) -> Iterator[tuple[int, str]]:
 
 def _difference(difference: DifferenceView, width: int) -> Iterator[Line]:
     word = verdict(difference)
-    yield Line(f"{word:<8}{difference.path or '(schema)'}  {difference.kind}", _VERDICTS[word])
+    yield Line(f"{word:<8}{difference.path or '(schema)'}  {difference.kind}", tone_of(word))
     for text in wrapped(difference.message, max(width - 8, 20)):
         yield Line(f"        {text}", "dim")
 

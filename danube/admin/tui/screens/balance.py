@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from danube.admin.bars import amount_text, bytes_text
 from danube.admin.broker_names import named
 from danube.admin.charts.balance import balance_chart, judged, judged_number, plan_chart
 from danube.admin.execution import parse_arguments
@@ -19,7 +18,7 @@ from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.present import as_commands, cell
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.watch import Part
-from danube.admin.tui.header import age, refusal
+from danube.admin.tui.header import refusal
 from danube.admin.tui.plan_actions import acts_on, whole_view
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
@@ -37,7 +36,7 @@ from danube.admin.tui.widgets.lines import Line, Lines, pieced, wrapped
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import fitted
 from danube.model.plans.plan import PlanStatus
-from danube.model.text import count_text
+from danube.model.text import age_text, amount_text, count_text, size_text
 
 REBALANCE = "trigger_rebalance"
 CANCEL = "cancel_rebalance"
@@ -182,7 +181,7 @@ class BalanceScreen(BaseScreen):
         return [*self._plan_head(found, plan, width), *plan_lines(plan, plan_chart(plan), width)]
 
     def _plan_head(self, found: PlanView, plan: RebalancePlanView, width: int) -> list[Line]:
-        left = age(found.expires_ms - self.app_context.clock.now_ms())
+        left = age_text(found.expires_ms - self.app_context.clock.now_ms())
         tone = "warning" if found.status is PlanStatus.WAITING else "ok"
         words = f" {found.status} · {found.asked_by}, {found.asked_through} · {left} left"
         head = pieced((f"plan {found.plan_id}", "heading"), (words, tone))
@@ -229,14 +228,14 @@ def _topic_lines(balance: BalanceResult, width: int) -> list[Line]:
 def _topic(topic: TopicBalanceRow, name: int, width: int) -> list[Line]:
     numbers = (
         f"{named(topic.broker_id)[-21:]:>21} {topic.score:>6.1f} {amount_text(topic.messages_per_s):>8}"
-        f" {bytes_text(topic.bytes_per_s) + '/s':>11} {topic.clients:>7,}"
+        f" {size_text(topic.bytes_per_s) + '/s':>11} {topic.clients:>7,}"
     )
     stays = [Line(f"  stays: {text}", "dim") for text in wrapped(topic.stays, width - 9)] if topic.stays else []
     return [Line(f"{fitted(topic.topic, name)} {numbers}"), *stays]
 
 
 def _rebalance_lines(shown: RebalanceView, now_ms: int, width: int) -> list[Line]:
-    ended = f" · ended {age(now_ms - shown.ended_ms)} ago" if shown.ended_ms is not None else ""
+    ended = f" · ended {age_text(now_ms - shown.ended_ms)} ago" if shown.ended_ms is not None else ""
     started = f"started {cell(shown.started_ms, 'started_ms')}{ended} · asked by {shown.asked_by}"
     lines = [*progress_lines(shown, width), *(Line(text, "dim") for text in wrapped(started, width))]
     before, planned = judged(shown.plan.before), judged(shown.plan.after)

@@ -12,7 +12,6 @@ from danube.admin.operations.topics.positions import PEEK_MESSAGES, Peeked, Peek
 from danube.admin.present import UNKNOWN, Table, View, cell, heading
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.watch import Part
-from danube.admin.tui.header import size
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.result import DetailScreen, answer_of
 from danube.admin.tui.widgets.plain import plain
@@ -20,6 +19,7 @@ from danube.admin.tui.widgets.rows import Cells, Column, Rows
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import PEEK_PAYLOAD_BYTES_MAX
 from danube.model.limits.faces import TUI_MESSAGES_PAGE
+from danube.model.text import size_text
 from danube.model.topic import TopicName
 
 _COLUMNS = (
@@ -128,7 +128,7 @@ def _key(row: PeekedRow) -> str:
 
 def _cells(row: PeekedRow) -> Cells:
     stored = cell(row.append_time_ms, "append_time_ms")[:19]
-    return Cells((f"{row.offset:,}", stored, row.routing_key or UNKNOWN, size(row.payload_size), row.payload))
+    return Cells((f"{row.offset:,}", stored, row.routing_key or UNKNOWN, size_text(row.payload_size), row.payload))
 
 
 def _note(page: Peeked) -> str:

@@ -9,14 +9,12 @@ from danube.admin.operations.cluster.members import MemberRow
 from danube.admin.operations.plan_views import PlanView
 from danube.admin.operations.topics.topic_list import DELIVERY
 from danube.admin.present import UNKNOWN, View, cell, heading
+from danube.admin.tones import alarm_of
 from danube.admin.tui.data.topic_rows import Order, TopicRow
-from danube.admin.tui.header import age
 from danube.admin.tui.widgets.rows import Cells, Column
 from danube.model.calls.admin import BrokerInfo
-from danube.model.ownership import OwnershipState
-from danube.model.plans.plan import PlanStatus
-from danube.model.records.audit import AuditRecord, Outcome
-from danube.model.text import span_text
+from danube.model.records.audit import AuditRecord
+from danube.model.text import age_text, span_text
 
 
 class Pane(StrEnum):
@@ -74,12 +72,6 @@ COLUMNS = {
         Column("Address"),
     ),
 }
-_TONES = {
-    OwnershipState.MOVING: "warning",
-    OwnershipState.OPENING: "warning",
-    OwnershipState.UNASSIGNED: "warning",
-    OwnershipState.WAITING: "error",
-}
 _MARKS = {Order.NAME: "Topic", Order.LAG: "Lag", Order.RATE: "Msg/s"}
 
 
@@ -113,23 +105,22 @@ def topic_cells(line: TopicRow, *, is_below: bool, is_unfolded: bool) -> Cells:
             cell(line.state),
             line.broker_id or "none",
         ),
-        _TONES.get(line.state or OwnershipState.SERVED, "") if line.broker_id else "warning",
+        alarm_of(line.state) if line.broker_id else "warning",
     )
 
 
 def broker_cells(info: BrokerInfo) -> Cells:
     """A broker."""
     texts = (info.broker_id, info.status, info.role.removeprefix("Cluster_"), info.broker_url, info.admin_url)
-    return Cells(texts, "" if info.status == "active" else "warning")
+    return Cells(texts, alarm_of(info.status))
 
 
 def plan_cells(plan: PlanView, now_ms: int) -> Cells:
     """A plan."""
-    left = UNKNOWN if plan.status.is_over else age(plan.expires_ms - now_ms)
+    left = UNKNOWN if plan.status.is_over else age_text(plan.expires_ms - now_ms)
     what = f"{plan.operation} {_arguments(plan.arguments)}"
     texts = (plan.plan_id, plan.status, plan.effect, what, f"{plan.asked_by}, {plan.asked_through}", left)
-    tone = "warning" if plan.status is PlanStatus.WAITING else "dim" if plan.status.is_over else ""
-    return Cells(texts, tone)
+    return Cells(texts, "dim" if plan.status.is_over else alarm_of(plan.status))
 
 
 def audit_cells(record: AuditRecord) -> Cells:
@@ -144,8 +135,7 @@ def audit_cells(record: AuditRecord) -> Cells:
         what,
         entry.outcome,
     )
-    tones = {Outcome.REFUSED: "warning", Outcome.FAILED: "error"}
-    return Cells(texts, tones.get(entry.outcome, ""))
+    return Cells(texts, alarm_of(entry.outcome))
 
 
 def record_view(record: AuditRecord) -> View:
@@ -196,7 +186,7 @@ def lag_cells(line: tuple[LagGroupRow, bool]) -> Cells:
         words.get("eta_s") or (UNKNOWN if row.eta_s is None else span_text(row.eta_s)),
         words.get("cause", UNKNOWN),
     )
-    return Cells(texts, _LAG_TONES.get(row.status, ""))
+    return Cells(texts, alarm_of(row.status))
 
 
 def member_cells(row: MemberRow) -> Cells:
@@ -215,9 +205,6 @@ def lag_view(row: LagGroupRow) -> View:
         if name != "evidence"
     )
     return View(facts, notes=(f"Evidence: {row.evidence}",))
-
-
-_LAG_TONES = {"STOP": "error", "STALL": "error", "WARN": "warning", "REWIND": "warning", "UNKNOWN": "dim"}
 
 
 def _topic_name(line: TopicRow, *, is_below: bool, is_unfolded: bool) -> str:

@@ -13,7 +13,6 @@ from danube.admin.present import UNKNOWN, cell
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.lag_history import sparkline, trend
 from danube.admin.tui.data.watch import OpenedTopic, Part
-from danube.admin.tui.header import age, size
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.connections import ConnectionsScreen
@@ -26,7 +25,7 @@ from danube.model.calls.admin import (
     TopicState,
 )
 from danube.model.calls.object_use import TopicStorageDescription
-from danube.model.text import count_text
+from danube.model.text import age_text, count_text, size_text
 from danube.model.topic import TopicName
 
 SPARK_CELLS = 16
@@ -126,7 +125,7 @@ class TopicScreen(BaseScreen):
             cell(kept.in_flight if kept else None),
             cell(kept.waiting if kept else None),
             cell(each.connected_count),
-            age(self.app_context.clock.now_ms() - oldest) if oldest is not None else UNKNOWN,
+            age_text(self.app_context.clock.now_ms() - oldest) if oldest is not None else UNKNOWN,
         )
         return Cells(texts, "error" if is_blocked else "warning" if is_unread else "")
 
@@ -161,7 +160,7 @@ def _moving(state: TopicState | None) -> str:
     if state is None or state.target_broker_id is None:
         return ""
     is_copied = state.copied_bytes is not None and state.log_bytes is not None
-    copied = f", {size(state.copied_bytes or 0)} of {size(state.log_bytes or 0)} copied" if is_copied else ""
+    copied = f", {size_text(state.copied_bytes or 0)} of {size_text(state.log_bytes or 0)} copied" if is_copied else ""
     return f" · moves to broker {state.target_broker_id}{copied}"
 
 
@@ -170,4 +169,4 @@ def _kept(storage: TopicStorageDescription | None) -> str:
     if storage is None:
         return ""
     segments = f" in {count_text(storage.segments, 'segment')}" if storage.segments else ""
-    return f" · {size(storage.stored_bytes)}{segments}"
+    return f" · {size_text(storage.stored_bytes)}{segments}"

@@ -4,24 +4,19 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from danube.admin.bars import bytes_text, drawn_bar, seconds_text
+from danube.admin.bars import drawn_bar
 from danube.admin.charts.chart import BalanceChart, Bar, BrokerBars, BrokerChange, Judged, PlanChart
 from danube.admin.operations.cluster.balance_views import MoveView, RebalancePlanView, RebalanceView
+from danube.admin.tones import tone_of
 from danube.admin.tui.widgets.lines import Line, pieced, wrapped
 from danube.admin.tui.widgets.rows import fitted
 from danube.model.calls.balance import MoveState
-from danube.model.text import count_text
+from danube.model.text import count_text, size_text, span_text
 
 WIDE_FROM = 100
 """Cells from which names stand beside the bars; else above them."""
 _NAME, _NARROW_NAME = 26, 10
 _VALUE = 7
-_MOVE_TONES = {
-    MoveState.DONE: "ok",
-    MoveState.MOVING: "heading",
-    MoveState.FAILED: "error",
-    MoveState.SKIPPED: "warning",
-}
 
 Pieces = tuple[tuple[str, str], ...]
 
@@ -61,8 +56,8 @@ def plan_lines(plan: RebalancePlanView, chart: PlanChart, width: int) -> list[Li
     if plan.moves:
         attach = "attaches" if plan.clients == 1 else "attach"
         costs = (
-            f"{count_text(len(plan.moves), 'move')} · {bytes_text(plan.carried_bytes)} to copy ·"
-            f" {count_text(plan.clients, 'client')} {attach} again · about {seconds_text(plan.duration_s)}"
+            f"{count_text(len(plan.moves), 'move')} · {size_text(plan.carried_bytes)} to copy ·"
+            f" {count_text(plan.clients, 'client')} {attach} again · about {span_text(plan.duration_s)}"
         )
         lines += [Line(costs, "dim"), Line(""), *change_lines(chart, width)]
         lines += [Line(""), Line(f"Moves ({len(plan.moves):,})", "heading"), *move_lines(plan.moves, width)]
@@ -155,7 +150,7 @@ def _narrow_topics(changes: Sequence[BrokerChange], width: int) -> Iterator[Line
 def _move(at: int, move: MoveView, width: int) -> Iterator[Line]:
     state = f"  {move.state.value}" if move.state is not MoveState.WAITING else ""
     head = f"{at:>3}. {move.topic}  {move.source} → {move.target}"
-    yield pieced((head, ""), (state, _MOVE_TONES.get(move.state, "")))
+    yield pieced((head, ""), (state, tone_of(move.state)))
     told = move.error or move.reason.removeprefix(f"{move.topic}: ")
     for text in wrapped(told, max(width - 5, 20)):
         yield Line(f"     {text}", "error" if move.error else "dim")

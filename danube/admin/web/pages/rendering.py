@@ -13,6 +13,7 @@ from danube.admin.present import as_commands, cell, label, printable
 from danube.admin.web.assets import TEMPLATES, VERSION
 from danube.admin.web.pages.catalog import english, groups, page_path, page_url
 from danube.admin.web.pages.forms import field_text
+from danube.admin.web.pages.tables import class_of
 from danube.admin.web.pages.units import unit_of
 from danube.admin.web.server import Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError, problem_of, status_of
@@ -89,6 +90,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "as_commands": as_commands,
         "cell": cell,
+        "class": class_of,
         "field_text": field_text,
         "label": label,
         "lines": _lines,

@@ -14,16 +14,10 @@ from danube.admin.operations.fields import IfKnown, Result, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.portrait import PortraitCell, PortraitTable
 from danube.admin.present import Table, View, heading
+from danube.admin.tones import tone_of
 from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
 
-_TONES = {
-    "good": "ok, active, ready, applied, done, intact, succeeded",
-    "warn": "draining, drained, excluded, moving, not known, opening, overloaded, planned, rewind, running, started,"
-    " unassigned, unknown, waiting, warn, warning",
-    "bad": "blocked, broken, critical, expired, failed, full, lost, missing, refused, rejected, stall, stop,"
-    " unreachable",
-}
-_TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split(", ")}
+_CLASSES = {"ok": "good", "warning": "warn", "error": "bad"}
 _TONED = ("status", "verdict", "outcome", "state", "cause")
 """How fields end whose words are coloured."""
 _BARS = ("lag", "load", "backlog")
@@ -75,7 +69,7 @@ class Fact:
 
 def facts_of(result: Result, view: View) -> tuple[Fact, ...]:
     """The single values of a result, without those that few results have and this one has not."""
-    toned = {heading(type(result), name): tone_of(name, getattr(result, name)) for name in type(result).model_fields}
+    toned = {heading(type(result), name): _class_in(name, getattr(result, name)) for name in type(result).model_fields}
     rare = {heading(type(result), name) for name in marks(type(result), IfKnown)}
     return tuple(
         Fact(title, text, toned.get(title, "")) for title, text in view.facts if text != "-" or title not in rare
@@ -100,7 +94,7 @@ def portrait_grid(table: PortraitTable) -> Grid:
 
 def _portrait_cell(cell: PortraitCell, column: str, is_number: bool) -> Cell:  # noqa: FBT001 - mapped over columns
     if isinstance(cell, str):
-        return Cell(text=cell, tone=tone_of(column.lower(), cell), is_number=is_number)
+        return Cell(text=cell, tone=_class_in(column.lower(), cell), is_number=is_number)
     return Cell(text=cell.text, percent=None if cell.share is None else round(100 * cell.share), is_number=is_number)
 
 
@@ -114,11 +108,14 @@ def _is_number_text(column: str, rows: Sequence[Sequence[PortraitCell]], at: int
     )
 
 
-def tone_of(name: str, value: object) -> str:
-    """`good`, `warn`, `bad`, or nothing for a field that says nothing of how things stand."""
-    if not name.endswith(_TONED):
-        return ""
-    return _TONE_OF.get(str(value).lower(), "")
+def class_of(word: object) -> str:
+    """The class of a badge or a box with this word: `good`, `warn`, `bad`, or nothing."""
+    return _CLASSES.get(tone_of(word), "")
+
+
+def _class_in(name: str, value: object) -> str:
+    """The class of a field's value; nothing for a field that says nothing of how things stand."""
+    return class_of(value) if name.endswith(_TONED) else ""
 
 
 def _grid(operation: AnyOperation, known: Mapping[str, str], field: str, result: Result, table: Table) -> Grid:
@@ -154,7 +151,7 @@ def _cell(name: str, value: object, text: str, bars: Mapping[str, float], url: s
     percent = None
     if name in bars and isinstance(value, int | float) and bars[name] > 0:
         percent = max(1 if value else 0, round(100 * value / bars[name]))
-    return Cell(text=text, url=url, tone=tone_of(name, value), is_number=is_number, percent=percent)
+    return Cell(text=text, url=url, tone=_class_in(name, value), is_number=is_number, percent=percent)
 
 
 def _key(operation: AnyOperation, field: str, kind: str | None, columns: Sequence[str]) -> str | None:

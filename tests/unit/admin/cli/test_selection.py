@@ -9,7 +9,6 @@ import pytest
 from danube.admin.cli.output.selection import csv_text, jsonpath_text
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Face
-from danube.model.text import size_bytes, span_s
 from tests.faces.memory_gateway import MemoryGateway
 from tests.unit.admin.cli.conftest import Admin
 
@@ -99,28 +98,6 @@ def test_rows_are_sorted_by_a_field_upwards_and_downwards(admin: Admin) -> None:
     ended = admin("topics", "list", "--sort-by", "size")
     assert ended.code == 2
     assert "they have name, broker_id" in ended.error
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("1h30m", 5_400), ("7d", 604_800), ("2 w", 1_209_600)]
-)
-def test_durations_are_read_with_their_units(text: str, seconds: int) -> None:
-    assert span_s(text) == seconds
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("512", 512), ("512KiB", 524_288), ("10GiB", 10 * 2**30), ("500MB", 500_000_000), ("1.5k", 1_536), ("3 b", 3)],
-)
-def test_sizes_are_read_with_their_units(text: str, count: int) -> None:
-    assert size_bytes(text) == count
-
-
-@pytest.mark.parametrize("text", ["", "7x", "-1d", "1e9", "d7", "9" * 50, "\u0661"])
-def test_what_is_no_measure_is_refused(text: str) -> None:
-    for read in (span_s, size_bytes):
-        with pytest.raises(InvalidRequestError):
-            read(text)
 
 
 def test_retention_is_typed_with_units_and_shown_with_them(admin: Admin) -> None:

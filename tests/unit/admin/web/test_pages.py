@@ -12,7 +12,7 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.web import server
 from danube.admin.web.assets import STATIC
 from danube.admin.web.pages.catalog import page_path, page_url, required_of
-from danube.admin.web.pages.tables import tone_of
+from danube.admin.web.pages.tables import _class_in
 from danube.model.calls.balance import BrokerPlaceState
 from danube.model.errors import BrokerUnreachableError
 from danube.model.limits.faces import WEB_ROWS_DEFAULT
@@ -323,7 +323,7 @@ def luminance(colour: str) -> float:
     ],
 )
 def test_a_word_that_says_how_things_stand_is_a_badge_in_every_table(name: str, word: str, tone: str) -> None:
-    assert tone_of(name, word) == tone
+    assert _class_in(name, word) == tone
 
 
 def test_what_is_hidden_in_a_table_that_scrolls_makes_no_page_wider() -> None:
