@@ -7,8 +7,7 @@ since the last telemetry, and knows subscriptions that telemetry has not spoken 
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, cycle
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from danube.admin.gateway import AdminGateway, SystemRecord
 from danube.model.calls.admin import DescribeTopics, ReliableState, SubscriptionDescription, TopicDescription
@@ -23,12 +22,10 @@ from danube.model.limits.faces import (
     LAG_LIVE_RECORDS_MAX,
     LAG_LIVE_SLICE_JUDGED,
     LAG_LIVE_SLICE_RECORDS,
-    LAG_NUMBER_END,
 )
 from danube.model.records.telemetry import (
     TELEMETRY_TOPIC,
     Reading,
-    SilentConsumer,
     Stamp,
     SubscriptionReading,
     decode_record,
@@ -135,9 +132,7 @@ async def _decoded(stored: Sequence[SystemRecord], wanted: LagFilter) -> tuple[l
             except InvalidRequestError:
                 skipped += 1
                 continue
-            if record is not None and not _is_sound(*record):
-                skipped += 1
-            elif record is not None and _is_wanted(record[1], wanted):
+            if record is not None and _is_wanted(record[1], wanted):
                 found.append(record)
         await asyncio.sleep(0)
     return found, skipped
@@ -162,30 +157,6 @@ async def _observations(
 def _is_wanted(reading: Reading, wanted: LagFilter) -> bool:
     """Records of brokers and topics say when their broker was heard."""
     return not isinstance(reading, SubscriptionReading) or wanted.takes(reading.topic, reading.subscription)
-
-
-def _is_sound(stamp: Stamp, reading: Reading) -> bool:
-    """True if its values are of the types that the rules count on."""
-    who_and_when = (stamp.broker_id, stamp.start_id, stamp.at_ms, stamp.sequence)
-    if tuple(map(type, who_and_when)) != (str, str, int, int):
-        return False
-    if not isinstance(reading, SubscriptionReading):
-        return True
-    silent = [value for each in reading.silent or () for value in each]
-    values = zip((*reading, *silent), chain(_TYPES, cycle(_TYPES_OF_SILENT)), strict=False)
-    if not all(type(value) in types for value, types in values):
-        return False
-    numbers = [value for value in (stamp.at_ms, stamp.sequence, *reading, *silent) if isinstance(value, int)]
-    return min(numbers) >= 0 and max(numbers) < LAG_NUMBER_END
-
-
-def _types_of(annotation: object) -> frozenset[type]:
-    return frozenset(get_origin(each) or each for each in get_args(annotation) or (annotation,))
-
-
-_TYPES = tuple(_types_of(annotation) for annotation in SubscriptionReading.__annotations__.values())
-"""Of each field of a reading, in its order."""
-_TYPES_OF_SILENT = tuple(_types_of(annotation) for annotation in SilentConsumer.__annotations__.values())
 
 
 def _add_present(

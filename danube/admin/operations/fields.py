@@ -82,6 +82,11 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownOnce:
+    """Marks a secret: a page shows it once, and not again when it is read anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class Completes:
     """Marks a parameter whose values a shell, a form or a host can complete: `topic`, `namespace`, `broker`,
     `node`, `subscription`, `plan` or `run`.
@@ -129,6 +134,7 @@ VOLATILE = Volatile()
 WIDE = Wide()
 DETAIL = Detail()
 TOOL_NAME = ToolName()
+SHOWN_ONCE = ShownOnce()
 IF_KNOWN = IfKnown()
 
 Int64 = Annotated[

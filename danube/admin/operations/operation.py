@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from danube.admin.access import LEVEL_OF, AccessLevel
 from danube.admin.gateway import AdminGateway
-from danube.admin.operations.fields import PageParams, Params, Result, row_type
+from danube.admin.operations.fields import PageParams, Params, Result, ShownOnce, marks, row_type
 from danube.admin.operations.paging import Key, page_of
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Caller, Effect, Plan
@@ -158,6 +158,11 @@ class Operation(Generic[P, R]):
     @property
     def is_planned(self) -> bool:
         return self.effect.is_planned and not self.needs_person
+
+    @property
+    def is_secret(self) -> bool:
+        """True if its answer holds a secret that is shown once."""
+        return bool(marks(self.result, ShownOnce))
 
     @property
     def command(self) -> str:

@@ -8,9 +8,11 @@ subscriptions at every tick.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from itertools import chain, cycle
+from typing import Any, NamedTuple, cast, get_args, get_origin
 
 from danube.model.errors import InvalidRequestError
+from danube.model.limits.faces import LAG_NUMBER_END
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 
@@ -223,7 +225,34 @@ def decode_record(record: bytes) -> tuple[Stamp, Reading] | None:
         return None
     if fields.get("silent") is not None:
         fields["silent"] = _silent(fields["silent"])
-    return Stamp(**_pick(_STAMP_FIELDS, fields)), kind(**_pick(kind._fields, fields))
+    stamp, reading = Stamp(**_pick(_STAMP_FIELDS, fields)), kind(**_pick(kind._fields, fields))
+    if not _is_sound(stamp, reading):
+        raise InvalidRequestError("this is not a telemetry record: a field has another type, or no such number")
+    return stamp, reading
+
+
+def _is_sound(stamp: Stamp, reading: Reading) -> bool:
+    """True if its values are of the types that readers count on, and no number is negative or absurd."""
+    of_stamp = tuple(getattr(stamp, name) for name in _STAMP_FIELDS)
+    silent = [value for each in getattr(reading, "silent", None) or () for value in each]
+    types = chain(_STAMP_TYPES, _TYPES[type(reading)], cycle(_SILENT_TYPES))
+    values = (*of_stamp, *reading, *silent)
+    if not all(type(value) in allowed for value, allowed in zip(values, types, strict=False)):
+        return False
+    counted = values if isinstance(reading, SubscriptionReading) else of_stamp
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return min(numbers) >= 0 and max(value for value in counted if isinstance(value, int)) < LAG_NUMBER_END
+
+
+def _types_of(annotation: object) -> frozenset[type]:
+    types = frozenset(get_origin(each) or each for each in get_args(annotation) or (annotation,))
+    return types | {int} if float in types else types
+
+
+_TYPES = {kind: tuple(map(_types_of, kind.__annotations__.values())) for kind in KINDS.values()}
+"""Of each field of a reading, in its order."""
+_SILENT_TYPES = tuple(map(_types_of, SilentConsumer.__annotations__.values()))
+_STAMP_TYPES = tuple(_types_of(Stamp.__annotations__[name]) for name in _STAMP_FIELDS)
 
 
 def _silent(told: object) -> tuple[SilentConsumer, ...]:

@@ -316,3 +316,13 @@ async def test_an_original_broker_that_stands_alone_has_a_status_too() -> None:
     status = await execute(session_of(gateway), operation_of("cluster_status"), parse_arguments(CLUSTER_STATUS, {}))
     assert isinstance(status, ClusterStatus)
     assert (status.mode, status.self_node_id, status.leader, status.topics) == ("standalone", "1", None, None)
+
+
+def test_a_secret_is_declared_where_it_is_answered_and_so_is_one_of_another_operation() -> None:
+    told = {
+        operation.name
+        for operation in REGISTRY
+        if any("never shown again" in (info.description or "") for info in operation.result.model_fields.values())
+    }
+    assert {operation.name for operation in REGISTRY if operation.is_secret} == told == {"create_api_key"}
+    assert replace(BY_NAME["create_api_key"], name="create_other_key").is_secret

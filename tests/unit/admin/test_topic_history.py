@@ -1,9 +1,24 @@
 """Rates and lag of a topic over the last minutes, out of telemetry."""
 
-from danube.admin.analytics.history import TopicHistory, history_of
+import json
+
+import pytest
+
+from danube.admin.analytics.history import TopicHistory, history_of, topic_history
+from danube.model.errors import InvalidRequestError
 from danube.model.limits.faces import HISTORY_S
-from danube.model.records.telemetry import Reading, Stamp, SubscriptionReading, TopicReading
+from danube.model.records.telemetry import (
+    TELEMETRY_TOPIC,
+    BrokerReading,
+    Reading,
+    Stamp,
+    SubscriptionReading,
+    TopicReading,
+    decode_record,
+    encode_record,
+)
 from danube.model.topic import TopicName
+from tests.faces.memory_gateway import MemoryGateway, StoredSystemRecord
 
 NOW_MS = 1_795_000_000_000
 ORDERS = TopicName("default", "orders")
@@ -52,3 +67,34 @@ def test_one_partition_that_is_idle_or_told_later_makes_no_dip() -> None:
 def test_a_topic_that_gets_no_more_messages_falls_to_zero_once_that_is_known() -> None:
     assert _known(_history(_steady(str(ORDERS), NOW_MS - 60_000)).published)[-1] == 0
     assert _known(_history(_steady(str(ORDERS), NOW_MS - 60_000)).published)[-6] == PER_S
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("topic", "messages_in", "many"),
+        ("topic", "topic", 7),
+        ("subscription", "lag_messages", [1]),
+        ("subscription", "messages_out", -1),
+        ("broker", "topics", None),
+        ("topic", "at_ms", "now"),
+        ("topic", "sequence", 0.5),
+    ],
+)
+async def test_a_record_with_a_wrong_type_is_none_and_the_history_goes_on_without_it(
+    kind: str, field: str, value: object
+) -> None:
+    records = _steady(str(ORDERS), NOW_MS - 900)
+    broker = BrokerReading("1", 1.0, 1, 1, 1, 1, 0.5, 1, 1, 0, 1, 1, 0, 0.5, False)
+    readings = {"topic": records[-2], "subscription": records[-1], "broker": (records[-1][0], broker)}
+    sound = encode_record(*readings[kind])
+    assert decode_record(sound) == readings[kind]
+    damaged = json.dumps({**json.loads(sound), field: value}).encode()
+    with pytest.raises(InvalidRequestError, match="not a telemetry record"):
+        decode_record(damaged)
+    gateway = MemoryGateway()
+    payloads = [damaged, *(encode_record(*each) for each in records)]
+    gateway.system[TELEMETRY_TOPIC] = [StoredSystemRecord(at_ms=NOW_MS, payload=payload) for payload in payloads]
+    history = await topic_history(gateway, ORDERS, NOW_MS)
+    assert history is not None
+    assert set(_known(history.published)[-20:]) == {PER_S}

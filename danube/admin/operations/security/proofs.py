@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from danube.admin.access import AccessLevel
-from danube.admin.operations.fields import VOLATILE, PageParams, PageResult, Params, Result, spelled
+from danube.admin.operations.fields import SHOWN_ONCE, VOLATILE, PageParams, PageResult, Params, Result, spelled
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.security.grants import TOOLSET, KindWord, NameText
@@ -64,7 +64,7 @@ class KeyCreated(Result):
     """A key, shown this once: the cluster keeps a digest alone."""
 
     id: Annotated[str, VOLATILE] = Field(description="Its id.")
-    key: Annotated[str, VOLATILE] = Field(description="The key itself. Keep it: it is never shown again.")
+    key: Annotated[str, VOLATILE, SHOWN_ONCE] = Field(description="The key itself. Keep it: it is never shown again.")
 
 
 class KeyParams(Params):

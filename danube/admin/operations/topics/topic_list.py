@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from danube.admin.operations.fields import (
     Result,
 )
 from danube.admin.operations.operation import Call, Example, Listing, Operation
-from danube.model.calls.admin import DescribeTopics, SubscriptionDescription, TopicDescription, TopicInfo
+from danube.model.calls.admin import DescribeTopics, TopicDescription, TopicInfo
 from danube.model.errors import DanubeError, InvalidNameError, UnsupportedError
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
 from danube.model.ownership import OwnershipState
@@ -109,9 +109,23 @@ async def described_topics(
     return {str(topic.topic): topic for topic in page.topics}, page.not_answered
 
 
-def lag_of(subscriptions: Sequence[SubscriptionDescription]) -> int | None:
-    """The lag of the subscription that is furthest behind; None where nothing is kept."""
-    return max((each.reliable.lag for each in subscriptions if each.reliable is not None), default=None)
+def lags_of(topic: TopicDescription) -> dict[str, int]:
+    """The lag of each subscription; none where nothing is kept."""
+    return {each.name: each.reliable.lag for each in topic.subscriptions if each.reliable is not None}
+
+
+def summed_lags(partitions: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The lag of each subscription over the partitions of a topic."""
+    sums: dict[str, int] = {}
+    for lags in partitions:
+        for name, lag in lags.items():
+            sums[name] = sums.get(name, 0) + lag
+    return sums
+
+
+def largest_lag(lags: Mapping[str, int]) -> int | None:
+    """The lag of a topic: that of the subscription that is furthest behind; None where nothing is kept."""
+    return max(lags.values(), default=None)
 
 
 async def _states(call: Call, namespace: str | None) -> Mapping[TopicName, OwnershipState] | None:
@@ -150,7 +164,7 @@ def _counted(row: TopicRow, described: TopicDescription | None) -> TopicRow:
     if described is None or not described.is_served:
         return row
     size = described.storage.stored_bytes if described.storage else None
-    return row.model_copy(update={"lag_messages": lag_of(described.subscriptions), "stored_bytes": size})
+    return row.model_copy(update={"lag_messages": largest_lag(lags_of(described)), "stored_bytes": size})
 
 
 LIST_TOPICS = Operation(

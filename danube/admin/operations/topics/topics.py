@@ -144,8 +144,10 @@ class TopicDetail(Result):
     schema_type: Annotated[str | None, IF_KNOWN] = Field(description="Its type.")
     compatibility_mode: Annotated[str | None, IF_KNOWN] = Field(description="How its versions may follow each other.")
     subscriptions: list[str] = Field(description="The names of its subscriptions.")
-    start_offset: int | None = Field(description="The first offset that can be read.")
-    end_offset: int | None = Field(description="The offset after the last stored message.")
+    start_offset: int | None = Field(
+        description="The first offset that can be read; null of a partitioned topic, whose partitions have their own."
+    )
+    end_offset: int | None = Field(description="The offset after the last stored message; null likewise.")
     producers: Annotated[int | None, VOLATILE] = Field(description="Producers attached now.")
     messages_in: int | None = Field(description="Messages taken since the broker started.")
     bytes_in: int | None = Field(description="Their bytes.")
@@ -290,17 +292,18 @@ def _partitioned(
         broker_id=", ".join(sorted({each.broker_id for each in partitions if each.broker_id})),
         state=odd[0].state if odd else OwnershipState.SERVED,
         reason=next((state.reason for state in odd if state.reason), None),
+        target_broker_id=", ".join(sorted({state.target_broker_id for state in odd if state.target_broker_id})) or None,
+        copied_bytes=sum_known(state.copied_bytes for state in odd),
+        log_bytes=sum_known(state.log_bytes for state in odd),
         delivery=DELIVERY[partitions[0].strategy],
         subscriptions=[each.name for each in subscriptions],
         **_schema_of(first),
         producers=sum(each.producers for each in served),
         messages_in=sum(each.messages_in for each in served),
         bytes_in=sum(each.bytes_in for each in served),
-        stored_bytes=sum(each.stored_bytes for each in storages) if storages else None,
-        segments=sum(each.segments for each in storages) if storages else None,
         oldest_message_ms=min((each.oldest_ms for each in storages if each.oldest_ms is not None), default=None),
         newest_message_ms=max((each.newest_ms for each in storages if each.newest_ms is not None), default=None),
-        **{name: sum_known(getattr(each, name) for each in storages) for name in _OBJECTS},
+        **{name: sum_known(getattr(each, name) for each in storages) for name in _STORED},
         not_uploaded_since_ms=min(filter(None, (each.not_uploaded_since_ms for each in storages)), default=None),
         durability=storages[0].durability if storages else None,
         messages_expired=sum(each.messages_expired for each in served),
@@ -341,7 +344,11 @@ def _over_partitions(states: Sequence[SubscriptionState]) -> list[SubscriptionSt
     return sorted(found, key=lambda each: each.name)
 
 
-_OBJECTS = (
+_STORED = (
+    "stored_bytes",
+    "segments",
+    "segment_file_bytes",
+    "unsynced_bytes",
     "not_uploaded_bytes",
     "object_bytes",
     "object_puts",

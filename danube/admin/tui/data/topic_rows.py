@@ -1,19 +1,17 @@
 """The topics of a cluster as lines, gathered page by page while the cluster goes on. No I/O."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeVar
 
 from danube.admin.broker_names import named
-from danube.admin.operations.topics.topic_list import lag_of
+from danube.admin.operations.fields import sum_known
+from danube.admin.operations.topics.topic_list import lags_of, largest_lag, summed_lags
 from danube.model.calls.admin import TopicDescription, TopicInfo
 from danube.model.limits.faces import TUI_TOPICS_MAX
 from danube.model.ownership import OwnershipState
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import DispatchStrategy, TopicName
-
-N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +25,8 @@ class TopicRow:
     broker_id: str
     state: OwnershipState | None = None
     subscriptions: int | None = None
-    lag: int | None = None
-    """Of the subscription that is furthest behind, messages."""
+    lags: Mapping[str, int] = field(default_factory=dict)
+    """By subscription, messages."""
     taken: int | None = None
     """Messages taken since its broker started."""
     rate: float | None = None
@@ -39,6 +37,10 @@ class TopicRow:
     """Of a partitioned topic as one row; 0 of any other row."""
     base: TopicName | None = None
     """The partitioned topic that it is a partition of."""
+
+    @property
+    def lag(self) -> int | None:
+        return largest_lag(self.lags)
 
 
 class TopicRows:
@@ -90,7 +92,7 @@ class TopicRows:
             self._beyond += 1
             return
         if line.name in self._met and before is not None:
-            line = replace(before, lag=_larger(before.lag, line.lag))
+            line = replace(before, lags={**before.lags, **line.lags})
         elif before is not None:
             line = replace(line, rate=_rate(before, line))
         self._met.add(line.name)
@@ -167,21 +169,15 @@ def _family(base: TopicName, partitions: Sequence[TopicRow]) -> TopicRow:
         broker_id=brokers.pop() if len(brokers) == 1 else f"on {len(brokers)} brokers",
         state=odd[0] if odd else partitions[0].state,
         subscriptions=_largest(line.subscriptions for line in partitions),
-        lag=_sum(line.lag for line in partitions),
-        taken=_sum(line.taken for line in partitions),
-        rate=_sum(line.rate for line in partitions),
+        lags=summed_lags(line.lags for line in partitions),
+        taken=sum_known(line.taken for line in partitions),
+        rate=sum_known(line.rate for line in partitions),
         partitions=len(partitions),
     )
 
 
 def _largest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _sum(values: Iterable[N | None]) -> N | None:
-    """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
 
 
 def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:
@@ -192,7 +188,7 @@ def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:
         broker_id=topic.broker_id or "",
         state=topic.state.state if topic.state else None,
         subscriptions=topic.subscription_count if topic.is_served else None,
-        lag=lag_of(topic.subscriptions),
+        lags=lags_of(topic),
         taken=topic.messages_in if topic.is_served else None,
         seen_s=now_s,
         base=topic.base,
@@ -207,11 +203,6 @@ def _listed(info: TopicInfo) -> TopicRow:
         broker_id=info.broker_id or "",
         base=info.base,
     )
-
-
-def _larger(first: int | None, second: int | None) -> int | None:
-    known = [each for each in (first, second) if each is not None]
-    return max(known, default=None)
 
 
 def _rate(before: TopicRow, now: TopicRow) -> float | None:

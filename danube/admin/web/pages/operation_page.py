@@ -55,8 +55,6 @@ ARGUMENTS_FIELD = "_arguments"
 CONFIRM_FIELD = "_confirm"
 """What a person types again to give consent."""
 WIDE_FIELD = "_wide"
-_SHOWN_ONCE = frozenset({"create_api_key"})
-"""Operations whose result is a secret: a reload does not show it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,6 @@ class _Page:
         self._renderer = renderer
         self._operation = operation
         self._results = results
-        self._is_secret = operation.name in _SHOWN_ONCE
         self._group = next(group for group in groups() if operation in group.operations)
 
     async def show(self, request: Request) -> Response:
@@ -123,7 +120,7 @@ class _Page:
         pairs = [(name, value) for name, value in request.query_params.multi_items() if not name.startswith("_")]
         person, query = person_of(request), request.query_params
         kept = self._results.find(
-            query.get(RESULT_FIELD, ""), person.who, self._server.clock.monotonic_s(), once=self._is_secret
+            query.get(RESULT_FIELD, ""), person.who, self._server.clock.monotonic_s(), once=self._operation.is_secret
         )
         if kept is not None:
             return await self._render(request, kept)

@@ -10,10 +10,18 @@ from markupsafe import Markup
 from danube.admin.analytics.history import TopicHistory, topic_history
 from danube.admin.charts.series import Series, pictures
 from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG
-from danube.admin.operations.fields import PageParams
+from danube.admin.operations.fields import PageParams, sum_known
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.topics.connections import LIST_CONNECTIONS
-from danube.admin.operations.topics.topic_list import LIST_TOPICS, TopicList, TopicRow, described_topics
+from danube.admin.operations.topics.topic_list import (
+    LIST_TOPICS,
+    TopicList,
+    TopicRow,
+    described_topics,
+    lags_of,
+    largest_lag,
+    summed_lags,
+)
 from danube.admin.web.views.look import Look
 from danube.model.calls.admin import TopicDescription
 from danube.model.lag.group import base_of
@@ -109,19 +117,16 @@ def _line(name: str, rows: Sequence[TopicRow], described: Mapping[str, TopicDesc
     lines.sort(key=lambda line: int(line.name.rpartition("-")[2]))
     brokers = {line.broker for line in lines}
     odd = [line.state for line in lines if line.state not in {"served", ""}]
-    lags: dict[str, int] = {}
-    for line in lines:
-        for group, lag in line.lags.items():
-            lags[group] = lags.get(group, 0) + lag
+    lags = summed_lags(line.lags for line in lines)
     return TopicLine(
         name=name,
         broker=brokers.pop() if len(brokers) == 1 else f"{len(brokers)} brokers",
         delivery=lines[0].delivery,
         state=odd[0] if odd else lines[0].state,
-        lag=max(lags.values(), default=None),
-        size_bytes=_sum(line.size_bytes for line in lines),
+        lag=largest_lag(lags),
+        size_bytes=sum_known(line.size_bytes for line in lines),
         groups=max((line.groups for line in lines if line.groups is not None), default=None),
-        producers=_sum(line.producers for line in lines),
+        producers=sum_known(line.producers for line in lines),
         partitions=tuple(lines),
         lags=lags,
     )
@@ -133,20 +138,15 @@ def _single(row: TopicRow, topic: TopicDescription | None) -> TopicLine:
     )
     if topic is None or not topic.is_served:
         return line
-    lags = {each.name: each.reliable.lag for each in topic.subscriptions if each.reliable is not None}
+    lags = lags_of(topic)
     return replace(
         line,
-        lag=max(lags.values(), default=None),
+        lag=largest_lag(lags),
         lags=lags,
         size_bytes=topic.storage.stored_bytes if topic.storage else None,
         groups=topic.subscription_count,
         producers=topic.producers,
     )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _percent(value: int | None, largest: int) -> int | None:

@@ -119,4 +119,4 @@ def test_partitions_of_a_topic_are_one_row_that_unfolds() -> None:
 
 def row(topic: TopicName, *, lag: int, broker_id: str) -> TopicRow:
     reliable, base = DispatchStrategy.RELIABLE, topic.base_by_form
-    return TopicRow(topic=topic, name=str(topic), strategy=reliable, broker_id=broker_id, lag=lag, base=base)
+    return TopicRow(topic=topic, name=str(topic), strategy=reliable, broker_id=broker_id, lags={"s": lag}, base=base)

@@ -22,7 +22,12 @@ pytestmark = pytest.mark.slow  # together they take long
 def line(name: str, *, lag: int | None = None, rate: float | None = None, broker_id: str = "1") -> TopicRow:
     topic = TopicName("default", name)
     return TopicRow(
-        topic=topic, name=str(topic), strategy=DispatchStrategy.RELIABLE, broker_id=broker_id, lag=lag, rate=rate
+        topic=topic,
+        name=str(topic),
+        strategy=DispatchStrategy.RELIABLE,
+        broker_id=broker_id,
+        lags={} if lag is None else {"s": lag},
+        rate=rate,
     )
 
 
