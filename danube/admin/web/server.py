@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from danube.admin.access import Guard
@@ -18,6 +18,7 @@ from danube.admin.target import PASSED_TOKEN
 from danube.admin.web.pages.forms import with_page_bound
 from danube.admin.web.protection.exposure import Exposure
 from danube.admin.web.protection.sessions import FailedLogins, Sessions
+from danube.admin.web.shared_reads import shared_reads
 from danube.model.errors import DanubeError, DeadlineExceededError, NotPermittedError, UnauthenticatedError
 from danube.model.limits.faces import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
 from danube.model.plans.plan import Caller, Effect, Face
@@ -57,10 +58,13 @@ class WebServer:
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Of whoever is not logged in."""
     logins: ClusterLogins = field(init=False)
+    shared: AdminGateway = field(init=False)
+    """The cluster, for the parts of a page that many look at."""
 
     def __post_init__(self) -> None:
         """Make what follows from the rest."""
         object.__setattr__(self, "logins", ClusterLogins(self.gateway))
+        object.__setattr__(self, "shared", shared_reads(self.gateway, self.clock))
 
     async def prove(self, presented: str, now_s: float) -> Credential:
         """The holder of a token. Raises UnauthenticatedError, and what keeps the cluster from answering."""
@@ -81,7 +85,9 @@ class WebServer:
             gateway=self.gateway, caller=caller, clock=self.clock, guard=self.guard, is_refresh=person.is_refresh
         )
 
-    async def look(self, operation: AnyOperation, arguments: Mapping[str, Any]) -> Result:
+    async def look(
+        self, operation: AnyOperation, arguments: Mapping[str, Any], gateway: AdminGateway | None = None
+    ) -> Result:
         """The answer of an operation that only reads, for a part of a page: the page itself is what is recorded.
 
         Raises DanubeError; DeadlineExceededError after WEB_CALL_TIMEOUT_S.
@@ -89,22 +95,30 @@ class WebServer:
         if operation.effect is not Effect.READ:
             raise TypeError(f"{operation.name} does more than to read")
         params = parse_arguments(operation, dict(arguments))
-        call = Call(gateway=self.gateway, clock=self.clock, caller=Caller(who=NOBODY_IN_PARTICULAR, face=Face.WEB))
+        gateway, caller = gateway or self.gateway, Caller(who=NOBODY_IN_PARTICULAR, face=Face.WEB)
+        call = Call(gateway=gateway, clock=self.clock, caller=caller)
         try:
             async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
-                found: Result = await operation.answer(call, await with_ids(params, self.gateway))
+                found: Result = await operation.answer(call, await with_ids(params, gateway))
         except TimeoutError:
             raise DeadlineExceededError(f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s") from None
         return found
 
     async def call(
-        self, person: Person, operation: AnyOperation, arguments: Mapping[str, Any], plan_id: str | None = None
+        self,
+        person: Person,
+        operation: AnyOperation,
+        arguments: Mapping[str, Any],
+        plan_id: str | None = None,
+        *,
+        gateway: AdminGateway | None = None,
     ) -> Result:
         """Carry an operation out for somebody. Raises DanubeError; DeadlineExceededError after WEB_CALL_TIMEOUT_S."""
         params = parse_arguments(operation, with_page_bound(operation, arguments))
         try:
             async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
-                return await execute(self.session(person), operation, params, plan_id=plan_id)
+                session = replace(self.session(person), gateway=gateway or self.gateway)
+                return await execute(session, operation, params, plan_id=plan_id)
         except TimeoutError:
             raise DeadlineExceededError(
                 f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s: it may still be carried out"

@@ -41,6 +41,10 @@ WEB_DRAIN_TIMEOUT_S = 2.0
 """Requests under way have this long to end when the server is stopped."""
 WEB_LIVE_EVERY_S = 3.0
 """Between two looks of a page that refreshes itself."""
+WEB_SHARED_S = 2.0
+"""Tabs of the overview share what was read so long ago: less than WEB_LIVE_EVERY_S, so that each refresh is new."""
+WEB_SHARED_READS_MAX = 1_000
+"""Reads that are shared at one time; beyond it each page asks for itself."""
 WEB_LIVE_S_MAX = 600.0
 """A stream of refreshes ends after this long; the browser opens another one."""
 WEB_LIVE_STREAMS_MAX = 32

@@ -1,6 +1,9 @@
 """get_recommendations: troubles of the cluster, worst first, each with the next call."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
+from itertools import chain
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -20,12 +23,14 @@ from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.model.calls.balance import ClusterBalance
 from danube.model.calls.inspection import MetricSample, ReadMetrics
-from danube.model.errors import NotFoundError, UnavailableError, UnsupportedError
+from danube.model.errors import DanubeError, NotFoundError, UnavailableError, UnsupportedError
 from danube.model.lag.verdict import LagCause, LagStatus
 from danube.model.limits.faces import LAG_GROUPS_MAX
 from danube.model.limits.inspection import METRICS_READ_MAX, RECOMMEND_TOPICS_MAX
 from danube.model.plans.plan import Effect
 from danube.model.topic import TopicName
+
+T = TypeVar("T")
 
 
 class Recommendations(Result):
@@ -136,15 +141,21 @@ def of_balance(found: ClusterBalance) -> list[Recommendation]:
 
 
 async def _recommend(call: Call, params: Params) -> Recommendations:
-    health = await HEALTH_CHECK.answer(call, params)
-    not_judged = [f"{each.name}: {each.detail}" for each in health.checks if each.status is CheckStatus.UNKNOWN]
+    not_judged = list[str]()
+    health, brokers, balance, lag = await asyncio.gather(
+        HEALTH_CHECK.answer(call, params),
+        _or_error(_of_brokers(call, not_judged)),
+        _or_error(call.gateway.cluster_balance()),
+        _or_error(ANALYZE_CONSUMER_LAG.answer(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))),
+    )
+    not_judged += [f"{each.name}: {each.detail}" for each in health.checks if each.status is CheckStatus.UNKNOWN]
     found, covered = list[Recommendation](), set[str]()
     try:
-        found, covered = await _of_brokers(call, not_judged)
-        found += of_balance(await call.gateway.cluster_balance())
-        lag = await ANALYZE_CONSUMER_LAG.answer(call, AnalyzeLagParams(limit=LAG_GROUPS_MAX))
-        found += of_groups(lag.groups, lag.as_of_ms)
-        found += await of_topics(call, lag, not_judged)
+        found, covered = _answered(brokers)
+        found += of_balance(_answered(balance))
+        report = _answered(lag)
+        found += of_groups(report.groups, report.as_of_ms)
+        found += await of_topics(call, report, not_judged)
     except (UnsupportedError, NotFoundError) as error:
         not_judged.append(f"the rest: {error}")
     found = of_checks([each for each in health.checks if each.name not in covered]) + found
@@ -152,41 +163,62 @@ async def _recommend(call: Call, params: Params) -> Recommendations:
     return Recommendations(total=len(found), not_judged=not_judged, recommendations=worst_first)
 
 
+async def _or_error(asked: Awaitable[T]) -> T | DanubeError:
+    """The answer, or the error that is to be looked at in its turn."""
+    try:
+        return await asked
+    except DanubeError as error:
+        return error
+
+
+def _answered(answer: T | DanubeError) -> T:
+    if isinstance(answer, DanubeError):
+        raise answer
+    return answer
+
+
 async def _of_brokers(call: Call, not_judged: list[str]) -> tuple[list[Recommendation], set[str]]:
     """Troubles of all brokers, and the checks of health, which know one broker, that they make needless."""
     now_ms = call.clock.now_ms()
-    missing = of_states((await call.gateway.describe_cluster()).brokers, now_ms)
+    wanted = [ReadMetrics(prefix=prefix, limit=METRICS_READ_MAX) for prefix in BROKER_METRICS]
+    cluster, told = await asyncio.gather(
+        call.gateway.describe_cluster(), asyncio.gather(*(call.gateway.metrics(each, None) for each in wanted))
+    )
+    missing = of_states(cluster.brokers, now_ms)
+    not_judged += [f"broker {each.broker_id}: {each.problem}" for each in told[0] if each.told is None]
     samples: dict[str, list[MetricSample]] = {}
-    for prefix in BROKER_METRICS:
-        for each in await call.gateway.metrics(ReadMetrics(prefix=prefix, limit=METRICS_READ_MAX), None):
-            if each.told is not None:
-                samples.setdefault(each.broker_id, []).extend(each.told.samples)
-            elif prefix == BROKER_METRICS[0]:
-                not_judged.append(f"broker {each.broker_id}: {each.problem}")
-    troubles = [one for broker_id, told in samples.items() for one in of_broker(broker_id, told, now_ms)]
+    for each in chain.from_iterable(told):
+        if each.told is not None:
+            samples.setdefault(each.broker_id, []).extend(each.told.samples)
+    troubles = [one for broker_id, read in samples.items() for one in of_broker(broker_id, read, now_ms)]
     return missing + troubles, ({"brokers"} if missing else set()) | ({"storage"} if troubles else set())
 
 
 async def of_topics(call: Call, lag: LagReport, not_judged: list[str]) -> list[Recommendation]:
     """Retention deadlines and connections of the topics whose groups are worst; RECOMMEND_TOPICS_MAX of them."""
-    found = list[Recommendation]()
     by_topic: dict[str, list[LagGroupRow]] = {}
     for one in lag.groups:
         by_topic.setdefault(one.topic, []).append(one)
-    for topic, of_it in list(by_topic.items())[:RECOMMEND_TOPICS_MAX]:
-        try:
-            name = TopicName.parse(topic)
-            limits = (await call.gateway.topic_policies(name)).holding
-            shown, _ = await call.gateway.topic_connections(name)
-        except NotFoundError:  # deleted meanwhile
-            continue
-        except UnavailableError as error:  # nobody serves it at the moment: no reason to be silent about the others
-            not_judged.append(f"{topic}: {error}")
-            continue
-        for one in of_it:
-            found += of_retention(topic, one, limits, lag.as_of_ms)
-        found += of_connections(topic, shown)
-    return found
+    worst = list(by_topic.items())[:RECOMMEND_TOPICS_MAX]
+    found = await asyncio.gather(*(_of_topic(call, topic, rows, lag.as_of_ms, not_judged) for topic, rows in worst))
+    return [*chain.from_iterable(found)]
+
+
+async def _of_topic(
+    call: Call, topic: str, groups: Sequence[LagGroupRow], as_of_ms: int, not_judged: list[str]
+) -> list[Recommendation]:
+    name = TopicName.parse(topic)
+    try:
+        limits, (shown, _) = await asyncio.gather(
+            call.gateway.topic_policies(name), call.gateway.topic_connections(name)
+        )
+    except NotFoundError:  # deleted meanwhile
+        return []
+    except UnavailableError as error:  # nobody serves it at the moment: no reason to be silent about the others
+        not_judged.append(f"{topic}: {error}")
+        return []
+    of_rows = [found for one in groups for found in of_retention(topic, one, limits.holding, as_of_ms)]
+    return [*of_rows, *of_connections(topic, shown)]
 
 
 GET_RECOMMENDATIONS = Operation(

@@ -1,5 +1,6 @@
 """health.*: is all well?"""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
@@ -49,13 +50,10 @@ class Health(Result):
 
 async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it has none
     brokers = await call.gateway.brokers()
-    checks = [
-        _brokers(list(brokers)),
-        await _leader(call, len(brokers)),
-        *await _of_cluster(call),
-        *await _of_brokers(call),
-        await _namespaces(call),
-    ]
+    leader, of_cluster, of_brokers, namespaces = await asyncio.gather(
+        _leader(call, len(brokers)), _of_cluster(call), _of_brokers(call), _namespaces(call)
+    )
+    checks = [_brokers(list(brokers)), leader, *of_cluster, *of_brokers, namespaces]
     order = list(CheckStatus)
     known = [check.status for check in checks if check.status is not CheckStatus.UNKNOWN]
     return Health(verdict=max(known, key=order.index, default=CheckStatus.UNKNOWN), checks=checks)

@@ -1,5 +1,6 @@
 """cluster.*: how brokers agree on the metadata, and who takes part."""
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -110,9 +111,14 @@ class ClusterStatus(Result):
 
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
     gateway = call.gateway
-    broker, raft = await _or_none(gateway.describe_broker()), await _or_none(gateway.raft_status())
-    told = await _or_none(gateway.describe_brokers()) or ()
-    cluster, leader = await _or_none(gateway.describe_cluster()), await gateway.leader()
+    broker, raft, brokers, cluster, leader = await asyncio.gather(
+        _or_none(gateway.describe_broker()),
+        _or_none(gateway.raft_status()),
+        _or_none(gateway.describe_brokers()),
+        _or_none(gateway.describe_cluster()),
+        gateway.leader(),
+    )
+    told = brokers or ()
     alone = await _only_broker(gateway) if broker is None and raft is None else ""
     return ClusterStatus.of(
         raft,

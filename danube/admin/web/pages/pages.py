@@ -3,6 +3,7 @@
 The overview is the one place that knows operations by name.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -86,9 +87,8 @@ class Site:
             return self._renderer.page(
                 request, "overview.html", status_of(problem), problem=problem_of(problem), sections={}
             )
-        sections = {
-            operation.name: await self._section(request, operation, arguments) for operation, arguments in _SECTIONS
-        }
+        found = await asyncio.gather(*(self._section(request, *section) for section in _SECTIONS))
+        sections = {operation.name: section for (operation, _), section in zip(_SECTIONS, found, strict=True)}
         report = sections[ANALYZE_CONSUMER_LAG.name].result
         advice = sections[GET_RECOMMENDATIONS.name].result
         return self._renderer.page(
@@ -172,8 +172,8 @@ class Site:
     async def _section_of(self, request: Request, operation: AnyOperation, arguments: dict[str, str]) -> Result:
         """The first of them is recorded: who looks at the overview looks at the cluster."""
         if operation is HEALTH_CHECK:
-            return await self._server.call(person_of(request), operation, arguments)
-        return await self._server.look(operation, arguments)
+            return await self._server.call(person_of(request), operation, arguments, gateway=self._server.shared)
+        return await self._server.look(operation, arguments, self._server.shared)
 
     async def _section(self, request: Request, operation: AnyOperation, arguments: dict[str, str]) -> Section:
         try:
