@@ -49,6 +49,10 @@ def test_a_name_that_does_not_exist_loads_nothing(root: Path) -> None:
             "import danube.client",
             OTHERS_SERVER_PARTS | TERMINAL_PARTS | {"danube.broker", "danube.metadata", "pydantic"},
         ),
+        (
+            "import danube.admin.__main__",
+            TERMINAL_PARTS | {"pydantic", "danube.admin.operations", "danube.admin.gateway"},
+        ),
         ("import danube.cli.__main__", OTHERS_SERVER_PARTS | {"danube.broker", "danube.metadata"}),
         ("import danube.broker.app", TERMINAL_PARTS | CLUSTER_PARTS | {"danube.cli", "danube.client"}),
         ("import danube.broker.services", {"grpc"} | TERMINAL_PARTS),
@@ -57,3 +61,9 @@ def test_a_name_that_does_not_exist_loads_nothing(root: Path) -> None:
 )
 def test_a_room_loads_only_what_it_needs(statement: str, absent: set[str], root: Path) -> None:
     assert loaded_by(statement, root) & absent == set()
+
+
+def test_the_version_of_danube_admin_is_told_without_an_operation(root: Path) -> None:
+    statement = "sys.argv = ['danube-admin', '--version']; sys.stdout, told = sys.stderr, sys.stdout;"
+    statement += " from danube.admin.__main__ import main; main(); sys.stdout = told"
+    assert loaded_by(statement, root) & (TERMINAL_PARTS | {"pydantic", "danube.admin.gateway"}) == set()
