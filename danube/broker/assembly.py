@@ -130,7 +130,7 @@ async def assemble(settings: BrokerSettings, environment: Environment, running: 
     running.callback(_announce_end, context)
     await _start_sweeps(deps, context, storage)
     storage.start()
-    urls = _urls(context, addresses, is_admin_secure=settings.auth.is_on and settings.auth.admin_tls)
+    urls = _urls(settings, context, addresses)
     context.control.brokers.announce(urls)
     if metadata.cluster is not None:
         await join_cluster(deps, metadata.cluster, urls, storage, replaced.set)
@@ -448,12 +448,13 @@ async def _start_sweeps(deps: Dependencies, context: ServiceContext, storage: St
     deps.sweep("keeping the disk reserve", keep_reserve)
 
 
-def _urls(context: ServiceContext, addresses: Addresses, *, is_admin_secure: bool) -> BrokerUrls:
+def _urls(settings: BrokerSettings, context: ServiceContext, addresses: Addresses) -> BrokerUrls:
+    is_admin_secure, advertised = settings.auth.is_on and settings.auth.admin_tls, settings.advertised_addr
     return BrokerUrls(
         broker=context.broker_url,
         connect=context.connect_url,
-        admin=bound_url(addresses.admin, is_secure=is_admin_secure),
-        metrics=bound_url(addresses.metrics) if addresses.metrics else "",
+        admin=bound_url(addresses.admin, is_secure=is_admin_secure, advertised=advertised),
+        metrics=bound_url(addresses.metrics, advertised=advertised) if addresses.metrics else "",
     )
 
 

@@ -124,10 +124,15 @@ def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
     return broker_url, connect_url
 
 
-def bound_url(bound: str, *, is_secure: bool = False) -> str:
-    """A URL for a port bound at `bound`, with the machine's name instead of the wildcard address."""
+def bound_url(bound: str, *, is_secure: bool = False, advertised: str | None = None) -> str:
+    """A URL for a port bound at `bound`, with a name instead of the wildcard address.
+
+    The name is the one at which the broker is `advertised`, and else the machine's own.
+    """
     host, port = split_address(bound)
-    dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
+    dialled = host
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        dialled = split_address(advertised.rpartition("://")[2])[0] if advertised else socket.gethostname()
     return f"{'https' if is_secure else 'http'}://{join_address(dialled, port)}"
 
 

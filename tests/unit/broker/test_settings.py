@@ -279,6 +279,18 @@ def test_nobody_is_told_to_dial_the_wildcard_address() -> None:
     assert "0.0.0.0" not in url
 
 
+@pytest.mark.parametrize(
+    ("bound", "told"),
+    [
+        ("0.0.0.0:50051", "http://b.example:50051"),
+        ("[::]:50051", "http://b.example:50051"),
+        ("10.0.0.1:7", "http://10.0.0.1:7"),
+    ],
+)
+def test_a_port_of_all_addresses_is_told_by_the_name_of_the_broker(bound: str, told: str) -> None:
+    assert values.bound_url(bound, advertised="http://b.example:6650") == told
+
+
 @pytest.mark.parametrize("text", ["type: raft\n  secret: s3cr3t", "type: etcd\n  user: u\n  password: s3cr3t"])
 def test_a_file_with_a_secret_in_it_that_others_may_read_is_refused(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, f"meta_store:\n  {text}\n")
