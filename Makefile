@@ -119,6 +119,15 @@ simulate: $(INSTALLED) ## Power cuts, kills, failing and damaged disks, simulate
 fuzz: $(INSTALLED) ## Hostile input at the client port: an answer to each, no traceback (ROUNDS=100000)
 	@FUZZ_ROUNDS=$(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),100000) $(PYTEST) tests/fuzz
 
+.PHONY: chart-tools
+chart-tools: ## Build helm and kube-score with Go, into .venvs/go (some minutes, once): for the tests of the chart
+	@GOBIN="$(CURDIR)/.venvs/go/bin" go install helm.sh/helm/v3/cmd/helm@v3.22.0
+	@GOBIN="$(CURDIR)/.venvs/go/bin" go install github.com/zegl/kube-score/cmd/kube-score@v1.20.0
+
+.PHONY: chart
+chart: $(INSTALLED) ## Render the golden files of the chart again, after a change of it
+	@$(BIN)/python -m tests.deploy.charts
+
 .PHONY: lock
 lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pyproject.toml
 	@echo "[lock] requirements/dev.txt, requirements/danube-client.txt"
