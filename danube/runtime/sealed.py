@@ -130,7 +130,8 @@ def _mirrored(annotation: _Type, *, in_row: bool) -> _Type:
     """The type that is written in place of this one: a Struct for a dataclass, strict, and without its defaults."""
     if isinstance(annotation, type) and is_dataclass(annotation):
         return _struct_of(annotation, in_row)
-    origin, args = get_origin(annotation), get_args(annotation)
+    origin: Any = get_origin(annotation)
+    args = get_args(annotation)
     if origin is UnionType:
         return reduce(or_, (_mirrored(each, in_row=in_row) for each in args))
     if origin in {tuple, Mapping}:

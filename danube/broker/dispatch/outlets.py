@@ -105,7 +105,7 @@ class CountedStream(ServerStream, Protocol):
     def write_batch(self, answer: bytes, messages: int) -> None:
         """As `write`, for an answer with so many messages."""
 
-    def cancel(self) -> None:
+    def end(self) -> None:
         """The stream is over."""
 
 

@@ -1,7 +1,6 @@
 """Copies of the metadata in a bucket: the leader alone follows what is copied, and no broker keeps a second copy."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -47,7 +46,7 @@ class Scene:
             Origin(kind="memory", place="", taken_ms=0, danube="0", cluster_id="c"),
             clock=self.clock,
             rng=SystemRng(),
-            runner=SimRunner(self.clock, random.Random(1)),
+            runner=SimRunner(self.clock, SystemRng(1)),
             is_leader=lambda: self.leads,
         )
 

@@ -64,11 +64,11 @@ def drawn(annotation: Any, random: Random) -> Any:
         int: lambda: random.choice([*range(1, 100), 0, -1, -(2**63), 2**64 - 1]),
         float: lambda: random.choice([0.0, -1.5, 1e300, 7]),
         str: lambda: random.choice(["", "a", "/", "日本", "%2F", "\0", "x" * 300]),
-    }[annotation]()
+    }[annotation]()  # type: ignore[no-untyped-call]  # of several types
 
 
 VALUES: list[RecordValues[Any]] = [
-    decode.__self__
+    decode.__self__  # type: ignore[attr-defined]  # a bound method
     for decode in {**_DECODERS, **DECODERS}.values()
     if isinstance(getattr(decode, "__self__", None), RecordValues)
 ]
