@@ -31,7 +31,7 @@ from danube.storage.journal.folder import (
     index_path,
     mark_path,
 )
-from danube.storage.journal.format import HEADER_BYTES, MARK_BYTES, FileHeader, decode_file_header, decode_round_header
+from danube.storage.journal.format import HEADER_BYTES, FileHeader, decode_file_header, decode_round_header
 from danube.storage.journal.walker import Damage, Entry, Event, FileBegun, JournalWalker, RoundReader
 
 _BAD_HEADER = "its header is not what was written"
@@ -95,7 +95,7 @@ class JournalScan(JournalWalker):
             what = "this mark is not what was written: it is made again at the next start"
             self.notes.append(note(name, what, range(file_size(self._disk, name))))
         elif mark is not None and self.journal_id not in {0, mark.journal_id}:
-            yield Damage(0, name, 0, MARK_BYTES, "it is of another journal", is_open_ended=True)
+            yield Damage(0, name, 0, file_size(self._disk, name), "it is of another journal", is_open_ended=True)
         elif mark is not None:
             self.mark, self.journal_id = mark, mark.journal_id
 

@@ -19,8 +19,6 @@ from danube.storage.journal.format import (
     decode_mark,
     file_sequence,
     index_sequence,
-    refuse_other_first,
-    refuse_other_mark,
 )
 from danube.storage.journal.walker import Damage, FileBegun, SoundRound, Torn
 from danube.storage.segment.manifest_format import decode_manifest, refuse_other_manifest
@@ -58,11 +56,9 @@ def file_content(disk: Disk, name: str, view: MetadataView) -> FileContent:
     """The content of a file. Raises OSError, NotFoundError for none of storage's, NewerDataFolderError."""
     stem = name.rpartition("/")[2]
     if stem == FIRST_NAME:
-        refuse_other_first(name, content := content_of(disk, name))
-        return _fields("first", decode_first(content), name)
+        return _fields("first", decode_first(content_of(disk, name), name), name)
     if stem == MARK_NAME:
-        refuse_other_mark(name, content := content_of(disk, name))
-        return _fields("mark", decode_mark(content), name)
+        return _fields("mark", decode_mark(content_of(disk, name), name), name)
     readers: list[tuple[bool, Callable[[Disk, str, MetadataView], FileContent]]] = [
         (file_sequence(stem) is not None, _journal_file),
         (index_sequence(stem) is not None, _index),

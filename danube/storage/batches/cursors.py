@@ -4,35 +4,34 @@ The layout is drawn in `docs/formats/batch.md`. The last record of a subscriptio
 CURSOR_RANGES_MAX are left out, and their messages delivered again.
 """
 
-import struct
 from dataclasses import dataclass, field
-from itertools import chain
+from typing import NamedTuple
 
 from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.plans.durability import Durability
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
-from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
+from danube.runtime.checksum import other_version
+from danube.runtime.sealed import OVERHEAD_BYTES, OtherVersionError, Sealed, UnsealError
 from danube.storage.batches.stored_batch import Saved
 
-MAGIC = b"DnCu"
-VERSION = 1
 
-_HEADER = struct.Struct("<4sB3sQQI")
-_COUNT = struct.Struct("<I")
-_FAILED = struct.Struct("<QQI")
-_FAILURES_MAX = 2**32 - 1
-_RANGE_BYTES = 16
-_RESERVED = bytes(3)
+class _Stored(NamedTuple):
+    subscription_id: int
+    position: int
+    beyond: tuple[OffsetRange, ...]
+    failed: tuple[FailedRange, ...]
+
+
+_CURSOR = Sealed(b"DnCu", _Stored)
+_FIXED_BYTES = OVERHEAD_BYTES + 1 + 2 * 9 + 2 * 5
+_RANGE_BYTES, _FAILED_BYTES = 19, 28  # at most
 
 
 def encode_cursor(subscription_id: int, cursor: Cursor) -> bytes:
     """The body of a cursor record."""
-    ranges = cursor.beyond[:CURSOR_RANGES_MAX]
-    content = _HEADER.pack(MAGIC, VERSION, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
-        f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges)
-    )
-    return with_crc(content + encode_failed(cursor.failed))
+    kept = within_bounds(cursor)
+    return _CURSOR.seal(_Stored(subscription_id, kept.position, kept.beyond, kept.failed))
 
 
 def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
@@ -40,51 +39,28 @@ def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
 
     Raises NewerDataFolderError for one of another version.
     """
-    refuse_other_version("a cursor", body, MAGIC, VERSION)
-    if len(body) < _HEADER.size + CRC_BYTES or not is_intact(body):
+    try:
+        found = _CURSOR.unseal(body)
+    except OtherVersionError as error:
+        raise other_version("a cursor", error.found, error.known) from error
+    except UnsealError:
         return None
-    magic, version, reserved, subscription_id, position, count = _HEADER.unpack_from(body)
-    if magic != MAGIC or version != VERSION or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
-        return None
-    ranges_end = _HEADER.size + _RANGE_BYTES * count
-    failed = decode_failed(body[ranges_end:-CRC_BYTES])
-    if failed is None or len(body) != _bytes(count, len(failed)):
-        return None
-    numbers = struct.unpack_from(f"<{2 * count}Q", body, _HEADER.size)
-    ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
-    return subscription_id, Cursor(position, ranges, failed)
+    cursor = Cursor(found.position, found.beyond, found.failed)
+    return (found.subscription_id, cursor) if cursor == within_bounds(cursor) else None
 
 
-def encode_failed(failed: tuple[FailedRange, ...]) -> bytes:
-    """Ranges of messages that failed: how many, and each of them."""
-    kept = failed[:CURSOR_FAILURES_MAX]
-    rows = (_FAILED.pack(start, end, min(failures, _FAILURES_MAX)) for start, end, failures in kept)
-    return _COUNT.pack(len(kept)) + b"".join(rows)
-
-
-def decode_failed(encoded: bytes | memoryview) -> tuple[FailedRange, ...] | None:
-    """The ranges that `encoded` begins with, or None when there are not as many as it says, or more than may be."""
-    if len(encoded) < _COUNT.size:
-        return None
-    (count,) = _COUNT.unpack_from(encoded)
-    end = failed_bytes(count)
-    if count > CURSOR_FAILURES_MAX or len(encoded) < end:
-        return None
-    return tuple(FailedRange(*row) for row in _FAILED.iter_unpack(encoded[_COUNT.size : end]))
-
-
-def failed_bytes(count: int) -> int:
-    """Length of so many encoded ranges of messages that failed."""
-    return _COUNT.size + _FAILED.size * count
+def within_bounds(cursor: Cursor, ranges_max: int | None = None) -> Cursor:
+    """The cursor with the lowest ranges alone, as many as may be."""
+    ranges_max = CURSOR_RANGES_MAX if ranges_max is None else ranges_max
+    if len(cursor.beyond) <= ranges_max and len(cursor.failed) <= CURSOR_FAILURES_MAX:
+        return cursor
+    return Cursor(cursor.position, cursor.beyond[:ranges_max], cursor.failed[:CURSOR_FAILURES_MAX])
 
 
 def encoded_bytes(cursor: Cursor) -> int:
-    """Length of a cursor's record."""
-    return _bytes(min(len(cursor.beyond), CURSOR_RANGES_MAX), min(len(cursor.failed), CURSOR_FAILURES_MAX))
-
-
-def _bytes(ranges: int, failed: int) -> int:
-    return _HEADER.size + _RANGE_BYTES * ranges + failed_bytes(failed) + CRC_BYTES
+    """Length of a cursor's record, at most."""
+    ranges, failed = min(len(cursor.beyond), CURSOR_RANGES_MAX), min(len(cursor.failed), CURSOR_FAILURES_MAX)
+    return _FIXED_BYTES + _RANGE_BYTES * ranges + _FAILED_BYTES * failed
 
 
 @dataclass(slots=True)
@@ -97,6 +73,8 @@ class PendingCursor:
     durability: Durability = Durability.FSYNC
     """Of the topic: when the cursor is saved."""
     waiting: list[Saved] = field(default_factory=list)
+    body_bytes: int = 0
+    """Of its record, once it is in a round."""
     is_gone: bool = False
     """True if its subscription was deleted while it was being written."""
 

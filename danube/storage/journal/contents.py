@@ -4,7 +4,6 @@ The index, version 1, is what a scan of the file finds, without the bodies. It i
 what was written, is made again from the file. The layout is drawn in `docs/formats/journal.md`.
 """
 
-import struct
 import sys
 from array import array
 from collections import deque
@@ -13,10 +12,11 @@ from dataclasses import dataclass, field
 
 from danube.model.limits.stream import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
-from danube.runtime.checksum import CRC_BYTES, is_intact, refuse_other_version, with_crc
-from danube.storage.batches.cursors import CursorKey, decode_cursor, encode_cursor
+from danube.runtime.checksum import refuse_other_version
+from danube.runtime.sealed import Sealed
+from danube.storage.batches.cursors import CursorKey, decode_cursor
 from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
-from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, sequenced_batch
+from danube.storage.batches.producer_state import StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.index import ClosedFile, FileStart, FileTable, IndexRun, TopicBase, TopicIndex
 
 _NEVER_MS = 2**63 - 1
@@ -80,19 +80,6 @@ class FileContents:
         )
 
 
-MAGIC = b"DnJx"
-VERSION = 1
-NOT_LISTED = 2**32 - 1
-INDEX_START_BYTES = 5
-"""Magic and version, in every version."""
-
-_HEADER = struct.Struct("<4sB3s8Q3I")
-_TOPIC = struct.Struct("<QIQ")
-_CURSOR = struct.Struct("<QQI")
-_NUMBERS = struct.Struct("<QQQQII")
-_RESERVED = bytes(3)
-
-
 @dataclass(frozen=True, slots=True)
 class FileIndex:
     """All that is known of one closed file."""
@@ -105,117 +92,112 @@ class FileIndex:
     """The batches by topic; None for one that is not listed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """The batches of a topic, by columns of little-endian numbers; no columns for one that is not listed."""
+
+    topic_id: int
+    end_offset: int = 0
+    bases: bytes | None = None
+    positions: bytes = b""
+    times: bytes = b""
+    lengths: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    topic_id: int
+    subscription_id: int
+    record_position: int
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    journal_id: int
+    start: FileStart
+    end_position: int
+    last_round: int
+    oldest_append_ms: int
+    newest_append_ms: int
+    topics: tuple[_Topic, ...]
+    cursors: tuple[_Cursor, ...]
+    numbers: tuple[tuple[int, StoredNumbers], ...]
+
+
+_INDEX = Sealed(b"DnJx", _Index)
+INDEX_START_BYTES = 5
+"""Magic and version, in every version."""
+
+
 def encode_index(index: FileIndex) -> bytes:
     """The bytes of the file beside the journal file."""
     contents = index.contents
-    numbers = [(key[0], stored) for key, row in contents.rows.items() for stored in row]
-    header = _HEADER.pack(
-        MAGIC,
-        VERSION,
-        _RESERVED,
-        index.journal_id,
-        contents.start.sequence,
-        contents.start.base_position,
-        index.end_position,
-        contents.start.rounds_before,
-        index.last_round,
-        contents.oldest_append_ms,
-        contents.newest_append_ms,
-        len(index.runs),
-        len(contents.cursors),
-        len(numbers),
+    return _INDEX.seal(
+        _Index(
+            index.journal_id,
+            contents.start,
+            index.end_position,
+            index.last_round,
+            contents.oldest_append_ms,
+            contents.newest_append_ms,
+            tuple(_encoded_run(topic_id, run) for topic_id, run in index.runs.items()),
+            tuple(_Cursor(*key, position, cursor) for key, (position, cursor) in contents.cursors.items()),
+            tuple((key[0], stored) for key, row in contents.rows.items() for stored in row),
+        )
     )
-    parts = [header]
-    for topic_id, run in index.runs.items():
-        parts += _encode_topic(topic_id, run)
-    for (topic_id, subscription_id), (position, cursor) in contents.cursors.items():
-        body = encode_cursor(subscription_id, cursor)
-        parts += (_CURSOR.pack(topic_id, position, len(body)), body)
-    parts += [_NUMBERS.pack(topic_id, one.base_offset, *one.batch) for topic_id, one in numbers]
-    return with_crc(b"".join(parts))
 
 
 def refuse_other_index(name: str, encoded: bytes) -> None:
     """Raise NewerDataFolderError for an index of another version."""
-    refuse_other_version(name, encoded, MAGIC, VERSION)
+    refuse_other_version(name, encoded, _INDEX.magic, _INDEX.version)
 
 
 def is_other_index(start: bytes) -> bool:
     """True for the first bytes of an index of another version, if that is what they are of."""
-    return start[:4] == MAGIC and start[4:INDEX_START_BYTES] != bytes([VERSION])
+    return start[:4] == _INDEX.magic and start[4:INDEX_START_BYTES] != bytes([_INDEX.version])
 
 
 def decode_index(encoded: bytes) -> FileIndex | None:
     """Content of an index, or None when it is not a valid one."""
-    if len(encoded) < _HEADER.size + CRC_BYTES or not is_intact(encoded):
-        return None
-    magic, version, reserved, journal_id, *fields = _HEADER.unpack_from(encoded)
-    if magic != MAGIC or version != VERSION or reserved != _RESERVED:
-        return None
     try:
-        return _Decoder(memoryview(encoded)[_HEADER.size : -CRC_BYTES]).decode(journal_id, fields)
-    except (ValueError, struct.error):
+        found = _INDEX.unseal(encoded)
+        runs = {topic.topic_id: _decoded_run(topic) for topic in found.topics}
+    except ValueError:
         return None
+    contents = FileContents(found.start)
+    contents.oldest_append_ms, contents.newest_append_ms = found.oldest_append_ms, found.newest_append_ms
+    contents.topics.update(runs)
+    contents.unlisted.update(topic_id for topic_id, run in runs.items() if run is None)
+    for one in found.cursors:
+        contents.cursors[one.topic_id, one.subscription_id] = (one.record_position, one.cursor)
+    for topic_id, stored in found.numbers:
+        contents.add_numbers(topic_id, stored)
+    return FileIndex(found.journal_id, found.end_position, found.last_round, contents, runs)
 
 
-class _Decoder:
-    """Goes through what follows the header. Raises ValueError, struct.error where that is no index."""
-
-    def __init__(self, content: memoryview) -> None:
-        self._content = content
-        self._at = 0
-
-    def decode(self, journal_id: int, fields: list[int]) -> FileIndex:
-        sequence, base, end, rounds_before, last_round, oldest_ms, newest_ms, topics, cursors, numbers = fields
-        contents = FileContents(FileStart(sequence, base, rounds_before))
-        contents.oldest_append_ms, contents.newest_append_ms = oldest_ms, newest_ms
-        runs = dict(self._topic() for _ in range(topics))
-        contents.topics.update(runs)
-        contents.unlisted.update(topic_id for topic_id, run in runs.items() if run is None)
-        for _ in range(cursors):
-            self._cursor(contents)
-        for _ in range(numbers):
-            self._numbers(contents)
-        if self._at != len(self._content):
-            raise ValueError("there is more than was announced")
-        return FileIndex(journal_id, end, last_round, contents, runs)
-
-    def _topic(self) -> tuple[int, IndexRun | None]:
-        topic_id, count, end_offset = _TOPIC.unpack(self._take(_TOPIC.size))
-        if count == NOT_LISTED:
-            return topic_id, None
-        bases, positions, times = (self._column("Q", 8 * count) for _ in range(3))
-        return topic_id, IndexRun(bases, positions, times, self._column("I", 4 * count), end_offset)
-
-    def _cursor(self, contents: FileContents) -> None:
-        topic_id, position, length = _CURSOR.unpack(self._take(_CURSOR.size))
-        decoded = decode_cursor(bytes(self._take(length)))
-        if decoded is None:
-            raise ValueError("a cursor is not what was written")
-        contents.cursors[topic_id, decoded[0]] = (position, decoded[1])
-
-    def _numbers(self, contents: FileContents) -> None:
-        topic_id, base_offset, *batch = _NUMBERS.unpack(self._take(_NUMBERS.size))
-        contents.add_numbers(topic_id, StoredNumbers(SequencedBatch(*batch), base_offset))
-
-    def _column(self, code: str, length: int) -> "array[int]":
-        column: array[int] = array(code)
-        column.frombytes(self._take(length))
-        return _little_endian(column)
-
-    def _take(self, length: int) -> memoryview:
-        taken = self._content[self._at : self._at + length]
-        if len(taken) < length:
-            raise ValueError("there is less than was announced")
-        self._at += length
-        return taken
-
-
-def _encode_topic(topic_id: int, run: IndexRun | None) -> list[bytes]:
+def _encoded_run(topic_id: int, run: IndexRun | None) -> _Topic:
     if run is None:
-        return [_TOPIC.pack(topic_id, NOT_LISTED, 0)]
-    columns = (run.bases, run.positions, run.times, run.lengths)
-    return [_TOPIC.pack(topic_id, len(run), run.end_offset), *(_little_endian(one).tobytes() for one in columns)]
+        return _Topic(topic_id)
+    columns = (_little_endian(one).tobytes() for one in (run.bases, run.positions, run.times, run.lengths))
+    return _Topic(topic_id, run.end_offset, *columns)
+
+
+def _decoded_run(topic: _Topic) -> IndexRun | None:
+    """Raises ValueError for columns of different lengths."""
+    if topic.bases is None:
+        return None
+    bases, positions, times = (_column("Q", one) for one in (topic.bases, topic.positions, topic.times))
+    lengths = _column("I", topic.lengths)
+    if not len(bases) == len(positions) == len(times) == len(lengths):
+        raise ValueError("columns of different lengths")
+    return IndexRun(bases, positions, times, lengths, topic.end_offset)
+
+
+def _column(code: str, encoded: bytes) -> "array[int]":
+    column: array[int] = array(code)
+    column.frombytes(encoded)
+    return _little_endian(column)
 
 
 def _little_endian(column: "array[int]") -> "array[int]":

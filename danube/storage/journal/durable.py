@@ -10,7 +10,7 @@ from danube.model.limits.broker import JOURNAL_INDEX_TOPICS_AT_ONCE, JOURNAL_IND
 from danube.model.plans.durability import Durability
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.tasks import TaskScope
-from danube.storage.batches.cursors import PendingCursor, encoded_bytes
+from danube.storage.batches.cursors import PendingCursor
 from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.batches.producer_state import StoredProducerStates
 from danube.storage.batches.stored_batch import StoredBatch
@@ -152,7 +152,7 @@ class DurableTopics:
             position += ENVELOPE_BYTES + len(stored.body)
         for (topic_id, subscription_id), pending in written_round.cursors.items():
             self._apply_cursor(topic_id, subscription_id, pending, position)
-            record_bytes = ENVELOPE_BYTES + encoded_bytes(pending.cursor)
+            record_bytes = ENVELOPE_BYTES + pending.body_bytes
             self._contents.add_record(topic_id, written_round.now_ms, record_bytes)
             position += record_bytes
 

@@ -44,8 +44,6 @@ from danube.storage.journal.format import (
     file_sequence,
     index_name,
     index_sequence,
-    refuse_other_first,
-    refuse_other_mark,
 )
 
 FOLDER = "journal"
@@ -101,8 +99,7 @@ class JournalFolder:
             return None
         with contextlib.closing(self.disk.open_read(name)) as file:
             content = file.read(0, SMALL_FILE_BYTES_MAX)
-        refuse_other_first(name, content)
-        first = decode_first(content)
+        first = decode_first(content, name)
         if first is None:
             what = "it should say where the journal begins"
             raise DamagedDataError(f"{name} is damaged: {what}. {next_step_in(self.name, name)}")
@@ -126,8 +123,7 @@ class JournalFolder:
         except OSError as error:
             _log.warning("%s could not be read, so an end that is missing may not be noticed: %s", name, error)
             return None
-        refuse_other_mark(name, content)
-        return decode_mark(content)
+        return decode_mark(content, name)
 
     @property
     def has_mark(self) -> bool:

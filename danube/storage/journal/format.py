@@ -6,21 +6,21 @@ with them. The mark stands beside them, so a missing end is noticed; an old mark
 """
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from danube.runtime.checksum import FixedRecord
+from danube.runtime.checksum import FixedRecord, other_version
+from danube.runtime.sealed import OtherVersionError, Sealed, UnsealError
+
+T = TypeVar("T")
 
 VERSION = 1
 FILE_MAGIC = b"DnJf"
 ROUND_MAGIC = b"DnRd"
-FIRST_MAGIC = b"DnJ1"
 HEADER_BYTES = 52
 """Of a file's header, and of a round's."""
 FIRST_SEQUENCE = 1
 FIRST_NAME = "first"
-FIRST_BYTES = 44
 MARK_NAME = "mark"
-MARK_BYTES = 36
 SMALL_FILE_BYTES_MAX = 4_096
 """Of the files `first` and `mark`, in any version."""
 
@@ -73,14 +73,31 @@ class Mark(NamedTuple):
 
 _FILE = FixedRecord(FILE_MAGIC, VERSION, "QQQQQ", FileHeader._make)
 _ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
-_FIRST = FixedRecord(FIRST_MAGIC, VERSION, "QQQQ", FirstFile._make)
-_MARK = FixedRecord(b"DnJm", VERSION, "QQQ", Mark._make)
+_FIRST = Sealed(b"DnJ1", FirstFile)
+_MARK = Sealed(b"DnJm", Mark)
 
 encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.decode, _FILE.newer_version
 encode_round_header, decode_round_header = _ROUND.encode, _ROUND.decode
-encode_first, decode_first = _FIRST.encode, _FIRST.decode_whole
-encode_mark, decode_mark = _MARK.encode, _MARK.decode_whole
-refuse_other_first, refuse_other_mark = _FIRST.refuse_other_version, _MARK.refuse_other_version
+encode_first, encode_mark = _FIRST.seal, _MARK.seal
+
+
+def decode_first(content: bytes, name: str = FIRST_NAME) -> FirstFile | None:
+    """Content of the file `first`; None when it is not valid. Raises NewerDataFolderError for another version."""
+    return _decoded(_FIRST, content, name)
+
+
+def decode_mark(content: bytes, name: str = MARK_NAME) -> Mark | None:
+    """Content of the file `mark`, as `decode_first`."""
+    return _decoded(_MARK, content, name)
+
+
+def _decoded(sealed: Sealed[T], content: bytes, name: str) -> T | None:
+    try:
+        return sealed.unseal(content)
+    except OtherVersionError as error:
+        raise other_version(name, error.found, error.known) from error
+    except UnsealError:
+        return None
 
 
 def file_name(sequence: int) -> str:

@@ -238,6 +238,7 @@ def build_round(batches: list[PendingBatch], cursors: dict[CursorKey, PendingCur
         built.stored.append(StoredBatch(base, batch.count, earliest_ms, body))
     for (topic_id, subscription_id), pending in cursors.items():
         body = encode_cursor(subscription_id, pending.cursor)
+        pending.body_bytes = len(body)
         built.add(encode_other(Kind.CURSOR, topic_id, pending.epoch, now_ms, body), body)
     return built
 

@@ -2,7 +2,9 @@
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgpack
 
 
 class Record(NamedTuple):
@@ -83,18 +85,22 @@ def read_batch(body: bytes) -> tuple[int, bytes, list[bytes]]:
     return kind, shared, records
 
 
+def sealed(data: bytes, magic: bytes) -> Any:
+    """The body of a sealed record."""
+    content = checked(data)
+    assert content[:6] == magic + b"\x01\0"
+    return msgpack.unpackb(content[6:], strict_map_key=False)
+
+
 def read_first(data: bytes) -> tuple[int, int, int, int]:
     """Journal id, first sequence, its base position, rounds before it."""
-    magic, journal_id, sequence, base, rounds = struct.unpack("<8s4Q", checked(data))
-    assert magic == b"DnJ1\x01\0\0\0"
+    journal_id, sequence, base, rounds = sealed(data, b"DnJ1")
     return journal_id, sequence, base, rounds
 
 
 def read_mark(data: bytes) -> tuple[int, ...]:
     """Journal id, file sequence, synced to."""
-    magic, *numbers = struct.unpack("<8s3Q", checked(data))
-    assert magic == b"DnJm\x01\0\0\0"
-    return tuple(numbers)
+    return tuple(sealed(data, b"DnJm"))
 
 
 class Index(NamedTuple):
@@ -105,84 +111,49 @@ class Index(NamedTuple):
     topics: dict[int, list[tuple[int, int, int, int]] | None]
     """By topic id, of each batch: base offset, position, append time, length of the body."""
     ends: dict[int, int]
-    cursors: list[tuple[int, int, bytes]]
-    """Topic id, position, body."""
+    cursors: list[list[Any]]
+    """Topic id, subscription id, position of the record, cursor."""
     sequenced: list[tuple[int, ...]]
 
 
 def read_index(data: bytes) -> Index:
     """The index of a closed file."""
-    content = checked(data)
-    magic, _, *numbers, topics, cursors, sequenced = struct.unpack("<8s8Q3I", content[:84])
-    assert magic == b"DnJx\x01\0\0\0"
-    index, at = Index(tuple(numbers), {}, {}, [], []), 84
-    for _ in range(topics):
-        topic_id, count, end = struct.unpack("<QIQ", content[at : at + 20])
-        at += 20
-        if count == 2**32 - 1:
+    found = sealed(data, b"DnJx")
+    start = found["start"]
+    numbers = start["sequence"], start["base_position"], found["end_position"], start["rounds_before"]
+    times = found["last_round"], found["oldest_append_ms"], found["newest_append_ms"]
+    index = Index((*numbers, *times), {}, {}, found["cursors"], [])
+    for topic_id, end, bases, *columns in found["topics"]:
+        if bases is None:
             index.topics[topic_id] = None
             continue
-        columns = [
-            struct.unpack(f"<{count}Q", content[at + 8 * count * n : at + 8 * count * (n + 1)]) for n in range(3)
-        ]
-        at += 24 * count
-        lengths = struct.unpack(f"<{count}I", content[at : at + 4 * count])
-        at += 4 * count
-        index.topics[topic_id] = list(zip(*columns, lengths, strict=True))
+        count = len(bases) // 8
+        read = [struct.unpack(f"<{count}Q", one) for one in (bases, *columns[:2])]
+        index.topics[topic_id] = list(zip(*read, struct.unpack(f"<{count}I", columns[2]), strict=True))
         index.ends[topic_id] = end
-    for _ in range(cursors):
-        topic_id, position, length = struct.unpack("<QQI", content[at : at + 20])
-        index.cursors.append((topic_id, position, content[at + 20 : at + 20 + length]))
-        at += 20 + length
-    for _ in range(sequenced):
-        index.sequenced.append(struct.unpack("<4Q2I", content[at : at + 40]))
-        at += 40
-    assert at == len(content)
+    index.sequenced.extend((topic_id, base, *batch) for topic_id, (batch, base) in found["numbers"])
     return index
 
 
 def read_cursor(body: bytes) -> tuple[int, int, list[tuple[int, int]]]:
     """Subscription id, position, ranges."""
-    content = checked(body)
-    magic, subscription_id, position, count = struct.unpack("<8sQQI", content[:28])
-    assert magic == b"DnCu\x01\0\0\0"
-    numbers = struct.unpack(f"<{2 * count}Q", content[28 : 28 + 16 * count])
-    failed = content[28 + 16 * count :]
-    assert len(failed) == 4 + 20 * int.from_bytes(failed[:4], "little")
-    return subscription_id, position, list(zip(numbers[::2], numbers[1::2], strict=True))
+    subscription_id, position, ranges, _ = sealed(body, b"DnCu")
+    return subscription_id, position, [(start, end) for start, end in ranges]
 
 
 def read_manifest(data: bytes) -> dict[str, object]:
     """What a manifest says, by the names that its page uses."""
-    content = checked(data)
-    magic, topic, manifest_version, start, end, last_ms, s, c, n, j = struct.unpack("<8s5Q4I", content[:64])
-    assert magic == b"DnMf\x01\0\0\0"
-    segments, at, base = [], 64, start
-    for _ in range(s):
-        until, of_manifest_version, first_ms, to_ms, body, file, count = struct.unpack("<6QI", content[at : at + 52])
-        segments.append((base, until, of_manifest_version, first_ms, to_ms, body, file, count))
-        base, at = until, at + 52
-    assert base == end
-    cursors = {}
-    for _ in range(c):
-        subscription, position, r = struct.unpack("<QQI", content[at : at + 20])
-        numbers = struct.unpack(f"<{2 * r}Q", content[at + 20 : at + 20 + 16 * r])
-        cursors[subscription] = (position, list(zip(numbers[::2], numbers[1::2], strict=True)))
-        at += 20 + 16 * r
-        at += 4 + 20 * int.from_bytes(content[at : at + 4], "little")
-    rows = []
-    for _ in range(n):
-        producer_state, b = struct.unpack("<QI", content[at : at + 12])
-        rows.append((producer_state, list(struct.iter_unpack("<QQII", content[at + 12 : at + 12 + 24 * b]))))
-        at += 12 + 24 * b
-    journals = dict(struct.iter_unpack("<QQ", content[at : at + 16 * j]))
-    assert at + 16 * j == len(content)
+    found = sealed(data, b"DnMf")
+    names = ("topic_id", "version", "start_offset", "end_offset", "last_append_time_ms")
     return {
-        "topic": (topic, manifest_version, start, end, last_ms),
-        "segments": segments,
-        "cursors": cursors,
-        "rows": rows,
-        "journals": journals,
+        "topic": tuple(found.get(name, 0) for name in names),
+        "segments": [tuple(segment) for segment in found.get("segments", ())],
+        "cursors": {
+            identity: (position, [tuple(one) for one in ranges])
+            for identity, (position, ranges, _) in found["cursors"].items()
+        },
+        "rows": [[(*batch, base) for batch, base in row] for row in found.get("producer_states", ())],
+        "journals": found["journals"],
     }
 
 

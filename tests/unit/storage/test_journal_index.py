@@ -1,10 +1,10 @@
 """The index beside a closed file: it says what reading the file would, or it is not believed."""
 
 import random
-import struct
 from collections.abc import Callable
 from typing import Any
 
+import msgpack
 import pytest
 
 from danube.model.errors import NewerDataFolderError
@@ -114,24 +114,29 @@ def longer(index: bytes) -> bytes:
     return with_crc(index[:-4] + b"x")
 
 
-def more_topics(index: bytes) -> bytes:
-    return with_crc(index[:72] + struct.pack("<I", 9_999) + index[76:-4])
-
-
 def newer(index: bytes) -> bytes:
     return with_crc(index[:4] + b"\x02" + index[5:-4])
 
 
+def changed(index: bytes, **fields: object) -> bytes:
+    return with_crc(index[:6] + msgpack.packb(msgpack.unpackb(index[6:-4]) | fields))
+
+
+def more_topics(index: bytes) -> bytes:
+    return changed(index, topics=[[1, 2, bytes(8), bytes(8), bytes(8), bytes(8)]])
+
+
 def of_another_journal(index: bytes) -> bytes:
-    return with_crc(index[:8] + bytes(8) + index[16:-4])
+    return changed(index, journal_id=0)
 
 
 def of_a_shorter_file(index: bytes) -> bytes:
-    return with_crc(index[:32] + struct.pack("<Q", 100) + index[40:-4])
+    return changed(index, end_position=100)
 
 
 def after_other_rounds(index: bytes) -> bytes:
-    return with_crc(index[:40] + struct.pack("<Q", 7) + index[48:-4])
+    start = msgpack.unpackb(index[6:-4])["start"]
+    return changed(index, start=start | {"rounds_before": 7})
 
 
 def with_other_offsets(index: bytes) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from danube.model.errors import DamagedDataError
 from danube.model.limits.broker import BUSY_MARK_FILE_DELAY_S, IDLE_MARK_FILE_DELAY_S, MARK_RETRY_DELAY_S
 from danube.storage.journal.folder import index_path
-from danube.storage.journal.format import MARK_BYTES, Mark, decode_mark, encode_mark
+from danube.storage.journal.format import Mark, decode_mark, encode_mark
 from danube.testing.simulated.clock import SimClock, settle
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.storage.journal_world import (
@@ -138,8 +138,8 @@ async def test_a_start_marks_what_it_found(world: World) -> None:
 
 async def test_a_mark_that_is_not_what_was_written_costs_nothing_and_is_made_again() -> None:
     files = await left_by(*RECORDS)
-    wrong = [files[MARK][:length] for length in range(MARK_BYTES)]
-    wrong += [flipped(files[MARK], at) for at in range(MARK_BYTES)]
+    wrong = [files[MARK][:length] for length in range(len(files[MARK]))]
+    wrong += [flipped(files[MARK], at) for at in range(len(files[MARK]))]
     for data in wrong:
         world = World(sim_disk({**files, MARK: data}))
         assert await content(log_in(await world.open(), TOPIC, 2)) == RECORDS

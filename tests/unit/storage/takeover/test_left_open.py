@@ -42,7 +42,7 @@ async def test_a_start_that_fails_once_its_journal_is_open_leaves_nobody_who_wri
     await storages.journals.enter(1)
     newest = keys.stored_journal(first.journal.journal_id)
     await storages.metadata.put(
-        newest, encode_journal(JournalEntry(0, 1, 0))
+        newest, encode_journal(JournalEntry(first.journal.journal_id, 1, 0))
     )  # so it is opened before the other one is struck off
 
     async def fail(key: str) -> None:
