@@ -70,6 +70,7 @@ class FixedRecord(Generic[T]):
     """Encodes and decodes one kind of record; `fields` are format characters of `struct`, little-endian."""
 
     def __init__(self, magic: bytes, version: int, fields: str, make: Callable[[Iterable[Any]], T]) -> None:
+        self.magic = magic
         self._struct = struct.Struct(f"<4sB3s{fields}")
         self._start = (magic, version, _RESERVED)
         self._make = make

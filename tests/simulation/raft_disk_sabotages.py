@@ -16,7 +16,7 @@ from danube.metadata.raft.folder.log_files import LogFiles
 from danube.metadata.raft.folder.recovery import LogRecovery, RecoveredLog
 from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
-from danube.runtime import sealed
+from danube.runtime import checksum, sealed
 from danube.testing.simulated.disk import SimDisk, SimFile
 from tests.simulation.raft_disk_world import ViolationError, World
 from tests.simulation.sabotage import Sabotaged, search
@@ -40,7 +40,7 @@ def leave_out_the_checksums_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Take records and commands for what they say."""
     patch.setattr(log_format, "crc_of", lambda *_: 0)
     patch.setattr(recovery, "crc_of", lambda *_: 0)
-    patch.setattr(log_format, "is_intact", lambda *_: True)
+    patch.setattr(checksum, "is_intact", lambda *_: True)
 
 
 def leave_out_the_sync_of_votes(patch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def cut_in_place(patch: pytest.MonkeyPatch) -> None:
         files = self._files
         if self._cut_at and files._file is not None and files._headers[-1].first_index <= self._cut_at:
             kept = [entry for entry in self._entries if files._headers[-1].first_index <= entry[1] < self._cut_at]
-            files._file.truncate(52 + sum(52 + len(entry[0]) for entry in kept))
+            files._file.truncate(56 + sum(56 + len(entry[0]) for entry in kept))
             files._end, files.next_index = files._file.size(), self._cut_at
             files._last = kept[-1][1:] if kept else (self._cut_at - 1, 0)
             self._cut_at = None

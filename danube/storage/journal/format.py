@@ -72,12 +72,12 @@ class Mark(NamedTuple):
 
 
 _FILE = FixedRecord(FILE_MAGIC, VERSION, "QQQQQ", FileHeader._make)
-_ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
+ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
 _FIRST = Sealed(b"DnJ1", FirstFile)
 _MARK = Sealed(b"DnJm", Mark)
 
 encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.decode, _FILE.newer_version
-encode_round_header, decode_round_header = _ROUND.encode, _ROUND.decode
+encode_round_header, decode_round_header = ROUND.encode, ROUND.decode
 encode_first, encode_mark = _FIRST.seal, _MARK.seal
 
 

@@ -1,8 +1,7 @@
 """Walker through a journal's files: it tells sound rounds, a torn end and damage apart. It reads only, and blocks.
 
-A round that fails its checks is *damaged* when a sound header behind it says that the journal was known to be synced
-beyond it, when the mark says so, or when it is not in the last file (the next one is created only after a sync).
-Otherwise it is *torn*: it was being written when the power went, and is not missed.
+A round that fails its checks is damaged or torn by the rules of `danube/logfile/frames.py`. One that is torn is not
+missed.
 
 The walk ends at the first damage, which it raises: for recovery, and for a broker that takes topics over. Where damage
 is to be gone past, `danube/data_folder/journal_scan.py` overrides what is raised here.
@@ -13,6 +12,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
+from danube.logfile.frames import FrameReader, Known
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.runtime.checksum import other_version
 from danube.runtime.disk import File
@@ -32,19 +32,16 @@ from danube.storage.journal.folder import (
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
     HEADER_BYTES,
-    ROUND_MAGIC,
+    ROUND,
     VERSION,
     FileHeader,
     FirstFile,
     Mark,
     RoundHeader,
     decode_file_header,
-    decode_round_header,
     newer_version,
 )
 from danube.storage.journal.index import FileStart, FileTable
-
-_WINDOW_BYTES = 1024 * 1024  # read at once
 
 Entry = tuple[Envelope, int, bytes]
 """An envelope, its position in the journal, its body."""
@@ -133,72 +130,29 @@ class Damage:
 Event = FileBegun | SoundRound | Torn | Damage
 
 
-class RoundReader:
-    """The rounds of one file, from the first on. `at` is the byte after the last sound one."""
+class RoundReader(FrameReader[RoundHeader]):
+    """The rounds of one file, from the first on."""
 
     def __init__(self, file: File, begun: FileBegun, journal_id: int) -> None:
-        self.file = file
+        super().__init__(
+            file,
+            ROUND,
+            lambda header: header.journal_id == journal_id,
+            start=HEADER_BYTES,
+            base_position=begun.base_position,
+        )
         self._begun = begun
-        self._journal_id = journal_id
-        self._base = begun.base_position
-        self._window = b""
-        self._window_at = 0
-        self.size = file.size()
-        self.at = HEADER_BYTES
-
-    @property
-    def position(self) -> int:
-        """The journal's position of `at`."""
-        return self._base + self.at
 
     def next(self, number: int) -> SoundRound | None:
         """The next round, which must have this number; None at the end of what is sound."""
-        start = self._fill(HEADER_BYTES)
-        header = self._own(self.at, decode_round_header(self._window, start))
+        header = self.header()
         if header is None or header.number != number:
             return None
-        start = self._fill(HEADER_BYTES + header.content_bytes) + HEADER_BYTES
-        entries = _entries(header, self._window, start)
+        entries = _entries(header, *self.content(header))
         if entries is None:
             return None
-        self.at += HEADER_BYTES + header.content_bytes
+        self.go_past(header)
         return SoundRound(self._begun, header, entries)
-
-    def claimed_beyond(self) -> int | None:
-        """The byte up to which a sound header behind `at` says the file was synced, when that is beyond `at`."""
-        claims = (header.synced_to for _, header in self.headers(self.at) if header.synced_to > self.position)
-        return next((synced_to - self._base for synced_to in claims), None)
-
-    def headers(self, start: int) -> Iterator[tuple[int, RoundHeader]]:
-        """The sound round headers from a byte on, and where they are.
-
-        A header counts only with the journal's id and its own position, so that a payload cannot pose as one.
-        """
-        while start < self.size:
-            content = self.file.read(start, _WINDOW_BYTES)
-            found = content.find(ROUND_MAGIC)
-            while found >= 0:
-                encoded = self.file.read(start + found, HEADER_BYTES)
-                header = self._own(start + found, decode_round_header(encoded))
-                if header is not None:
-                    yield start + found, header
-                found = content.find(ROUND_MAGIC, found + 1)
-            if len(content) < _WINDOW_BYTES:
-                return
-            start += len(content) - len(ROUND_MAGIC) + 1
-
-    def _own(self, at: int, header: RoundHeader | None) -> RoundHeader | None:
-        if header is None or header.journal_id != self._journal_id or header.position != self._base + at:
-            return None
-        return header
-
-    def _fill(self, length: int) -> int:
-        """Have so many bytes from `at` on in the window, as far as there are any; answers where in it they begin."""
-        start = self.at - self._window_at
-        if start < 0 or start + length > len(self._window):
-            self._window = self.file.read(self.at, max(length, _WINDOW_BYTES))
-            self._window_at, start = self.at, 0
-        return start
 
 
 def _entries(header: RoundHeader, window: bytes, at: int) -> list[Entry] | None:
@@ -427,13 +381,15 @@ class JournalWalker:
 
     def _fault_at(self, begun: FileBegun, reader: RoundReader) -> str | None:
         """The damage at the first byte that is not sound; None where it is torn."""
-        if not begun.is_last:
+        mark = self.mark if self.mark is not None and self.mark.journal_id == self.journal_id else None
+        fault = reader.fault(is_last=begun.is_last, marked_to=mark.synced_to if mark is not None else None)
+        if fault is None:
+            return None
+        if fault.known is Known.LATER_FILE:
             return "a round is not what was written, and later files exist"
-        if (claimed := reader.claimed_beyond()) is not None:
-            return f"a round is not what was written, though byte {claimed} was synced"
-        is_marked = self.mark is not None and self.mark.journal_id == self.journal_id
-        is_short = is_marked and self.mark is not None and reader.position < self.mark.synced_to
-        return self._short_of_mark(begun.base_position) if is_short else None
+        if fault.known is Known.LATER_FRAME:
+            return f"a round is not what was written, though byte {fault.synced_to} was synced"
+        return self._short_of_mark(begun.base_position)
 
     def _past(self, begun: FileBegun, reader: RoundReader, fault: str) -> Generator[Event, None, bool]:
         """Go past what is damaged; answers whether there is nothing sound behind it."""

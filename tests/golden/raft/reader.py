@@ -80,23 +80,23 @@ def _entry(row: list[Any]) -> Entry:
 def _log(files: list[bytes]) -> list[Entry]:
     log: list[Entry] = []
     for content in files:
-        _checked(content[:52], b"DnRf")
+        _checked(content[:56], b"DnRf")
         first_index, file_id = struct.unpack_from("<QQ", content, 32)
-        log = [] if content[5] else [entry for entry in log if entry[1] < first_index]
+        log = [] if content[48] else [entry for entry in log if entry[1] < first_index]
         log += _records(content, file_id)
     return log
 
 
 def _records(content: bytes, file_id: int) -> list[Entry]:
-    entries, at = [], 52
+    entries, at = [], 56
     while at < len(content):
-        header = content[at : at + 52]
-        assert google_crc32c.value(header[:48]) == int.from_bytes(header[48:], "little")
-        owner, index, term, position, _, length, crc = struct.unpack_from("<QQQIIII", header, 8)
-        assert (header[:4], owner, position) == (b"DnRr", file_id, at)
-        command = content[at + 52 : at + 52 + length]
+        header = content[at : at + 56]
+        assert google_crc32c.value(header[:52]) == int.from_bytes(header[52:], "little")
+        owner, index, term, position, _, length, crc, kind = struct.unpack_from("<QQQIIIII", header, 8)
+        assert (header[:5], owner, position) == (b"DnRr\1", file_id, at)
+        command = content[at + 56 : at + 56 + length]
         assert google_crc32c.value(command) == crc
-        if header[4] == 1:
+        if kind == 1:
             entries.append((command, index, term))
-        at += 52 + length
+        at += 56 + length
     return entries

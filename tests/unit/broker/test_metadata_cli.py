@@ -84,7 +84,7 @@ def member(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def consumed(tmp_path: Path, alone: Path) -> Path:
+def taken(tmp_path: Path, alone: Path) -> Path:
     """A backup of the broker that stands alone."""
     assert run("backup", str(tmp_path / "taken"), data_dir=alone).code == 0
     return tmp_path / "taken"

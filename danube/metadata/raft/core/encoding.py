@@ -34,7 +34,7 @@ class EncodingError(ValueError):
 def dumps(value: Any) -> bytes:  # noqa: ANN401 - plain data
     """The value as bytes. Raises EncodingError for what is no plain data, and for what `loads` would not take."""
     try:
-        packed = msgpack.packb(_Writer().prepared(value, 0))
+        packed: bytes = msgpack.packb(_Writer().prepared(value, 0))
     except (ValueError, TypeError, OverflowError) as error:
         raise _refused(error) from error
     _check_size(packed)

@@ -6,13 +6,13 @@ record.
 
 import hashlib
 import re
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError, NewerDataFolderError
-from danube.runtime.checksum import crc_of, is_intact, other_version, with_crc
+from danube.runtime.checksum import FixedRecord, crc_of, other_version
 
 Entry = tuple[bytes, int, int]
 """Command, index and term: as pysyncobj has them."""
@@ -21,13 +21,9 @@ FOLDER = "raft"
 """Folder of a member, within its data folder."""
 
 VERSION = 1
-FILE_HEADER_BYTES = 52
-RECORD_HEADER_BYTES = 52
-RECORD_MAGIC = b"DnRr"
+FILE_HEADER_BYTES = 56
+RECORD_HEADER_BYTES = 56
 
-_FILE = struct.Struct("<4sBB2sQQQQQ")
-_RECORD = struct.Struct("<4sB3sQQQIIII")
-_MAGIC = b"DnRf"
 _NAME = re.compile(r"log-(\d{10})")
 
 
@@ -53,8 +49,7 @@ class Owner:
         return int.from_bytes(hashlib.sha256(self.cluster_id.encode()).digest()[:8], "little")
 
 
-@dataclass(frozen=True, slots=True)
-class FileHeader:
+class FileHeader(NamedTuple):
     """Header of a file of the log."""
 
     node_id: int
@@ -62,26 +57,31 @@ class FileHeader:
     sequence: int
     first_index: int
     file_id: int
-    voids: bool
-    """True if nothing in files before this one counts any more."""
+    voids: int
+    """1 if nothing in files before this one counts any more, else 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordHeader:
+class RecordHeader(NamedTuple):
     """Header of a record."""
 
-    kind: RecordKind
     file_id: int
     index: int
     term: int
     position: int
     synced_to: int
-    command_bytes: int
+    content_bytes: int
+    """Of the command."""
     command_crc: int
+    kind: int
 
     @property
     def end(self) -> int:
-        return self.position + RECORD_HEADER_BYTES + self.command_bytes
+        return self.position + RECORD_HEADER_BYTES + self.content_bytes
+
+
+_FILE = FixedRecord(b"DnRf", VERSION, "QQQQQI", FileHeader._make)
+RECORD = FixedRecord(b"DnRr", VERSION, "QQQIIIII", RecordHeader._make)
+encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.decode, _FILE.newer_version
 
 
 def log_path(sequence: int) -> str:
@@ -93,42 +93,6 @@ def file_sequence(name: str) -> int | None:
     """The sequence of the file with this name, or None when it is none of the log."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
-
-
-def encode_file_header(header: FileHeader) -> bytes:
-    """The first bytes of a file."""
-    return with_crc(
-        _FILE.pack(
-            _MAGIC,
-            VERSION,
-            header.voids,
-            bytes(2),
-            header.node_id,
-            header.cluster_mark,
-            header.sequence,
-            header.first_index,
-            header.file_id,
-        )
-    )
-
-
-def decode_file_header(content: bytes) -> FileHeader | None:
-    """The header of a file that begins with `content`, or None when that is no sound one of this version."""
-    packed = content[:FILE_HEADER_BYTES]
-    if len(packed) < FILE_HEADER_BYTES or not is_intact(packed):
-        return None
-    magic, version, voids, _, node_id, cluster_mark, sequence, first_index, file_id = _FILE.unpack_from(packed)
-    if (magic, version) != (_MAGIC, VERSION):
-        return None
-    return FileHeader(node_id, cluster_mark, sequence, first_index, file_id, bool(voids))
-
-
-def newer_version(content: bytes) -> int | None:
-    """The format version of a file that a later Danube wrote, or None."""
-    packed = content[:FILE_HEADER_BYTES]
-    if packed[:4] == _MAGIC and len(packed) == FILE_HEADER_BYTES and is_intact(packed) and packed[4] > VERSION:
-        return packed[4]
-    return None
 
 
 def encode_records(entries: Iterable[Entry], file_id: int, position: int, synced_to: int) -> list[bytes]:
@@ -145,33 +109,10 @@ def encode_mark(index: int, term: int, file_id: int, position: int) -> bytes:
     return _encode_record(RecordKind.MARK, (b"", index, term), file_id, position, position)[0]
 
 
-def decode_record_header(content: bytes, at: int) -> RecordHeader | None:
-    """The header of the record at a position of a file, or None when there is no sound one."""
-    packed = content[at : at + RECORD_HEADER_BYTES]
-    if len(packed) < RECORD_HEADER_BYTES or not is_intact(packed):
-        return None
-    magic, kind, _, file_id, index, term, position, synced_to, command_bytes, command_crc = _RECORD.unpack_from(packed)
-    if magic != RECORD_MAGIC or kind not in (RecordKind.ENTRY, RecordKind.MARK) or position != at:
-        return None
-    return RecordHeader(RecordKind(kind), file_id, index, term, position, synced_to, command_bytes, command_crc)
-
-
-def record_headers(content: bytes, start: int, file_id: int) -> Iterator[RecordHeader]:
-    """All sound headers of records from `start` on, wherever they stand, whatever their commands became."""
-    at = content.find(RECORD_MAGIC, start)
-    while at >= 0:
-        header = decode_record_header(content, at)
-        if header is not None and header.file_id == file_id:
-            yield header
-        at = content.find(RECORD_MAGIC, at + 1)
-
-
 def _encode_record(kind: RecordKind, entry: Entry, file_id: int, position: int, synced_to: int) -> list[bytes]:
     command, index, term = entry
-    header = _RECORD.pack(
-        RECORD_MAGIC, kind, bytes(3), file_id, index, term, position, synced_to, len(command), crc_of(command)
-    )
-    return [with_crc(header), command]
+    header = RecordHeader(file_id, index, term, position, synced_to, len(command), crc_of(command), kind)
+    return [RECORD.encode(header), command]
 
 
 NEXT_STEP = (

@@ -1,11 +1,12 @@
 """Inspection of the folder `raft/` of a broker that does not run: changes nothing, whatever is wrong."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from danube.metadata.raft.folder.folder import newest_snapshot
-from danube.metadata.raft.folder.format import FOLDER, damaged, decode_file_header, file_sequence
+from danube.metadata.raft.folder.format import FILE_HEADER_BYTES, FOLDER, damaged, decode_file_header, file_sequence
 from danube.metadata.raft.folder.recovery import (
     LogRecovery,
     RecoveredLog,
@@ -18,7 +19,7 @@ from danube.metadata.raft.folder.recovery import (
 from danube.metadata.raft.folder.small_files import IDENTITY, MARK, VOTE, Vote, read_identity, read_vote
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import DanubeError
-from danube.runtime.disk import PARTIAL_SUFFIX, Disk, content_of, file_size, is_environment
+from danube.runtime.disk import PARTIAL_SUFFIX, Disk, file_size, is_environment
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ def _file(disk: Disk, name: str) -> RaftFile:
     if name.endswith(PARTIAL_SUFFIX):
         return RaftFile(path, size, "a file that was being written; it does not count")
     if file_sequence(name) is not None:
-        return RaftFile(path, size, _log_file(content_of(disk, path)))
+        return RaftFile(path, size, _log_file(disk, path))
     return RaftFile(path, size, "a snapshot" if name.startswith("image-") else _KNOWN.get(path, "not Danube's"))
 
 
@@ -126,11 +127,12 @@ _KNOWN = {
 }
 
 
-def _log_file(content: bytes) -> str:
-    header = decode_file_header(content)
-    if header is None:
-        return "no sound header"
-    scan = scan_file(header, content)
+def _log_file(disk: Disk, path: str) -> str:
+    with contextlib.closing(disk.open_read(path)) as file:
+        header = decode_file_header(file.read(0, FILE_HEADER_BYTES))
+        if header is None:
+            return "no sound header"
+        scan = scan_file(header, file)
     end = f"nothing from entry {header.first_index} on"
     if scan.entries:
         end = f"entries {scan.entries[0][1]} to {scan.entries[-1][1]}"
@@ -138,7 +140,7 @@ def _log_file(content: bytes) -> str:
 
 
 def _rest(scan: Scan) -> str:
-    if scan.claimed_beyond is not None:
+    if scan.fault is not None:
         return f", then damage at byte {scan.end}"
     if not scan.is_whole:
         return f", then {scan.size - scan.end} bytes that are not what was written"

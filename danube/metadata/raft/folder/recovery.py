@@ -1,23 +1,24 @@
 """Recovery of Raft's log at a start: scans its files, finds what is torn, damaged or left over, checks it all together.
 
-A record that is not what was written is *damaged* when it is not in the last file (the next one is begun only after a
-sync), or when a sound record behind it says that more was synced. Otherwise it is *torn*: it was being written when the
-power went. The file is then replaced by one without it. Nothing is cut off or written over, so no old bytes come back
+A record that is not what was written is damaged or torn by the rules of `danube/logfile/frames.py`. A file with a torn
+end is replaced by one without it. Nothing is cut off or written over, so no old bytes come back
 between new ones, and a crash during recovery changes nothing of what the next start finds.
 
 The sound records have to reach the position that the file `mark` names, or their end was lost.
 """
 
+import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from danube.logfile.frames import Fault, FrameReader, Known
 from danube.metadata.raft.core.encoding import EncodingError, loads
 from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
     FOLDER,
-    RECORD_HEADER_BYTES,
+    RECORD,
     Entry,
     FileHeader,
     Owner,
@@ -25,19 +26,17 @@ from danube.metadata.raft.folder.format import (
     RecordKind,
     damaged,
     decode_file_header,
-    decode_record_header,
     file_sequence,
     log_path,
     newer_version,
     of_another,
-    record_headers,
     too_new,
 )
 from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile, Vote
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import MetadataError
 from danube.runtime.checksum import crc_of
-from danube.runtime.disk import Disk, content_of
+from danube.runtime.disk import Disk, File, content_of
 
 
 @dataclass(slots=True)
@@ -53,8 +52,8 @@ class Scan:
     """Position up to which the sound records say that the file was synced."""
     is_marked: bool = False
     """True if the last sound record is a mark."""
-    claimed_beyond: int | None = None
-    """Position behind the unsound bytes of a record that says that more was synced: it is damage then, no torn end."""
+    fault: Fault | None = None
+    """Damage behind the last sound record; None for a torn end, too."""
 
     @property
     def is_whole(self) -> bool:
@@ -65,30 +64,24 @@ class Scan:
         return self.header.first_index + len(self.entries)
 
 
-def scan_file(header: FileHeader, content: bytes) -> Scan:
+def scan_file(header: FileHeader, file: File, *, is_last: bool = True) -> Scan:
     """Read the records behind a file's header."""
-    scan = Scan(header, len(content))
-    while (found := _sound_record(scan, content)) is not None:
-        record, command = found
-        if record.kind is RecordKind.ENTRY:
+    reader = FrameReader(file, RECORD, lambda record: record.file_id == header.file_id, start=FILE_HEADER_BYTES)
+    scan = Scan(header, reader.size)
+    while (record := reader.header()) is not None and _follows(record, scan):
+        content, at = reader.content(record)
+        command = content[at : at + record.content_bytes]
+        if len(command) != record.content_bytes or crc_of(command) != record.command_crc:
+            break
+        if record.kind == RecordKind.ENTRY:
             scan.entries.append((command, record.index, record.term))
         scan.claimed = record.synced_to
-        scan.is_marked = record.kind is RecordKind.MARK
-        scan.end = record.end
+        scan.is_marked = record.kind == RecordKind.MARK
+        reader.go_past(record)
+        scan.end = reader.at
     if not scan.is_whole:
-        behind = record_headers(content, scan.end + 1, header.file_id)
-        scan.claimed_beyond = next((each.position for each in behind if each.synced_to > scan.end), None)
+        scan.fault = reader.fault(is_last=is_last)
     return scan
-
-
-def _sound_record(scan: Scan, content: bytes) -> tuple[RecordHeader, bytes] | None:
-    record = decode_record_header(content, scan.end)
-    if record is None or record.file_id != scan.header.file_id or not _follows(record, scan):
-        return None
-    command = content[scan.end + RECORD_HEADER_BYTES : record.end]
-    if len(command) != record.command_bytes or crc_of(command) != record.command_crc:
-        return None
-    return record, command
 
 
 def _follows(record: RecordHeader, scan: Scan) -> bool:
@@ -97,7 +90,7 @@ def _follows(record: RecordHeader, scan: Scan) -> bool:
         return False
     if scan.entries and record.term < scan.entries[-1][2]:
         return False
-    return record.index == scan.next_index - (record.kind is RecordKind.MARK)
+    return record.kind in tuple(RecordKind) and record.index == scan.next_index - (record.kind == RecordKind.MARK)
 
 
 _log = logging.getLogger(__name__)
@@ -177,11 +170,14 @@ class LogRecovery:
         return content_of(self._disk, log_path(sequence))
 
     def _read_file(self, sequence: int, *, is_last: bool) -> None:
-        content = self._content(sequence)
-        scan = scan_file(self._header(sequence, content), content)
-        if not scan.is_whole and (not is_last or scan.claimed_beyond is not None):
-            known = f"byte {scan.claimed_beyond} says that it was synced" if is_last else "there is a newer file"
-            raise damaged(log_path(sequence), scan.end, f"a record is not what was written, and {known}")
+        name = log_path(sequence)
+        with contextlib.closing(self._disk.open_read(name)) as file:
+            header = self._header(sequence, file.read(0, FILE_HEADER_BYTES))
+            scan = scan_file(header, file, is_last=is_last)
+        if scan.fault is not None:
+            is_claimed = scan.fault.known is Known.LATER_FRAME
+            known = f"byte {scan.fault.synced_to} was synced" if is_claimed else "there is a newer file"
+            raise damaged(name, scan.end, f"a record is not what was written, and {known}")
         self._add(scan)
         self._found.last = scan
 

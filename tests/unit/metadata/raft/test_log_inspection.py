@@ -54,8 +54,8 @@ def test_a_missing_file_is_told(name: str) -> None:
 def test_a_log_that_ends_below_its_mark_is_told() -> None:
     content = files()
     name = "raft/log-0000000002"
-    report = inspect_folder(put({**content, name: content[name][:52]}))
-    assert [trouble.split(": ")[0] for trouble in report.findings] == [f"{name}, byte 52"]
+    report = inspect_folder(put({**content, name: content[name][:56]}))
+    assert [trouble.split(": ")[0] for trouble in report.findings] == [f"{name}, byte 56"]
 
 
 def test_a_torn_end_is_no_trouble() -> None:
