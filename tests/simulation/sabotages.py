@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from danube.logfile.files import MarkFile
 from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
@@ -143,7 +144,7 @@ def take_damage_for_a_torn_end(patch: pytest.MonkeyPatch) -> None:
 
 def miss_no_end(patch: pytest.MonkeyPatch) -> None:
     """Never ask how far the journal is marked."""
-    patch.setattr(JournalFolder, "read_mark", lambda _: None)
+    patch.setattr(MarkFile, "read", lambda _: None)
 
 
 def believe_blocks(patch: pytest.MonkeyPatch) -> None:

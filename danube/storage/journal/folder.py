@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from danube.logfile.files import MarkFile, begin_file
 from danube.model.errors import DamagedDataError
 from danube.model.limits.broker import FENCE_BYTES_MAX
 from danube.runtime.checksum import FixedRecord
@@ -30,16 +31,14 @@ from danube.storage.journal.contents import (
 )
 from danube.storage.journal.format import (
     FIRST_NAME,
+    MARK,
     MARK_NAME,
     SMALL_FILE_BYTES_MAX,
     FileHeader,
     FirstFile,
-    Mark,
     decode_first,
-    decode_mark,
     encode_file_header,
     encode_first,
-    encode_mark,
     file_name,
     file_sequence,
     index_name,
@@ -81,8 +80,7 @@ class JournalFolder:
     def __init__(self, disk: Disk, name: str = FOLDER) -> None:
         self.disk = disk
         self.name = name
-        self._is_mark_failing = False
-        """True if the last mark could not be written: logged once, not at every try."""
+        self.mark = MarkFile(disk, mark_path(name), MARK)
 
     def path(self, sequence: int) -> str:
         """The name of a journal file within the data folder."""
@@ -108,43 +106,6 @@ class JournalFolder:
     def indexed_sequences(self) -> list[int]:
         """Sequences of the files that have an index, present or not, ascending."""
         return sorted(found for name in self.disk.list(self.name) if (found := index_sequence(name)) is not None)
-
-    def read_mark(self) -> Mark | None:
-        """Position up to which the journal is synced at least; None without a sound and readable mark.
-
-        The journal is none the worse for that, and the next mark replaces it. Raises NewerDataFolderError.
-        """
-        if not self.has_mark:
-            return None
-        name = mark_path(self.name)
-        try:
-            with contextlib.closing(self.disk.open_read(name)) as file:
-                content = file.read(0, SMALL_FILE_BYTES_MAX)
-        except OSError as error:
-            _log.warning("%s could not be read, so an end that is missing may not be noticed: %s", name, error)
-            return None
-        return decode_mark(content, name)
-
-    @property
-    def has_mark(self) -> bool:
-        """True if there is a mark, sound or not."""
-        return self.disk.exists(mark_path(self.name))
-
-    def write_mark(self, mark: Mark) -> bool:
-        """Write durably how far the journal is synced, which it has to be already; answers whether it is written.
-
-        A disk that fails leaves the mark before, which is still true.
-        """
-        name = mark_path(self.name)
-        try:
-            self.disk.replace_file(name, encode_mark(mark))
-        except OSError as error:
-            if not self._is_mark_failing:
-                _log.warning("%s could not be written, so it says less than it could for now: %s", name, error)
-            self._is_mark_failing = True
-            return False
-        self._is_mark_failing = False
-        return True
 
     def remove_before(self, first: FirstFile) -> int:
         """Write the new begin durably, then remove the files before it; answers the bytes that this frees.
@@ -251,19 +212,8 @@ def mark_path(folder: str = FOLDER) -> str:
 
 
 def create_file(disk: Disk, header: FileHeader, folder: str = FOLDER) -> File:
-    """Make a file and its header durable, its entry in the folder included. Raises OSError.
-
-    This is before the first round: a file that is longer than a header has a sound one, or is damaged.
-    """
-    file = disk.create(path(header.sequence, folder))
-    try:
-        file.append([encode_file_header(header)])
-        file.sync()
-        disk.sync_folder(folder)
-    except OSError:
-        file.close()
-        raise
-    return file
+    """Begin a file, as `begin_file`."""
+    return begin_file(disk, folder, path(header.sequence, folder), encode_file_header(header))
 
 
 def damaged(sequence: int, at: int, what: str, folder: str = FOLDER) -> DamagedDataError:

@@ -74,11 +74,11 @@ class Mark(NamedTuple):
 _FILE = FixedRecord(FILE_MAGIC, VERSION, "QQQQQ", FileHeader._make)
 ROUND = FixedRecord(ROUND_MAGIC, VERSION, "QQQQII", RoundHeader._make)
 _FIRST = Sealed(b"DnJ1", FirstFile)
-_MARK = Sealed(b"DnJm", Mark)
+MARK = Sealed(b"DnJm", Mark)
 
 encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.decode, _FILE.newer_version
 encode_round_header, decode_round_header = ROUND.encode, ROUND.decode
-encode_first, encode_mark = _FIRST.seal, _MARK.seal
+encode_first, encode_mark = _FIRST.seal, MARK.seal
 
 
 def decode_first(content: bytes, name: str = FIRST_NAME) -> FirstFile | None:
@@ -88,7 +88,7 @@ def decode_first(content: bytes, name: str = FIRST_NAME) -> FirstFile | None:
 
 def decode_mark(content: bytes, name: str = MARK_NAME) -> Mark | None:
     """Content of the file `mark`, as `decode_first`."""
-    return _decoded(_MARK, content, name)
+    return _decoded(MARK, content, name)
 
 
 def _decoded(sealed: Sealed[T], content: bytes, name: str) -> T | None:

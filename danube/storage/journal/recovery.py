@@ -93,7 +93,7 @@ class Recovery:
         if bare is not None:
             self._disk.remove(bare.file)  # made durable by what follows
         file, end = self._begin() if self._end is None else (self._settle_end(self._end), self._end)
-        if end.mark == walker.mark or folder.write_mark(end.mark):
+        if end.mark == walker.mark or folder.mark.write(end.mark):
             end.marked_to = end.synced_to
         self.recovered.finish()
         return file, end

@@ -275,8 +275,8 @@ class JournalWalker:
         self._number = last_round
 
     def _read_mark(self) -> Mark | None:
-        mark = self._folder.read_mark()
-        self.is_mark_unknown = mark is None and self._folder.has_mark
+        mark = self._folder.mark.read()
+        self.is_mark_unknown = mark is None and self._folder.mark.exists
         return mark
 
     def _begin_at(self, first: FirstFile) -> None:

@@ -189,7 +189,7 @@ class RoundWriter:
 
     def write_mark(self) -> None:
         """Write the mark beside the files. Never raises for the disk's faults: the mark before stays true."""
-        if self._broken is None and self._folder.write_mark(self.end.mark):
+        if self._broken is None and self._folder.mark.write(self.end.mark):
             self.end.marked_to = self.end.synced_to
 
     def rotate(self) -> Written:

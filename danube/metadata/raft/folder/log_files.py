@@ -6,6 +6,7 @@ begins with their index. Either it is there after a crash, or nothing was cut.
 
 from collections.abc import Sequence
 
+from danube.logfile.files import begin_file
 from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
     FOLDER,
@@ -18,7 +19,7 @@ from danube.metadata.raft.folder.format import (
     log_path,
 )
 from danube.metadata.raft.folder.recovery import RecoveredLog
-from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile
+from danube.metadata.raft.folder.small_files import LogMark, log_mark
 from danube.model.limits.metadata import RAFT_LOG_FILE_BYTES_MAX
 from danube.runtime.disk import Disk, File
 from danube.runtime.rng import Rng
@@ -32,7 +33,7 @@ class LogFiles:
         self.owner = owner
         """Owner that new files name."""
         self._rng = rng
-        self._mark_file, self._beside = LogMarkFile(disk), found.mark
+        self._mark_file, self._beside = log_mark(disk), found.mark
         self._headers = list(found.headers)
         self._file: File | None = None
         self._end = 0
@@ -59,14 +60,7 @@ class LogFiles:
     def begin(self, first_index: int, *, voids: bool) -> None:
         """Go on in a new file: what older ones hold counts up to `first_index`, or not at all. Durable on return."""
         header = self._next_header(first_index, voids=voids)
-        file = self._disk.create(log_path(header.sequence))
-        try:
-            file.append([encode_file_header(header)])
-            file.sync()
-            self._disk.sync_folder(FOLDER)
-        except OSError:
-            file.close()
-            raise
+        file = begin_file(self._disk, FOLDER, log_path(header.sequence), encode_file_header(header))
         self.close()
         self._file, self._end, self.is_marked = file, FILE_HEADER_BYTES, True
         self._headers.append(header)

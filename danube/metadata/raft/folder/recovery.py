@@ -32,7 +32,7 @@ from danube.metadata.raft.folder.format import (
     of_another,
     too_new,
 )
-from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile, Vote
+from danube.metadata.raft.folder.small_files import LogMark, Vote, log_mark
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import MetadataError
 from danube.runtime.checksum import crc_of
@@ -183,7 +183,7 @@ class LogRecovery:
 
     def _check_end(self) -> None:
         """Raise DamagedDataError when the log ends before the position up to which it was synced."""
-        last, mark = self._found.last, LogMarkFile(self._disk).read()
+        last, mark = self._found.last, log_mark(self._disk).read()
         if mark is None or mark.node_id != self._owner.node_id:
             return
         self._found.mark = mark

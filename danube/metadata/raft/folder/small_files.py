@@ -8,10 +8,10 @@ over, so an old mark says less and never anything wrong.
 """
 
 import contextlib
-import logging
 from dataclasses import dataclass
 from typing import TypeVar
 
+from danube.logfile.files import MarkFile
 from danube.metadata.raft.folder.format import (
     FOLDER,
     Owner,
@@ -21,7 +21,7 @@ from danube.metadata.raft.folder.format import (
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_CLUSTER_ID_BYTES_MAX, RAFT_MEMBER_ID_BYTES_MAX
-from danube.runtime.disk import Disk, content_of
+from danube.runtime.disk import Disk
 from danube.runtime.sealed import OtherVersionError, Sealed, UnsealError
 
 _BYTES_MAX = 4_096
@@ -119,9 +119,6 @@ def read_vote(disk: Disk) -> tuple[int, Vote] | None:
     return None if found is None else (found.node_id, found.vote)
 
 
-_log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class LogMark:
     """Position up to which a log is synced at least."""
@@ -132,37 +129,9 @@ class LogMark:
     synced_to: int
 
 
-_MARK = Sealed(b"DnRm", LogMark)
+LOG_MARK = Sealed(b"DnRm", LogMark)
 
 
-def decode_log_mark(packed: bytes) -> LogMark | None:
-    """The mark in the file `mark`, or None when that is not a valid one of this version."""
-    try:
-        return _MARK.unseal(packed)
-    except UnsealError:
-        return None
-
-
-class LogMarkFile:
-    """The file `mark`, beside the log. All of it blocks."""
-
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self._is_failing = False
-        """True if the last mark could not be written: said once, not at every try."""
-
-    def read(self) -> LogMark | None:
-        """The mark; None for one that is missing, or damaged: the log is none the worse for it. Raises OSError."""
-        return decode_log_mark(content_of(self._disk, MARK)) if self._disk.exists(MARK) else None
-
-    def write(self, mark: LogMark) -> bool:
-        """Write it, durably; answers whether that worked. After an OSError the mark before it is still true."""
-        try:
-            self._disk.replace_file(MARK, _MARK.seal(mark))
-        except OSError as error:
-            if not self._is_failing:
-                _log.warning("%s could not be written, so an end that is lost may not be noticed: %s", MARK, error)
-            self._is_failing = True
-            return False
-        self._is_failing = False
-        return True
+def log_mark(disk: Disk) -> MarkFile[LogMark]:
+    """The file `mark`, beside the log."""
+    return MarkFile(disk, MARK, LOG_MARK)

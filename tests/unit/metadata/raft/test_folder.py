@@ -9,7 +9,7 @@ from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
-from danube.metadata.raft.folder.small_files import decode_log_mark
+from danube.metadata.raft.folder.small_files import LOG_MARK
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.checksum import with_crc
@@ -287,7 +287,7 @@ def test_a_mark_that_cannot_be_written_stops_nothing_and_is_tried_again() -> Non
         folder.log.onOneSecondTimer()
     folder.log.onOneSecondTimer()
     assert disk.failed[Operation.RENAME] == 1
-    mark = decode_log_mark(disk.contents()["raft/mark"])
+    mark = LOG_MARK.unseal(disk.contents()["raft/mark"])
     assert mark is not None
     assert mark.synced_to == len(disk.contents()["raft/log-0000000001"])
 
