@@ -9,6 +9,7 @@ from danube.admin.web.views.topics import _line
 from danube.model.calls.admin import TopicDescription, TopicDetails, TopicInfo, TopicState
 from danube.model.calls.object_use import TopicStorageDescription
 from danube.model.ownership import OwnershipState
+from danube.model.plans.durability import Durability
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.faces.memory_cluster import MemorySubscription, MemoryTopic, described_topic
 
@@ -51,7 +52,7 @@ def detail(*partitions: TopicDescription) -> TopicDetail:
 def test_every_field_of_a_partitioned_topic_has_its_sum_or_its_rule() -> None:
     storage = TopicStorageDescription(
         **{name: 1 for name in TopicStorageDescription.__dataclass_fields__ if name != "durability"},  # type: ignore[arg-type]
-        durability="fsync",
+        durability=Durability.FSYNC,
     )
     moving = TopicState(state=OwnershipState.MOVING, target_broker_id="3", copied_bytes=5, log_bytes=9, reason="")
     stored = [replace(partition(index, {"s": 0}), storage=storage, state=moving) for index in range(2)]

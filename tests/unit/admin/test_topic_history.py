@@ -18,7 +18,8 @@ from danube.model.records.telemetry import (
     encode_record,
 )
 from danube.model.topic import TopicName
-from tests.faces.memory_gateway import MemoryGateway, StoredSystemRecord
+from tests.faces.memory_gateway import MemoryGateway
+from tests.faces.memory_schedules import StoredSystemRecord
 
 NOW_MS = 1_795_000_000_000
 ORDERS = TopicName("default", "orders")

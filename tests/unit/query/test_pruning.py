@@ -75,7 +75,7 @@ CONDITIONS = st.recursive(
 
 
 def ranges(condition: pa.compute.Expression | None, topics: list[str]) -> list[OffsetRange]:
-    slices = []
+    slices: list[OffsetRange] = []
     for topic in topics:
         wanted = OffsetRange(topic, 1, 0, ROWS)
         state = TopicState(topic, 1, 0, ROWS, {time_ms: offset_at(time_ms) for time_ms in times_in(condition)})
