@@ -98,7 +98,3 @@ class FixedRecord(Generic[T]):
         """As the function, for a record of this kind in the file `name`."""
         magic, version, _ = self._start
         refuse_other_version(name, content, magic, version)
-
-    def decode_whole(self, encoded: bytes) -> T | None:
-        """The record, or None when the bytes are not just a valid one."""
-        return self.decode(encoded) if len(encoded) == self.length else None

@@ -187,32 +187,14 @@ def subscription(topic_name: TopicName, name: str) -> str:
     return _path(SUBSCRIPTIONS, topic_name.namespace, topic_name.local, name)
 
 
-def parse_subscription(key: str) -> tuple[TopicName, str]:
-    """The topic and the subscription that a key of its family names. Raises MetadataError."""
-    namespace_name, local, name = _parts(SUBSCRIPTIONS, key, 3)
-    return TopicName(namespace_name, local), name
-
-
 def consumer(topic_name: TopicName, subscription_name: str, name: str) -> str:
     """The key of a consumer."""
     return _path(CONSUMERS, topic_name.namespace, topic_name.local, subscription_name, name)
 
 
-def parse_consumer(key: str) -> tuple[TopicName, str, str]:
-    """The topic, the subscription and the consumer that a key of its family names. Raises MetadataError."""
-    namespace_name, local, subscription_name, name = _parts(CONSUMERS, key, 4)
-    return TopicName(namespace_name, local), subscription_name, name
-
-
 def balance_rule(kind: str, name: str) -> str:
     """The key of a pin or an exclusion."""
     return _path(BALANCE_RULES, kind, name)
-
-
-def parse_balance_rule(key: str) -> tuple[str, str]:
-    """Kind and name of the rule that a key of its family names. Raises MetadataError."""
-    kind, name = _parts(BALANCE_RULES, key, 2)
-    return kind, name
 
 
 def consumers_of(topic_name: TopicName, subscription_name: str) -> str:

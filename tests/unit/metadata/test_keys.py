@@ -35,12 +35,6 @@ def test_each_family_has_a_root_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", AWKWARD_NAMES)
-def test_every_member_name_comes_back_from_its_key(name: str) -> None:
-    assert keys.parse_subscription(keys.subscription(TOPIC, name)) == (TOPIC, name)
-    assert keys.parse_consumer(keys.consumer(TOPIC, name, name)) == (TOPIC, name, name)
-
-
-@pytest.mark.parametrize("name", AWKWARD_NAMES)
 def test_every_member_name_is_one_part_of_a_path(name: str) -> None:
     part = keys.subscription(TOPIC, name).removeprefix(f"{keys.subscriptions_of(TOPIC)}/")
     assert "/" not in part
