@@ -1,8 +1,9 @@
 """Protocols of call carriers: bytes in, bytes out.
 
 A service is a table of handlers. A handler takes the request's bytes and a call, and answers bytes now (by returning
-them) or later (by `call.reply`), from the event loop's thread; there is no coroutine per call. Three carriers implement
-this (`http2`, `grpc`, `memory`), and one contract suite (`tests/contracts/test_carrier.py`) holds for all.
+them) or later (by `call.reply`), from the event loop's thread; there is no coroutine per call. Two carriers implement
+this: `http2`, over sockets or, in tests, over memory; and `grpc`, the fallback. One contract suite
+(`tests/contracts/test_carrier.py`) holds for all.
 
 Promises of every carrier, to a handler:
 - it runs on the event loop's thread, one call at a time per stream, messages in order;

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 
@@ -32,6 +33,20 @@ class Clock(Protocol):
 async def sleep_for(clock: Clock, seconds: float) -> None:
     """Return once so many seconds have passed."""
     await clock.sleep_until(clock.monotonic_s() + seconds)
+
+
+@asynccontextmanager
+async def within(clock: Clock, seconds: float | None) -> AsyncIterator[None]:
+    """`asyncio.timeout`, by a clock: raises TimeoutError where what is inside takes longer."""
+    async with asyncio.timeout(None) as limit:
+        if seconds is None:
+            yield
+            return
+        timer = clock.call_at(clock.monotonic_s() + seconds, lambda: limit.reschedule(0.0))
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class SystemClock:

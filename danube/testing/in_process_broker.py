@@ -10,11 +10,11 @@ from danube.broker.app import Broker
 from danube.broker.config.settings import BrokerSettings
 from danube.broker.environment import Environment
 from danube.rpc.carrier import Carrier
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import LONG_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
+from danube.testing.simulated.network import MemoryCarrier
 
 
 @dataclass(frozen=True, slots=True)

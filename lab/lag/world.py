@@ -29,12 +29,12 @@ from danube.model.lag.verdict import LagPolicy
 from danube.model.limits.faces import LAG_LIVE_RECORDS_MAX
 from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.records.telemetry import SYSTEM_NAMESPACE, TELEMETRY_TOPIC, Reading, Stamp, decode_record
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.blocking import BlockingThread, InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock, settle
+from danube.testing.simulated.network import MemoryCarrier
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ class World:
 
     async def pause(self) -> None:
         """All stands still for a while, as a machine that is paused, and then goes on."""
-        self.clock.advance(_PAUSE_S)
+        self.clock.skip(_PAUSE_S)
 
     async def client(self) -> DanubeClient:
         """A new client, as a process of its own would have."""

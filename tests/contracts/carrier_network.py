@@ -3,8 +3,8 @@
 from danube.rpc.carrier import Carrier, CarrierOptions, CarrierServer, Channel, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.rpc.http2.carrier import Http2Carrier
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.simulated.network import MemoryCarrier
 
 
 class CarrierNetwork:

@@ -224,6 +224,14 @@ async def test_closing_the_channel_ends_its_streams(network: CarrierNetwork) -> 
     await (await watched.recorder()).until("cancel")
 
 
+async def test_closing_a_channel_that_has_not_connected_ends_its_streams(network: CarrierNetwork) -> None:
+    channel = await network.channel_to(Watched(both_ways=True, open=opens).service)
+    stream = channel.stream(PATH)
+    await channel.close()
+    with pytest.raises(errors.CancelledError):
+        await receive(stream)
+
+
 async def test_stream_to_nobody_is_unreachable(network: CarrierNetwork) -> None:
     server = await network.serve()
     await server.stop(0)

@@ -29,7 +29,7 @@ from danube.model.errors import (
 from danube.model.limits.broker import CLIENT_FAILOVER_S, CLIENT_HEALTH_INTERVAL_S, CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.runtime.clock import sleep_for
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, resolve
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class Attachment:
         self._moved = moved
         self.link = None
         self._ready = asyncio.get_running_loop().create_future()
-        self._lost.set_result(error)
+        resolve(self._lost, error)
 
     async def close(self) -> None:
         """Stop for good; whoever waits for a link gets an error."""

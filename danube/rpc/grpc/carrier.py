@@ -15,8 +15,7 @@ from danube.model.limits import broker as limits
 from danube.rpc.address import join_address, split_address
 from danube.rpc.carrier import CarrierOptions, CarrierServer, Channel, Service
 from danube.rpc.grpc.channel import GrpcChannel
-from danube.rpc.grpc.context import ServerSide
-from danube.rpc.grpc.server import GrpcServer, Router
+from danube.rpc.grpc.server import GrpcServer, Router, ServerSide
 from danube.rpc.listening import check_free
 from danube.rpc.stream_memory import StreamMemory
 from danube.runtime.clock import Clock

@@ -11,7 +11,7 @@ from grpc import aio
 from danube.model import errors
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import CarrierOptions, ClientStream
-from danube.rpc.grpc.context import EOF
+from danube.rpc.grpc.server import EOF
 from danube.rpc.inbox import Inbox
 from danube.runtime.tasks import TaskScope, is_being_cancelled
 from danube.wire.status import ERROR_CODE_KEY, error_from

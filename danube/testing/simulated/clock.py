@@ -88,6 +88,11 @@ class SimClock:
             pass
         self._now_s = end_s
 
+    def skip(self, seconds: float) -> None:
+        """Move time on at once, as for a machine that is paused: what fell due meanwhile is called now, once."""
+        self._now_s += seconds
+        self.advance(0.0)
+
     async def run_for(self, seconds: float) -> None:
         """Move time on, with the event loop at rest before every timer and at the end."""
         end_s = self._now_s + seconds

@@ -17,12 +17,12 @@ from danube.model.calls.client import LookupKind
 from danube.model.errors import DanubeError
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Carrier
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.in_process_broker import Cell
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
+from danube.testing.simulated.network import MemoryCarrier
 
 
 class Network:

@@ -30,10 +30,10 @@ from danube.model.errors import DataFolderError
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.offline.metadata import commands
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.storage.store import Storage
 from danube.testing.in_process_broker import running_broker
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.broker.keeper import Keeper
 
 ORDERS, CLICKS = TopicName("default", "orders"), TopicName("default", "clicks")

@@ -24,10 +24,10 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.plans.plan import Effect
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.in_process_broker import Cell
 from danube.testing.peers.admin import AdminPeer
+from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import admin_messages, control_messages
 from tests.unit.broker.memory_membership import MemoryMembership
 

@@ -10,6 +10,8 @@ from danube.client.consume.consumer import Consumer
 from danube.model.policies import FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
+from danube.rpc.carrier import Channel
+from danube.rpc.http2.client.channel import Http2Channel
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peers.client import Peer
@@ -62,6 +64,14 @@ async def all_gone(cell: Cell, topic: TopicName) -> None:
             pass
 
 
+def cut(channel: Channel) -> None:
+    """Have the connection break, as when a process dies."""
+    assert isinstance(channel, Http2Channel)
+    connection = channel.ready()
+    assert connection is not None
+    connection.abort()
+
+
 async def built(cell: Cell) -> DanubeClient:
     url = f"http://{cell.broker.addresses.broker}"
     return await DanubeClientBuilder().service_url(url).with_carrier(cell.carrier).build()
@@ -94,8 +104,9 @@ async def test_a_message_that_ends_every_consumer_becomes_a_dead_letter_and_the_
             while (message := await inbox.next()).offset:
                 await peer.acknowledge(topic, message.offset)
                 read.append(message.payload)
-        await channel.close()
+        cut(channel)
         await all_gone(cell, topic)
+        await channel.close()
     inbox = await cell.client.receive(await cell.client.subscribe(topic, name="consumer 9", kind=kind))
     async with asyncio.timeout(PATIENCE_S):
         while len(read) < 4:
@@ -186,6 +197,6 @@ async def test_a_consumer_is_not_closed_from_another_connection(cell: Cell, topi
     await cell.client.receive(identity)
     cell.broker.moves._consumers.close(identity, "10.0.0.1:1")
     assert await connected(cell, topic) == [identity]
-    cell.broker.moves._consumers.close(identity, "memory")
-    cell.broker.moves._consumers.close(99, "memory")
+    cell.broker.moves._consumers.close(identity, "memory:1")
+    cell.broker.moves._consumers.close(99, "memory:1")
     assert await connected(cell, topic) == []

@@ -16,12 +16,12 @@ from danube.model.calls.stream import ProducerAccess
 from danube.model.errors import TopicDeletedError, TopicNotFoundError
 from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S
 from danube.model.topic import TopicName
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.rng import SystemRng
 from danube.testing.in_process_broker import Cell
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
 from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.network import MemoryCarrier
 
 NOTICED_S = 2 * CLIENT_HEALTH_INTERVAL_S
 

@@ -18,11 +18,11 @@ from danube.model.plans.durability import Durability
 from danube.model.plans.policy_changes import durability_change
 from danube.model.policies import Policies
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.simulated.disk import SimDisk
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.storage.journal_world import content, store
 from tests.unit.storage.store.storage_world import StorageWorld
 

@@ -18,7 +18,7 @@ from danube.model.errors import ConsumerNotFoundError
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel
 from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.grpc.stream import GrpcServerStream
+from danube.rpc.grpc.server import GrpcServerStream
 from danube.runtime.clock import SystemClock
 from danube.testing.peers.client import Peer
 from danube.testing.peers.stream import FETCH

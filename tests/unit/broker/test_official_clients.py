@@ -18,12 +18,12 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, DRAIN_WAIT_S, MOVE_WAIT_S
+from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, DRAIN_WAIT_S, MOVE_WAIT_S, RPC_RECONNECT_DELAY_MAX_S
 from danube.model.topic import TopicName
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
 from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.broker.client_models import Client, ModelConsumer, Next, StreamEnd, live, react, send_as
 
 OPENINGS_A_SECOND_MAX = 4
@@ -56,6 +56,7 @@ class Stage:
         }
         world = Environment(clock=self.clock, carrier=self._carrier)
         self.broker = await Broker.start(BrokerSettings.model_validate(values), world)
+        await live([], self.clock, RPC_RECONNECT_DELAY_MAX_S)  # channels that found nobody connect again
         self._parts.push_async_callback(self.broker.stop)
 
     async def close(self) -> None:

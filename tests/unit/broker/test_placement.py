@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.broker.cluster.leading import Leading
 from danube.broker.topics import drain
 from danube.client import DanubeClientBuilder
 from danube.client.connection import attachment
@@ -340,6 +341,20 @@ async def test_a_topic_is_carried_there_and_back_again(network: Network) -> None
     assert await received(again, ORDERS, 1) == numbers(8, 9)
 
 
+@pytest.fixture
+def _leaderless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics of a broker that is gone stay with it."""
+
+    async def rest(_leading: Leading) -> None:
+        return
+
+    monkeypatch.setattr(Leading, "_reconcile", rest)
+
+
+LEADERLESS = pytest.mark.usefixtures("_leaderless")
+
+
+@LEADERLESS
 async def test_a_carry_that_is_called_off_leaves_the_topic_where_it_was(network: Network) -> None:
     first, second = await network.start("a"), await network.start("b")
     await network.put(ORDERS, first)
@@ -358,6 +373,7 @@ async def test_a_carry_that_is_called_off_leaves_the_topic_where_it_was(network:
     await published(first, ORDERS, 1, first=3)
 
 
+@LEADERLESS
 async def test_segments_are_read_of_a_topic_that_leaves_and_of_no_other(network: Network) -> None:
     first, second = await network.start("a"), await network.start("b")
     await network.put(ORDERS, first)
@@ -380,6 +396,7 @@ async def test_segments_are_read_of_a_topic_that_leaves_and_of_no_other(network:
         await first.admin.call(path, request)
 
 
+@LEADERLESS
 async def test_an_owner_that_has_resumed_cannot_lose_its_topic_to_a_late_one(network: Network) -> None:
     first, second = await network.start("a"), await network.start("b")
     await network.put(ORDERS, first)

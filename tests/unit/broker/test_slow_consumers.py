@@ -18,11 +18,11 @@ from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchS
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.model.limits.stream import CLIENT_PREFETCH_MESSAGES
 from danube.model.topic import TopicName
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.network import MemoryCarrier
 
 TOPIC = "/default/work"
 

@@ -4,9 +4,9 @@ import pytest
 
 from danube.cli.arguments import Access
 from danube.client import DanubeClient, DanubeClientBuilder
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.client.fake_broker import FakeBroker
 
 

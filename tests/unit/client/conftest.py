@@ -3,9 +3,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.client.fake_broker import FakeBroker
 
 

@@ -1,4 +1,4 @@
-"""A broker small enough to be read at once: real calls over the memory carrier, with failures on order.
+"""A broker small enough to be read at once: real calls over memory, with failures on order.
 
 Topics are lists; each (topic, subscription) remembers what is acknowledged and sends everything else to the newest
 stream of it. What a test wants to go wrong it puts into `failures`, one error for each call to fail.

@@ -38,13 +38,14 @@ from danube.model.limits.broker import (
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, ServerStream, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.memory.carrier import MemoryCarrier, MemoryChannel
-from danube.rpc.memory.stream import MemoryClientStream
+from danube.rpc.http2.client.channel import Http2Channel
+from danube.rpc.http2.client.stream import Http2ClientStream
 from danube.runtime.clock import SystemClock
 from danube.storage.batches.batch import read_header
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock, settle
+from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import decode, encode
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -70,15 +71,15 @@ class Streams:
     """The client's open streams, to be broken."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.opened: list[MemoryClientStream] = []
+        self.opened: list[Http2ClientStream] = []
         self.paths: list[str] = []
         self.breaking = 0
         """So many of the next ones break as soon as they are opened."""
-        original = MemoryChannel.stream
+        original = Http2Channel.stream
 
-        def stream(channel: MemoryChannel, path: str, **options: object) -> object:
+        def stream(channel: Http2Channel, path: str, **options: object) -> object:
             made = original(channel, path, **options)  # type: ignore[arg-type]
-            assert isinstance(made, MemoryClientStream)
+            assert isinstance(made, Http2ClientStream)
             self.opened.append(made)
             self.paths.append(path)
             if self.breaking:
@@ -86,14 +87,14 @@ class Streams:
                 self.break_last()
             return made
 
-        monkeypatch.setattr(MemoryChannel, "stream", stream)
+        monkeypatch.setattr(Http2Channel, "stream", stream)
 
     def break_last_and(self, following: int) -> None:
         self.breaking = following
         self.break_last()
 
     def break_last(self) -> None:
-        self.opened[-1]._stream.lose(BrokerUnreachableError("cut by the test"))
+        self.opened[-1].on_end(BrokerUnreachableError("cut by the test"))
 
 
 @pytest.fixture

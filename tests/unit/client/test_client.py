@@ -11,11 +11,11 @@ from danube.model.errors import BrokerUnreachableError, CancelledError, Settings
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
 from danube.model.topic import TopicName
 from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.client.fake_broker import FakeBroker
 
 pytestmark = pytest.mark.slow  # together they take long

@@ -14,9 +14,9 @@ from danube.client.connection.paths import BrokerAddress
 from danube.model.limits.broker import CLIENT_DETACH_TIMEOUT_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, Service, UnaryCall
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import client_messages
 from tests.unit.client.fake_broker import FakeBroker
 

@@ -21,9 +21,9 @@ from danube.model.limits.broker import (
     CLIENT_PARTITIONS_INTERVAL_S,
     CLIENT_RECEIVE_MESSAGES_MAX,
 )
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock, settle
+from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import encode
 from tests.unit.client.fake_broker import FakeBroker, serves
 
@@ -168,7 +168,7 @@ async def test_the_queue_holds_a_bounded_number_and_the_rest_waits_at_the_broker
     client: DanubeClient, broker: FakeBroker
 ) -> None:
     _, queue = await subscribed(client, broker)
-    payloads = [b"%d" % n for n in range(3_000)]
+    payloads = [b"%04d" % n * 500 for n in range(3_000)]
     publish(broker, *payloads)
     await settle()
     assert queue.qsize() == CLIENT_RECEIVE_MESSAGES_MAX
@@ -483,3 +483,16 @@ async def test_a_closed_consumer_says_so(client: DanubeClient, broker: FakeBroke
         await queue.get()
     with pytest.raises(DanubeError, match="closed"):
         queue.get_nowait()
+
+
+async def test_stream_that_breaks_as_its_consumer_closes_is_no_failure(
+    client: DanubeClient, broker: FakeBroker
+) -> None:
+    consumer, _ = await subscribed(client, broker)
+    attachment = next(iter(consumer._consumers.values())).attachment
+    link = attachment.link
+    await consumer.close()
+    assert link is not None
+    attachment.link = link
+    attachment.lose(link, UnavailableError("it stops"))
+    assert attachment.link is None

@@ -13,7 +13,7 @@ from danube.model.errors import (
     ProducerFencedError,
     TopicHeldError,
 )
-from danube.rpc.memory.stream import MemoryClientStream
+from danube.rpc.http2.client.stream import Http2ClientStream
 from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates
 from danube.testing.in_process_broker import Cell, running_broker
 
@@ -38,20 +38,20 @@ async def client(cell: Cell) -> AsyncIterator[DanubeClient]:
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every third answer on a stream is lost with its stream; answers how often."""
     lost: list[int] = []
-    original = MemoryClientStream.receive
+    original = Http2ClientStream.receive
     answers = 0
 
-    async def receive(stream: MemoryClientStream) -> bytes | None:
+    async def receive(stream: Http2ClientStream) -> bytes | None:
         nonlocal answers
         raw = await original(stream)
         answers += 1
         if raw is not None and answers % 3 == 0 and len(lost) < 8:
             lost.append(answers)
-            stream._stream.lose(BrokerUnreachableError("cut by the test"))
+            stream.on_end(BrokerUnreachableError("cut by the test"))
             raise BrokerUnreachableError("cut by the test")
         return raw
 
-    monkeypatch.setattr(MemoryClientStream, "receive", receive)
+    monkeypatch.setattr(Http2ClientStream, "receive", receive)
     monkeypatch.setattr("danube.client.publish.accumulator.CLIENT_BATCH_BYTES", 1_000)  # small: many answers
     return lost
 

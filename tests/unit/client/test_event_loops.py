@@ -12,9 +12,9 @@ from danube.client.message import Message
 from danube.client.publish.producer import Producer
 from danube.model.calls.client import ReceivedMessage
 from danube.model.topic import DispatchStrategy
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.blocking import run_apart
 from danube.runtime.clock import SystemClock
+from danube.testing.simulated.network import MemoryCarrier
 from tests.unit.client.fake_broker import FakeBroker
 
 MESSAGE = Message(ReceivedMessage(0, 0, "/default/jobs", "", 0, b"", 0, ""))

@@ -28,9 +28,9 @@ from danube.model.limits.broker import (
     CONNECT_TIMEOUT_S,
     MESSAGE_BYTES_MAX,
 )
-from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.clock import SimClock, settle
+from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import decode
 from tests.unit.client.fake_broker import FakeBroker, serves
 

@@ -5,7 +5,7 @@ from danube.client import CompatibilityMode, DanubeClient, SchemaInfo, SchemaTyp
 from danube.model.errors import NotFoundError, PreconditionFailedError, UnsupportedError
 from danube.model.schema import TopicSchemaConfig
 from danube.rpc.carrier import Service, UnaryCall, UnaryHandler
-from danube.rpc.memory.carrier import MemoryCarrier
+from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import decode
 from danube.wire.gen import SchemaRegistry_pb2 as Pb
 from tests.unit.client.fake_broker import FakeBroker

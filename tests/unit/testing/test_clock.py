@@ -135,3 +135,18 @@ async def test_what_is_left_of_a_process_ends_though_it_does_not_want_to() -> No
     await settle()
     await end_tasks(clock)
     assert (task.done(), clock.monotonic_s()) == (True, 2.0)
+
+
+async def test_skipped_time_is_told_once_and_late() -> None:
+    clock = SimClock()
+    told: list[float] = []
+
+    def tick() -> None:
+        told.append(clock.monotonic_s())
+        clock.call_at(clock.monotonic_s() + 2.0, tick)
+
+    clock.call_at(2.0, tick)
+    clock.skip(40.0)
+    assert told == [40.0]
+    clock.advance(2.0)
+    assert told == [40.0, 42.0]

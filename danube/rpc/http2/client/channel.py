@@ -8,11 +8,11 @@ from danube.model import errors
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as broker_limits
 from danube.model.limits import http2 as limits
-from danube.rpc.address import split_address
 from danube.rpc.carrier import CarrierOptions, ClientStream, NotConnectedError
 from danube.rpc.http2.client.connection import ClientConnection
 from danube.rpc.http2.client.stream import Http2ClientStream
-from danube.runtime.clock import Clock
+from danube.rpc.http2.sockets import Network
+from danube.runtime.clock import Clock, within
 from danube.runtime.tasks import TaskScope
 
 
@@ -24,17 +24,14 @@ class Http2Channel:
         address: str,
         options: CarrierOptions,
         clock: Clock,
-        *,
-        tls: ssl.SSLContext | None = None,
-        tls_name: str | None = None,
+        network: Network,
     ) -> None:
         self.address = address
         self.options = options
         self.clock = clock
         self.tasks = TaskScope(f"channel to {address}")
         self.closed = False
-        self._tls = tls
-        self._tls_name = tls_name
+        self._network = network
         self._lost: str | None = None
         self._connection: ClientConnection | None = None
         self._attempt: asyncio.Task[None] | None = None
@@ -114,7 +111,7 @@ class Http2Channel:
 
     async def _connected_within(self, timeout_s: float | None) -> ClientConnection:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with within(self.clock, timeout_s):
                 return await self.connected()
         except TimeoutError:
             raise errors.DeadlineExceededError(f"no connection to {self.address} within {timeout_s:g} s") from None
@@ -146,15 +143,9 @@ class Http2Channel:
             self._attempt = None
 
     async def _dialled(self) -> ClientConnection:
-        host, port = split_address(self.address)
-        scheme = b"http" if self._tls is None else b"https"
-        async with asyncio.timeout(broker_limits.CONNECT_TIMEOUT_S):
-            _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: ClientConnection(self.address, self.options, self.clock, scheme),
-                host,
-                port,
-                ssl=self._tls,
-                server_hostname=None if self._tls is None else self._tls_name or host,
+        async with within(self.clock, broker_limits.CONNECT_TIMEOUT_S):
+            connection = await self._network.dial(
+                self.address, lambda: ClientConnection(self.address, self.options, self.clock, self._network.scheme)
             )
             try:
                 await asyncio.shield(connection.settled)

@@ -12,6 +12,7 @@ from danube.rpc.http2.protocol.heads import ResponseHead
 from danube.rpc.http2.protocol.messages import PREFIX_BYTES, MessageReader
 from danube.rpc.http2.protocol.streams import Stream
 from danube.rpc.inbox import Inbox
+from danube.runtime.clock import within
 from danube.runtime.tasks import Wakeup
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Http2ClientStream:
         if connection is not None and connection.has_room:
             self._begin(connection, timeout_s)
         else:
-            channel.tasks.spawn(self._begin_later(), "open a stream")
+            beginning = channel.tasks.spawn(self._begin_later(), "open a stream")
+            beginning.add_done_callback(self._begun)
 
     async def send(self, message: bytes) -> None:
         self._check_sending()
@@ -138,7 +140,7 @@ class Http2ClientStream:
     async def _begin_later(self) -> None:
         started_s = self._channel.clock.monotonic_s()
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with within(self._channel.clock, self._timeout_s):
                 connection = await self._channel.connected()
         except DanubeError as error:
             self._end(error)
@@ -146,15 +148,16 @@ class Http2ClientStream:
         except TimeoutError:
             self._end(errors.DeadlineExceededError(f"no connection to {self._channel.address} in time"))
             return
-        except asyncio.CancelledError:
-            self._end(self._channel.closed_error())
-            raise
         if self._inbox.ended:
             return
         timeout_s = self._timeout_s
         if timeout_s is not None:
             timeout_s = max(0.001, timeout_s - (self._channel.clock.monotonic_s() - started_s))
         self._begin(connection, timeout_s)
+
+    def _begun(self, beginning: asyncio.Task[None]) -> None:
+        if beginning.cancelled():  # perhaps before its first step
+            self._end(self._channel.closed_error())
 
     def _send_half_close(self) -> None:
         connection, stream = self._connection, self.stream

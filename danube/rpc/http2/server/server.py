@@ -1,36 +1,31 @@
 """A listening server of the engine."""
 
-import asyncio
-import socket
-import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
 from danube.model.limits import http2 as limits
 from danube.rpc.http2.server.connection import ServerConnection
 from danube.rpc.http2.server.side import ServerSide
-from danube.runtime.clock import TimerHandle
+from danube.rpc.http2.sockets import Listening, Network
+from danube.runtime.clock import TimerHandle, within
 
 
 class Http2Server:
     """Accepts connections, looks at each now and then, and stops them with grace."""
 
-    def __init__(self, address: str, side: ServerSide) -> None:
-        self.address = address
+    def __init__(self, side: ServerSide) -> None:
         self._side = side
-        self._server: asyncio.Server | None = None
+        self._listening: Listening | None = None
         self._timer: TimerHandle | None = None
 
-    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    @property
+    def address(self) -> str:
+        """`host:port` as bound; empty before `listen`."""
+        return "" if self._listening is None else self._listening.address
+
+    async def listen(self, address: str, network: Network) -> None:
         """Accept connections from now on."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: ServerConnection(self._side),
-            sock=listener,
-            ssl=tls,
-            backlog=limits.HTTP2_BACKLOG,
-            ssl_handshake_timeout=None if tls is None else limits.HTTP2_PREFACE_TIMEOUT_S,
-        )
+        self._listening = await network.listen(address, lambda: ServerConnection(self._side))
         self._tick_later()
 
     async def stop(self, grace_s: float) -> None:
@@ -38,8 +33,8 @@ class Http2Server:
         side.stopping = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._listening is not None:
+            self._listening.close()
         for connection in tuple(side.connections):
             connection.go_away()
         if grace_s > 0:
@@ -56,7 +51,7 @@ class Http2Server:
 
     async def _wait(self, seconds: float, reached: Callable[[], bool]) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with within(self._side.clock, seconds):
                 while not reached():
                     await self._side.changed.wait()
 

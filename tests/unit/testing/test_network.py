@@ -1,4 +1,4 @@
-"""What the carrier in memory adds to the contract: simulated time, addresses of its own, the same run twice."""
+"""Connections in memory: what they add to the contract of carriers, and what they take from sockets."""
 
 import asyncio
 
@@ -6,9 +6,9 @@ import pytest
 
 from danube.model.errors import DeadlineExceededError, UnavailableError
 from danube.rpc.carrier import ServerStream, Service, StreamHandler, UnaryCall
-from danube.rpc.memory.carrier import USER_AGENT, MemoryCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.clock import SimClock, settle
+from danube.testing.simulated.network import MemoryCarrier, connect
 
 
 def silent(request: bytes, call: UnaryCall) -> bytes | None:
@@ -16,6 +16,7 @@ def silent(request: bytes, call: UnaryCall) -> bytes | None:
 
 
 SILENT = Service("test.Things", unary={"Do": silent})
+ECHO = Service("test.Things", unary={"Do": lambda request, _: request})
 
 
 async def test_port_0_gets_the_next_free_number() -> None:
@@ -29,9 +30,9 @@ async def test_address_is_free_again_once_its_server_stopped() -> None:
     carrier = MemoryCarrier(SystemClock())
     first = await carrier.serve("memory:1", [])
     await first.stop(0)
-    second = await carrier.serve("memory:1", [])
+    second = await carrier.serve("memory:1", [ECHO])
     await first.stop(0)
-    assert carrier.server_at("memory:1") is second
+    assert await carrier.connect(second.address).call("/test.Things/Do", b"here") == b"here"
 
 
 async def test_two_carriers_do_not_see_each_other() -> None:
@@ -67,12 +68,14 @@ async def test_grace_passes_in_simulated_time() -> None:
         await asked
 
 
-async def test_ended_calls_leave_no_timer_behind() -> None:
+async def test_closed_network_leaves_no_timer_behind() -> None:
     clock = SimClock()
     carrier = MemoryCarrier(clock)
-    server = await carrier.serve("memory:1", [Service("test.Things", unary={"Do": lambda request, _: request})])
-    await carrier.connect(server.address).call("/test.Things/Do", b"", timeout_s=60.0)
+    server = await carrier.serve("memory:1", [ECHO])
+    channel = carrier.connect(server.address)
+    await channel.call("/test.Things/Do", b"", timeout_s=60.0)
     await server.stop(60.0)
+    await channel.close()
     assert clock.next_timer_s() is None
 
 
@@ -125,14 +128,76 @@ async def test_two_runs_that_do_the_same_see_the_same_order() -> None:
     assert await converse() == await converse()
 
 
-async def test_callers_name_the_carrier() -> None:
-    seen: list[tuple[str, str]] = []
+async def test_callers_have_a_number_each() -> None:
+    seen: list[str] = []
 
     def handle(request: bytes, call: UnaryCall) -> bytes:
-        seen.append((call.caller.address, call.caller.user_agent))
+        seen.append(call.caller.address)
         return b""
 
     carrier = MemoryCarrier(SystemClock())
     server = await carrier.serve("memory:1", [Service("test.Things", unary={"Do": handle})])
-    await carrier.connect(server.address).call("/test.Things/Do", b"")
-    assert seen == [("memory", USER_AGENT)]
+    for _ in range(2):
+        await carrier.connect(server.address).call("/test.Things/Do", b"")
+    assert seen == ["memory:1", "memory:2"]
+
+
+class Told(asyncio.Protocol):
+    """An end that notes what its transport tells it."""
+
+    def __init__(self) -> None:
+        self.transport = asyncio.Transport()
+        self.read = b""
+        self.told: list[str] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.read += data
+
+    def pause_writing(self) -> None:
+        self.told.append("wait")
+
+    def resume_writing(self) -> None:
+        self.told.append("write again")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.told.append("closed" if exc is None else "cut")
+
+
+def pair() -> tuple[Told, Told]:
+    ends = Told(), Told()
+    connect(*ends, ("memory", 1))
+    return ends
+
+
+async def test_what_is_written_arrives_in_a_later_turn_and_also_before_a_close() -> None:
+    one, other = pair()
+    one.transport.write(b"first ")
+    one.transport.write(b"last")
+    one.transport.close()
+    assert not other.read
+    await settle()
+    assert (other.read, one.told, other.told) == (b"first last", ["closed"], ["closed"])
+
+
+async def test_cut_connection_loses_what_was_not_read_and_the_other_end_is_told() -> None:
+    one, other = pair()
+    one.transport.write(b"lost")
+    one.transport.abort()
+    await settle()
+    assert (other.read, one.told, other.told) == (b"", ["closed"], ["cut"])
+
+
+async def test_writer_waits_while_the_other_end_does_not_read() -> None:
+    one, other = pair()
+    one.transport.set_write_buffer_limits(100)
+    other.transport.pause_reading()
+    one.transport.write(b"a" * 101)
+    await settle()
+    assert (one.told, other.read) == (["wait"], b"")
+    other.transport.resume_reading()
+    await settle()
+    assert (one.told, len(other.read)) == (["wait", "write again"], 101)
