@@ -53,10 +53,14 @@ async def shared(network: Network, name: str) -> Cell:
 
 
 async def assign(network: Network, name: TopicName, cell: Cell) -> None:
+    await assign_to(network, name, await network.id_of(cell))
+
+
+async def assign_to(network: Network, name: TopicName, broker_id: int) -> None:
     records = Records(network.meta_store.store)
     record = await records.topic(name)
     assert record is not None
-    assert await records.assign([(record, await network.id_of(cell))]) == 1
+    assert await records.assign([(record, broker_id)]) == 1
 
 
 async def published(cell: Cell, name: TopicName, count: int, first: int = 0) -> None:
@@ -148,7 +152,7 @@ async def test_a_topic_that_was_another_brokers_before_its_creation_is_answered_
             return await transact(transaction)
         network.meta_store.store.transact = transact  # type: ignore[method-assign]
         revision = await transact(transaction)
-        await assign(network, ORDERS, second)
+        await assign_to(network, ORDERS, ids[1])  # before the first one is told of its creation
         await answered.wait()
         return revision
 
