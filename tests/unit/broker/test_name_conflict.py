@@ -81,7 +81,7 @@ async def test_the_later_of_two_consumers_of_a_name_has_it_and_the_earlier_one_i
     shown, _ = await cell.admin.connections(topic)
     ((takeovers, held_off, rival),) = [(one.takeovers, one.held_off, one.rival) for one in shown if one.subscription]
     assert (takeovers, held_off) == (1, 0)
-    assert rival is not None and rival.startswith("memory:")
+    assert rival.startswith("memory:")
     assert "consumer 'one' of subscription 'subscription' on /default/orders: a client at memory:" in caplog.text
     await earlier.close()
     assert (await later.receive()).empty()
