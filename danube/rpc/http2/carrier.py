@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from danube.rpc.carrier import CarrierOptions, CarrierServer, Channel, Service
 from danube.rpc.http2.client.channel import Http2Channel
+from danube.rpc.http2.server.end import ServerSide
+from danube.rpc.http2.server.methods import methods_of
 from danube.rpc.http2.server.server import Http2Server
-from danube.rpc.http2.server.side import ServerSide, methods_of
 from danube.rpc.http2.sockets import Network, Sockets
 from danube.rpc.stream_memory import StreamMemory
 from danube.runtime.clock import Clock

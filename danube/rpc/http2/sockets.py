@@ -4,13 +4,13 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from danube.model.limits import http2 as limits
 from danube.rpc.address import join_address, split_address
-from danube.rpc.http2.client.connection import ClientConnection
-from danube.rpc.http2.server.connection import ServerConnection
 from danube.rpc.listening import listen_at
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Network(Protocol):
     def scheme(self) -> bytes:
         """`http`, or `https` over TLS."""
 
-    async def listen(self, address: str, accept: Callable[[], ServerConnection]) -> Listening:
+    async def listen(self, address: str, accept: Callable[[], asyncio.Protocol]) -> Listening:
         """Accept connections at `host:port` from now on. Raises SettingsError with the reason."""
 
-    async def dial(self, address: str, make: Callable[[], ClientConnection]) -> ClientConnection:
+    async def dial(self, address: str, make: Callable[[], P]) -> P:
         """Connect to `host:port`. Raises OSError, and ssl.SSLError."""
 
 
@@ -55,7 +55,7 @@ class Sockets:
     def scheme(self) -> bytes:
         return b"http" if self._client_tls is None else b"https"
 
-    async def listen(self, address: str, accept: Callable[[], ServerConnection]) -> Listening:
+    async def listen(self, address: str, accept: Callable[[], asyncio.Protocol]) -> Listening:
         host, _ = split_address(address)
         listener = await listen_at(address)
         bound = join_address(host, listener.getsockname()[1])
@@ -68,7 +68,7 @@ class Sockets:
         )
         return Listening(bound, server.close)
 
-    async def dial(self, address: str, make: Callable[[], ClientConnection]) -> ClientConnection:
+    async def dial(self, address: str, make: Callable[[], P]) -> P:
         host, port = split_address(address)
         tls = self._client_tls
         name = None if tls is None else self._tls_name or host

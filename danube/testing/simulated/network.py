@@ -13,9 +13,7 @@ from danube.model.errors import SettingsError
 from danube.rpc.address import join_address, split_address
 from danube.rpc.carrier import CarrierOptions
 from danube.rpc.http2.carrier import Http2Carrier
-from danube.rpc.http2.client.connection import ClientConnection
-from danube.rpc.http2.server.connection import ServerConnection
-from danube.rpc.http2.sockets import Listening
+from danube.rpc.http2.sockets import Listening, P
 from danube.runtime.clock import Clock
 
 _READ_BYTES_MAX = 256 * 1024
@@ -35,11 +33,11 @@ class MemoryNetwork:
     scheme = b"http"
 
     def __init__(self) -> None:
-        self._accepting: dict[str, Callable[[], ServerConnection]] = {}
+        self._accepting: dict[str, Callable[[], asyncio.Protocol]] = {}
         self._last_port = 0
         self._connections = 0
 
-    async def listen(self, address: str, accept: Callable[[], ServerConnection]) -> Listening:
+    async def listen(self, address: str, accept: Callable[[], asyncio.Protocol]) -> Listening:
         host, port = split_address(address)
         bound = join_address(host, port or self._free_port(host))
         if bound in self._accepting:
@@ -52,7 +50,7 @@ class MemoryNetwork:
 
         return Listening(bound, close)
 
-    async def dial(self, address: str, make: Callable[[], ClientConnection]) -> ClientConnection:
+    async def dial(self, address: str, make: Callable[[], P]) -> P:
         accept = self._accepting.get(address)
         if accept is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")

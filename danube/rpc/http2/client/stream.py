@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from danube.model import errors
 from danube.model.errors import DanubeError
 from danube.rpc.http2.client.answers import answer_error
 from danube.rpc.http2.client.connection import ClientConnection
+from danube.rpc.http2.client.connector import Connector
 from danube.rpc.http2.protocol.heads import ResponseHead
 from danube.rpc.http2.protocol.messages import PREFIX_BYTES, MessageReader
 from danube.rpc.http2.protocol.streams import Stream
@@ -15,16 +15,13 @@ from danube.rpc.inbox import Inbox
 from danube.runtime.clock import within
 from danube.runtime.tasks import Wakeup
 
-if TYPE_CHECKING:
-    from danube.rpc.http2.client.channel import Http2Channel
-
 
 class Http2ClientStream:
     """A stream that opens at once where its channel has a connection, else by a task that waits for one."""
 
     def __init__(
         self,
-        channel: "Http2Channel",
+        connector: Connector,
         path: str,
         timeout_s: float | None,
         metadata: Sequence[tuple[str, str]],
@@ -32,7 +29,7 @@ class Http2ClientStream:
         request: bytes | None = None,
     ) -> None:
         self.stream: Stream | None = None
-        self._channel = channel
+        self._connector = connector
         self._path = path
         self._timeout_s = timeout_s
         self._metadata = metadata
@@ -40,15 +37,15 @@ class Http2ClientStream:
         self._half_closed = request is not None
         self._half_close_sent = False
         self._connection: ClientConnection | None = None
-        self._inbox = Inbox(channel.options)
-        self._reader = MessageReader(channel.options.receive_bytes_max)
+        self._inbox = Inbox(connector.options)
+        self._reader = MessageReader(connector.options.receive_bytes_max)
         self._opened = False
         self._changed = Wakeup()
-        connection = channel.ready()
+        connection = connector.ready()
         if connection is not None and connection.has_room:
             self._begin(connection, timeout_s)
         else:
-            beginning = channel.tasks.spawn(self._begin_later(), "open a stream")
+            beginning = connector.tasks.spawn(self._begin_later(), "open a stream")
             beginning.add_done_callback(self._begun)
 
     async def send(self, message: bytes) -> None:
@@ -93,7 +90,7 @@ class Http2ClientStream:
     # For the connection.
 
     def on_head(self, head: ResponseHead, *, ended: bool) -> None:
-        error = answer_error(head, self._channel.address, ended=ended)
+        error = answer_error(head, self._connector.address, ended=ended)
         if error is not None:
             self.on_end(error)
             return
@@ -106,14 +103,14 @@ class Http2ClientStream:
         try:
             messages = self._reader.feed(data)
         except DanubeError as error:
-            self.on_end(type(error)(f"the answer of {self._channel.address}: {error}"))
+            self.on_end(type(error)(f"the answer of {self._connector.address}: {error}"))
             return
         for message in messages:
             self._inbox.put(message)
         if self.stream is not None and self._connection is not None:
             self._connection.connection.let_in(self.stream, self._reader.missing_bytes)
         if ended:
-            self.on_end(errors.InternalError(f"{self._channel.address} ended a stream without its status"))
+            self.on_end(errors.InternalError(f"{self._connector.address} ended a stream without its status"))
 
     def on_end(self, error: DanubeError) -> None:
         self._end(error)
@@ -138,26 +135,26 @@ class Http2ClientStream:
         self._changed.notify()
 
     async def _begin_later(self) -> None:
-        started_s = self._channel.clock.monotonic_s()
+        started_s = self._connector.clock.monotonic_s()
         try:
-            async with within(self._channel.clock, self._timeout_s):
-                connection = await self._channel.connected()
+            async with within(self._connector.clock, self._timeout_s):
+                connection = await self._connector.connected()
         except DanubeError as error:
             self._end(error)
             return
         except TimeoutError:
-            self._end(errors.DeadlineExceededError(f"no connection to {self._channel.address} in time"))
+            self._end(errors.DeadlineExceededError(f"no connection to {self._connector.address} in time"))
             return
         if self._inbox.ended:
             return
         timeout_s = self._timeout_s
         if timeout_s is not None:
-            timeout_s = max(0.001, timeout_s - (self._channel.clock.monotonic_s() - started_s))
+            timeout_s = max(0.001, timeout_s - (self._connector.clock.monotonic_s() - started_s))
         self._begin(connection, timeout_s)
 
     def _begun(self, beginning: asyncio.Task[None]) -> None:
         if beginning.cancelled():  # perhaps before its first step
-            self._end(self._channel.closed_error())
+            self._end(self._connector.closed_error())
 
     def _send_half_close(self) -> None:
         connection, stream = self._connection, self.stream

@@ -1,7 +1,6 @@
 """One unary call at a server: no coroutine, no task, and no timer of its own."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from danube.model.errors import DanubeError, DeadlineExceededError, InvalidRequestError
 from danube.rpc.answer import log_callback_failure, status_for
@@ -9,11 +8,9 @@ from danube.rpc.carrier import Caller
 from danube.rpc.http2.protocol.heads import RequestHead
 from danube.rpc.http2.protocol.messages import PREFIX_BYTES, MessageReader
 from danube.rpc.http2.protocol.streams import Stream
-from danube.rpc.http2.server.side import Method
+from danube.rpc.http2.server.end import ServerEnd
+from danube.rpc.http2.server.methods import Method
 from danube.wire.status import Status
-
-if TYPE_CHECKING:
-    from danube.rpc.http2.server.connection import ServerConnection
 
 
 class Http2Call:
@@ -21,16 +18,14 @@ class Http2Call:
 
     __slots__ = (
         *("_caller", "_callbacks", "_connection", "_held_bytes", "_lost", "_message", "_method", "_reader"),
-        *("answered_s", "head", "settled", "stream"),
+        *("head", "settled", "stream"),
     )
 
-    def __init__(self, connection: "ServerConnection", stream: Stream, method: Method, head: RequestHead) -> None:
+    def __init__(self, connection: ServerEnd, stream: Stream, method: Method, head: RequestHead) -> None:
         self.stream = stream
         self.head = head
         self.settled = False
         """True once the call has its answer, or its peer is gone."""
-        self.answered_s = 0.0
-        """Time of an answer that waits for credit."""
         self._connection = connection
         self._method = method
         self._caller: Caller | None = None
@@ -106,6 +101,10 @@ class Http2Call:
         """Give the peer credit for the rest of the message."""
         if self._reader is not None:
             self._connection.connection.let_in(self.stream, self._reader.missing_bytes)
+
+    def sent(self) -> None:
+        """The answer that waited for credit has left."""
+        self._connection.forget(self)
 
     def expire(self) -> None:
         """The deadline has passed."""

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from danube.model.limits import http2 as limits
 from danube.rpc.http2.server.connection import ServerConnection
-from danube.rpc.http2.server.side import ServerSide
+from danube.rpc.http2.server.end import ServerSide
 from danube.rpc.http2.sockets import Listening, Network
 from danube.runtime.clock import TimerHandle, within
 

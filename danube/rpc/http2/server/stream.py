@@ -1,7 +1,6 @@
 """The answering end of one stream at a server."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from danube.model.errors import DanubeError, DeadlineExceededError, InvalidRequestError
 from danube.model.limits.http2 import HTTP2_TURN_BYTES
@@ -11,11 +10,9 @@ from danube.rpc.http2.protocol.heads import RequestHead
 from danube.rpc.http2.protocol.messages import PREFIX_BYTES, MessageReader
 from danube.rpc.http2.protocol.sender import ANSWER_HEADERS, OK_TRAILERS
 from danube.rpc.http2.protocol.streams import Stream
-from danube.rpc.http2.server.side import Method
+from danube.rpc.http2.server.end import ServerEnd
+from danube.rpc.http2.server.methods import Method
 from danube.rpc.stream import AnsweringStream
-
-if TYPE_CHECKING:
-    from danube.rpc.http2.server.connection import ServerConnection
 
 _WRITES_APART = ("grpc-python", "grpc-c")
 """Peers whose reading costs three times as much where several messages arrive in one piece."""
@@ -24,7 +21,7 @@ _WRITES_APART = ("grpc-python", "grpc-c")
 class Http2ServerStream(AnsweringStream):
     """A server stream, or one with messages both ways. The connection calls `pump` once after `advance`."""
 
-    def __init__(self, connection: "ServerConnection", stream: Stream, method: Method, head: RequestHead) -> None:
+    def __init__(self, connection: ServerEnd, stream: Stream, method: Method, head: RequestHead) -> None:
         side = connection.side
         caller = connection.caller_of(head)
         super().__init__(method.path, caller, side.options, side.memory, both_ways=method.both_ways)

@@ -12,7 +12,8 @@ from danube.rpc.carrier import CarrierOptions, ServerStream, Service, StreamHand
 from danube.rpc.http2.protocol import frames
 from danube.rpc.http2.protocol.frames import ErrorCode
 from danube.rpc.http2.server.connection import ServerConnection
-from danube.rpc.http2.server.side import ServerSide, methods_of
+from danube.rpc.http2.server.end import ServerSide
+from danube.rpc.http2.server.methods import methods_of
 from danube.rpc.stream_memory import StreamMemory
 from danube.testing.simulated.clock import SimClock
 from tests.unit.rpc.http2.peer import END_STREAM, OPEN, REQUEST, data, headers, read_frames
