@@ -1,4 +1,4 @@
-"""The status that ends a failed call, and the log for failures that no peer can be told."""
+"""The status that ends a failed call, and the log of failures that no peer learns of."""
 
 import logging
 from dataclasses import replace
@@ -20,5 +20,5 @@ def status_for(error: Exception, what: str) -> Status:
 
 
 def log_callback_failure(error: Exception, what: str) -> None:
-    """Keep the traceback of a callback whose failure has no peer to be told."""
+    """Keep the traceback of a callback whose failure no peer learns of."""
     _log.error("%s: a callback failed after the call had ended", what, exc_info=error)

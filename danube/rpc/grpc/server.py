@@ -54,7 +54,7 @@ class ServerSide:
     secure: bool
     """True if peers may have shown a certificate."""
     active: int = 0
-    """Calls and streams whose handlers may still be told of something."""
+    """Calls and streams that have not ended for their handlers."""
     changed: Wakeup = field(default_factory=Wakeup)
     """Notified when a call ended and none is left."""
     turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
@@ -81,7 +81,7 @@ class GrpcServer:
         await self._side.tasks.close()
 
     async def _wait_for_handlers(self) -> None:
-        """gRPC stops a little before it has told its coroutines so."""
+        """gRPC stops a little before its coroutines do."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_WAIT_S):
                 while self._side.active:
@@ -213,9 +213,9 @@ class GrpcServerStream(AnsweringStream):
             self._tell(handler.on_half_close)
 
     def _lose(self, handler: StreamHandler | None) -> None:
-        told = self._answers
+        is_open = self._answers
         self._over = True
-        if told and handler is not None:
+        if is_open and handler is not None:
             self._tell_cancelled(handler)
 
 

@@ -98,9 +98,9 @@ class Http2ServerStream(AnsweringStream):
         if error is not None:
             self._lose(error)
         elif not self._over:
-            told = self._answers
+            is_open = self._answers
             self._end()
-            self._tell_end(told=told)
+            self._tell_end(is_open=is_open)
 
     def pump(self) -> None:
         """Do what is due."""
@@ -179,14 +179,14 @@ class Http2ServerStream(AnsweringStream):
         """End the stream for a reason that is not its handler's."""
         if self._over:
             return
-        told = self._answers
+        is_open = self._answers
         self._failure = status_for(error, self._path)
         self.advance()
-        self._tell_end(told=told)
+        self._tell_end(is_open=is_open)
 
-    def _tell_end(self, *, told: bool) -> None:
+    def _tell_end(self, *, is_open: bool) -> None:
         handler, self._handler = self._handler, None
-        if told and handler is not None:
+        if is_open and handler is not None:
             self._tell_cancelled(handler)
 
     def _end(self) -> None:
