@@ -32,6 +32,8 @@ WRONG_LINES = [
     (BROKER, "danube/broker/topics/local_topics.py", "import danube.broker.cluster.next_action"),
     (BROKER, "danube/broker/cluster/log_offer.py", "import danube.broker.control.peeking"),
     (BROKER, "danube/broker/dispatch/engine.py", "import danube.broker.clients.fetch"),
+    (CIRCLES, "danube/rpc/http2/client/connector.py", "import danube.rpc.http2.client.channel"),
+    (CIRCLES, "danube/rpc/http2/server/end.py", "import danube.rpc.http2.server.connection"),
     (CIRCLES, "danube/schema/json_schema/arrays.py", "import danube.schema.json_schema.comparison"),
     (CIRCLES, "lab/cluster/broker.py", "import lab.cluster.world"),
     (CIRCLES, "spark_analytics/ingest/columns.py", "import spark_analytics.ingest.delta"),

@@ -60,8 +60,8 @@ Decision = FoundCluster | Accept | Wait | Refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Knowledge of a member without a cluster."""
+class Findings:
+    """All that a member without a cluster knows of the others."""
 
     own: RaftNode
     seeds: Sequence[str]
@@ -92,30 +92,30 @@ def takes_part(node_id: int, probe: Probe) -> bool | None:
     return False if probe.has_leader else None
 
 
-def decide(standing: Standing) -> Decision:
+def decide(findings: Findings) -> Decision:
     """Decide what to do next."""
-    own = standing.own
-    if standing.invitation is not None:
-        return Accept(standing.invitation)
-    if standing.join:
+    own = findings.own
+    if findings.invitation is not None:
+        return Accept(findings.invitation)
+    if findings.join:
         return Wait(
             f"to be added: run `{add_command('HOST:7650', own.address)}`, where HOST is any broker of the cluster"
         )
-    others = [seed for seed in standing.seeds if seed != own.address and seed not in standing.selves]
+    others = [seed for seed in findings.seeds if seed != own.address and seed not in findings.selves]
     if not others:
         return FoundCluster((str(own.id),))
-    return _refusal(standing) or _disagreement(standing) or _among_seeds(standing, others)
+    return _refusal(findings) or _disagreement(findings) or _among_seeds(findings, others)
 
 
-def _refusal(standing: Standing) -> Refuse | None:
-    own = standing.own
-    if len(standing.seeds) > RAFT_VOTES_MAX:
+def _refusal(findings: Findings) -> Refuse | None:
+    own = findings.own
+    if len(findings.seeds) > RAFT_VOTES_MAX:
         return Refuse(
-            f"{len(standing.seeds)} seeds are too many: begin with three or five brokers, and add the others with"
+            f"{len(findings.seeds)} seeds are too many: begin with three or five brokers, and add the others with"
             f" `{add_command(own.address, 'ADDRESS')}`, each by the address of its Raft port ({RAFT_VOTES_MAX} is the"
             " most)"
         )
-    for seed, probe in sorted(standing.answers.items()):
+    for seed, probe in sorted(findings.answers.items()):
         if probe.cluster_id:
             members = [RaftNode(member) for member in probe.more.get("members", ())]
             if any(member.node_id == own.node_id for member in members):
@@ -136,13 +136,13 @@ def _refusal(standing: Standing) -> Refuse | None:
     return None
 
 
-def _disagreement(standing: Standing) -> Wait | None:
+def _disagreement(findings: Findings) -> Wait | None:
     """Brokers with different seeds found nothing: some of them would be left out, or form a cluster of their own."""
-    for seed, probe in sorted(standing.answers.items()):
+    for seed, probe in sorted(findings.answers.items()):
         theirs = probe.more.get("seeds")
-        if probe.cluster_id == "" and isinstance(theirs, list) and set(map(str, theirs)) != set(standing.seeds):
+        if probe.cluster_id == "" and isinstance(theirs, list) and set(map(str, theirs)) != set(findings.seeds):
             return Wait(
-                f"until all brokers have the same seeds: this one has {_listed(standing.seeds)}, and {seed} has"
+                f"until all brokers have the same seeds: this one has {_listed(findings.seeds)}, and {seed} has"
                 f" {_listed(theirs)}. Correct meta_store.seed_nodes (--seed-nodes) of the wrong one, and restart it",
                 is_fault=True,
             )
@@ -153,21 +153,21 @@ def _listed(seeds: Sequence[object]) -> str:
     return ", ".join(sorted(map(str, seeds)))[:_LISTED_CHARS_MAX] or "none"
 
 
-def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:
-    own = standing.own
-    missing = [seed for seed in others if seed not in standing.answers]
+def _among_seeds(findings: Findings, others: Sequence[str]) -> Decision:
+    own = findings.own
+    missing = [seed for seed in others if seed not in findings.answers]
     if missing:
-        why = "".join(f" ({standing.refusals[seed]})" for seed in missing[:1] if seed in standing.refusals)
+        why = "".join(f" ({findings.refusals[seed]})" for seed in missing[:1] if seed in findings.refusals)
         return Wait(f"for {', '.join(missing)} to answer{why}: start all seeds, with the same secret")
-    members = {RaftNode.of(probe.node_id, probe.address) for probe in standing.answers.values()}
-    if own.address not in standing.seeds and not standing.selves:
+    members = {RaftNode.of(probe.node_id, probe.address) for probe in findings.answers.values()}
+    if own.address not in findings.seeds and not findings.selves:
         return Refuse(
             f"none of the seeds is this broker's address {own.address}: put it among the seeds of all brokers that form"
             " the cluster, or start this one with --join"
         )
     members.add(own)
     founder = min(members, key=lambda member: member.node_id)
-    if founder != own or any(probe.cluster_id for probe in standing.answers.values()):
+    if founder != own or any(probe.cluster_id for probe in findings.answers.values()):
         return Wait(f"for the invitation of {founder.address}, which founds the cluster")
     return FoundCluster(tuple(sorted(str(member.id) for member in members)))
 

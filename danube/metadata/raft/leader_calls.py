@@ -4,7 +4,7 @@ Between members, as messages beside Raft's, in plain data:
 
     {"type": "ask", "number", "what", "argument"}       what: add, promote, remove, transfer or look
     {"type": "answer", "number", "result"}              result: as `pack_result`
-    {"type": "dismissed"}                               of the leader: this learner was removed
+    {"type": "removed"}                                 of the leader: this learner was removed
 
 A member that does not know a question answers an error.
 """
@@ -101,7 +101,7 @@ class LeaderCalls:
                 self._thread.tell(self._answer, node, number, what, argument)
             case {"type": "answer", "number": int(number), "result": dict(result)}:
                 self._thread.tell(self._answered, node, number, result)
-            case {"type": "dismissed"}:
+            case {"type": "removed"}:
                 member = self._local_node.member
                 if member is not None and node == member.core.leader():
                     member.removed()

@@ -15,9 +15,9 @@ from danube.metadata.raft.alone import LoneTransport
 from danube.metadata.raft.bootstrap import (
     Accept,
     Decision,
+    Findings,
     FoundCluster,
     Refuse,
-    Standing,
     Wait,
     begin,
     decide,
@@ -182,7 +182,7 @@ class LocalNode:
         if now_s >= self._ask_at_s and not self._settings.join:
             self._ask_at_s = now_s + RAFT_PROBE_S
             self._ask_seeds()
-        standing = Standing(
+        findings = Findings(
             own=self.own,
             seeds=self._settings.seeds,
             join=self._settings.join,
@@ -191,7 +191,7 @@ class LocalNode:
             selves=frozenset(self._selves),
             invitation=self._invitation,
         )
-        self._do(decide(standing), now_s)
+        self._do(decide(findings), now_s)
 
     def _do(self, decision: Decision, now_s: float) -> None:
         match decision:

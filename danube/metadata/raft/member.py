@@ -77,7 +77,7 @@ class Installed:
 MemberEvent = Ordered | Installed | SnapshotRequest
 
 
-class Kept(Snapshots, Protocol):
+class ReopenedSnapshots(Snapshots, Protocol):
     """Snapshots that can be opened anew."""
 
     def reopen(self) -> None:
@@ -96,7 +96,7 @@ class MemberParts:
 
     own: RaftNode
     log: RaftLog
-    snapshots: Kept
+    snapshots: ReopenedSnapshots
     """With the snapshot that the log stands on."""
     transport: Any
     """A `RaftTransport`, or a simulated one."""

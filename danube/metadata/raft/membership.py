@@ -223,7 +223,7 @@ class Changes:
         if member.role is MemberRole.VOTER:
             await self._change("rem", node)
         else:
-            await self._thread.call(lambda: self._member.send(node, {"type": "dismissed"}))
+            await self._thread.call(lambda: self._member.send(node, {"type": "removed"}))
         late = f"member {node_id} is being removed, which the others have not agreed on yet: look at the status"
         await self._until(lambda now: all(other.node_id != node_id for other in now.members), RAFT_ASK_TIMEOUT_S, late)
 

@@ -17,7 +17,7 @@ from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
 
 Message = dict[str, Any]
 
-OWN_KINDS = frozenset({"ask", "answer", "dismissed"})
+OWN_KINDS = frozenset({"ask", "answer", "removed"})
 """Kinds of messages that are ours and not the core's."""
 
 _FROM_MEMBERS = frozenset({"request_vote", "response_vote", "next_node_idx"})

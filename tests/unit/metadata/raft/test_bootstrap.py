@@ -9,9 +9,9 @@ from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.bootstrap import (
     FIRST_ENTRIES,
     Accept,
+    Findings,
     FoundCluster,
     Refuse,
-    Standing,
     Wait,
     begin,
     decide,
@@ -40,9 +40,9 @@ def _probe(node: RaftNode, cluster_id: str = "", *, leads: bool = False, members
     )
 
 
-def _standing(own: RaftNode = A, *answers: Probe, **others: Any) -> Standing:
+def _standing(own: RaftNode = A, *answers: Probe, **others: Any) -> Findings:
     told: dict[str, Any] = {"seeds": SEEDS, "join": False, "refusals": {}} | others
-    return Standing(own=own, answers={probe.address: probe for probe in answers}, **told)
+    return Findings(own=own, answers={probe.address: probe for probe in answers}, **told)
 
 
 def test_without_seeds_a_broker_is_a_cluster_of_its_own() -> None:

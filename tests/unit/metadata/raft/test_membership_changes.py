@@ -231,7 +231,7 @@ def test_a_member_that_the_others_went_on_without_stops_after_a_while(group: Gro
     one = group.followers[0]
     group.leader.member.change("rem", one.node)
     group.run(3.0)
-    _hear_of_dismissal(group, one, RAFT_REMOVED_S + 3.0)
+    _hear_of_removal(group, one, RAFT_REMOVED_S + 3.0)
     assert isinstance(one.error, MetadataError)
     assert "was removed" in str(one.error)
 
@@ -253,15 +253,15 @@ def test_a_member_that_one_voter_still_knows_goes_on(group: Group) -> None:
     one = group.followers[0]
     cut_off(group, one)
     group.run(3.0)
-    _hear_of_dismissal(group, one, RAFT_REMOVED_S - 2.0)
+    _hear_of_removal(group, one, RAFT_REMOVED_S - 2.0)
     one.member.not_removed()
-    _hear_of_dismissal(group, one, RAFT_REMOVED_S - 2.0)
+    _hear_of_removal(group, one, RAFT_REMOVED_S - 2.0)
     assert one.error is None
 
 
 def test_a_member_that_is_led_does_not_believe_that_it_was_removed(group: Group) -> None:
     group.form(3)
-    _hear_of_dismissal(group, group.followers[0], RAFT_REMOVED_S + 2.0)
+    _hear_of_removal(group, group.followers[0], RAFT_REMOVED_S + 2.0)
     assert group.followers[0].error is None
 
 
@@ -301,7 +301,7 @@ def _lag_of(one: One, leader: One) -> int | None:
     return next(each.lag for each in leader.member.view().members if each.node_id == one.node.node_id)
 
 
-def _hear_of_dismissal(group: Group, one: One, seconds: float) -> None:
+def _hear_of_removal(group: Group, one: One, seconds: float) -> None:
     """Be told by another voter, each second, that this member takes no part."""
     for _ in range(round(seconds)):
         group.run(1.0)

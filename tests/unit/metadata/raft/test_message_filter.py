@@ -172,7 +172,7 @@ def test_a_guest_is_voted_for_only_while_nobody_leads() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [{"type": "apply_command", "command": REGULAR + b"x"}, {"type": "dismissed"}, {"type": "ask"}, {"type": "answer"}],
+    [{"type": "apply_command", "command": REGULAR + b"x"}, {"type": "removed"}, {"type": "ask"}, {"type": "answer"}],
 )
 def test_a_guest_says_nothing_else_unless_it_leads(message: Message) -> None:
     assert "takes no part" in admit(UNKNOWN_PEER, message, FixedView())
