@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from danube.admin.access import AccessLevel, ApprovalMode
+from danube.admin.mcp.install.command import EXAMPLES as INSTALL_EXAMPLES
+from danube.admin.mcp.install.command import HELP as INSTALL_HELP
+from danube.admin.mcp.install.command import install, words_of
 from danube.admin.profiles import TargetFlags, resolve_target
 from danube.admin.target import PROGRAM, Connect, Target
 from danube.model.errors import SettingsError
@@ -25,9 +29,13 @@ _HELP = """Serve the cluster's administration to an assistant, as an MCP server.
 Without --http it speaks the protocol on standard input and output and is started by the assistant's program. What
 destroys waits for a person: `danube-admin plans approve`, or a question where that program can ask one.
 
+`danube-admin mcp install HOST` adds it to the settings of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Cline
+or Codex; `danube-admin mcp install --help` says how.
+
 Standard output carries the protocol alone; what there is to say goes to standard error.
 """
 
+_HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _HTTP = "HTTP server (with --http)"
 _Certificate = Annotated[
     Path | None,
@@ -50,8 +58,12 @@ _Plain = Annotated[
 def add_commands(app: typer.Typer, connect: Connect) -> None:
     """Add `mcp` to the command line; it parses as the commands there are, so it takes the options of the root too."""
     kind = next((each.cls for each in app.registered_commands if each.cls is not None), None)
+    of_install = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=_HELP_SETTINGS)
+    of_install.command("install", cls=kind, help=INSTALL_HELP, epilog=INSTALL_EXAMPLES)(install)
 
-    @app.command("mcp", cls=kind, help=_HELP, short_help="Serve the cluster to an assistant.")
+    @app.command(
+        "mcp", cls=_with_install(kind, of_install), help=_HELP, short_help="Serve the cluster to an assistant."
+    )
     def mcp(
         context: typer.Context,
         *,
@@ -113,6 +125,23 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             return ExitCode.OK
 
         raise typer.Exit(ended(serve, PROGRAM))
+
+
+def _with_install(kind: Any, of_install: typer.Typer) -> Any:  # noqa: ANN401 - classes of commands
+    """The class of a command that serves, or does what its word `install` asks for."""
+
+    class ServeOrInstall(kind):  # type: ignore[misc]  # as above
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as in Typer
+            words = words_of(args)
+            if words is not None:
+                command = get_command(of_install)
+                with command.make_context(f"{ctx.info_name} install", words, parent=ctx.parent) as context:
+                    command.invoke(context)
+                raise typer.Exit
+            parsed: list[str] = super().parse_args(ctx, args)
+            return parsed
+
+    return ServeOrInstall
 
 
 def _serve_over_http(
