@@ -224,8 +224,11 @@ class AdminGateway(Protocol):
         Raises UnsupportedError for the original's brokers, as everything that follows about balance.
         """
 
-    async def rebalances(self) -> Sequence[Rebalance]:
-        """Rebalances that run or ran, newest first, with the state of each move: ask again to see the progress."""
+    async def rebalances(self, plan_id: str = "") -> Sequence[Rebalance]:
+        """Rebalances that run or ran, newest first, with the state of each move: ask again to see the progress.
+
+        That of a plan alone where one is named.
+        """
 
     async def cancel_rebalance(self, wanted: CancelRebalance) -> Rebalance | None:
         """Have a rebalance begin no more moves; None where none runs. Raises PreconditionFailedError for one that is

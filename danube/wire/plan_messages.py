@@ -152,7 +152,7 @@ REBALANCE_WISH = record(
     topic=_NAME,
     factor=Rule(check=_check_factor),
 )
-LIST_REBALANCES = Unread(balance_pb.RebalancesRequest)
+LIST_REBALANCES = single(balance_pb.RebalancesRequest, "plan_id", str, _NAME)
 REBALANCES = listing(balance_pb.RebalancesResponse, "rebalances", Rebalance)
 CANCEL_REBALANCE = record(CancelRebalance, balance_pb.CancelRebalanceRequest, rebalance_id=_NAME, cancelled_by=_CALLER)
 REBALANCE_CANCELLED: Codec[Rebalance | None] = single(balance_pb.CancelRebalanceResponse, "rebalance", Rebalance | None)

@@ -157,7 +157,7 @@ async def over(cluster: Administration, asked: BrokerProcess, plan_id: str) -> R
 
     async def is_over() -> bool:
         async with cluster.gateway([asked]) as gateway:
-            found[:] = [one for one in await gateway.rebalances() if one.plan_id == plan_id]
+            found[:] = await gateway.rebalances(plan_id)
         return bool(found) and found[0].state.is_over
 
     await until(is_over, within_s=LONG_S, every_s=LOOK_S)

@@ -225,8 +225,8 @@ class BalanceCalls:
     async def preview_rebalance(self, wish: RebalanceWish) -> RebalancePreview:
         return preview_of(self.cluster, wish, self.clock.now_ms())
 
-    async def rebalances(self) -> Sequence[Rebalance]:
-        return self.cluster.rebalances
+    async def rebalances(self, plan_id: str = "") -> Sequence[Rebalance]:
+        return [one for one in self.cluster.rebalances if plan_id in {"", one.plan_id}]
 
     async def cancel_rebalance(self, wanted: CancelRebalance) -> Rebalance | None:
         return cancel(self.cluster, wanted)

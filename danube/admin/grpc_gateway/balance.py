@@ -59,9 +59,9 @@ class BalanceCalls:
         request, answer = plan_messages.REBALANCE_WISH, plan_messages.REBALANCE_PREVIEW
         return await self._balance("plan rebalances", "PreviewRebalance", request, wish, answer)
 
-    async def rebalances(self) -> Sequence[Rebalance]:
+    async def rebalances(self, plan_id: str = "") -> Sequence[Rebalance]:
         request, answer = plan_messages.LIST_REBALANCES, plan_messages.REBALANCES
-        return await self._balance("keep a history of rebalances", "ListRebalances", request, None, answer)
+        return await self._balance("keep a history of rebalances", "ListRebalances", request, plan_id, answer)
 
     async def cancel_rebalance(self, wanted: CancelRebalance) -> Rebalance | None:
         request, answer = plan_messages.CANCEL_REBALANCE, plan_messages.REBALANCE_CANCELLED

@@ -64,9 +64,9 @@ class BalanceControl:
         """The plan for a wish, which does nothing. Raises NotFoundError, InvalidRequestError."""
         return preview(self._source.view(), wish, self._source.settings.pace)
 
-    def rebalances(self) -> tuple[Rebalance, ...]:
-        """Rebalances that run or ran, the newest first."""
-        return tuple(self._records.rebalances)
+    def rebalances(self, plan_id: str = "") -> tuple[Rebalance, ...]:
+        """Rebalances that run or ran, the newest first; that of a plan alone where one is named."""
+        return tuple(one for one in self._records.rebalances if plan_id in {"", one.plan_id})
 
     async def cancel(self, wanted: CancelRebalance) -> Rebalance | None:
         """Have a rebalance begin no more moves; None where none runs. Raises NotFoundError, PreconditionFailedError."""

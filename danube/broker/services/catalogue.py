@@ -288,9 +288,7 @@ ADMIN_CALLS: Calls = {
         "PreviewRebalance": _CLUSTER.now(
             READ, plan.REBALANCE_WISH, lambda c: c.balance.preview, plan.REBALANCE_PREVIEW
         ),
-        "ListRebalances": _CLUSTER.now(
-            READ, plan.LIST_REBALANCES, lambda c: lambda _: c.balance.rebalances(), plan.REBALANCES
-        ),
+        "ListRebalances": _CLUSTER.now(READ, plan.LIST_REBALANCES, lambda c: c.balance.rebalances, plan.REBALANCES),
         "CancelRebalance": _CLUSTER.later(
             WRITE, plan.CANCEL_REBALANCE, lambda c: c.balance.cancel, plan.REBALANCE_CANCELLED
         ),

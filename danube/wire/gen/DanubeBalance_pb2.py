@@ -69,23 +69,23 @@ publish(
     b'\x12\x0e\n\x06leader\x18\x06 \x01(\t\x12*\n\x07running\x18\x07 \x01(\x0b2\x19.danube.contr'
     b"ol.Rebalance\x12'\n\x04last\x18\x08 \x01(\x0b2\x19.danube.control.Reba"
     b'lance\x12*\n\x05rules\x18\t \x03(\x0b2\x1b.danube.control.BalanceRul'
-    b'e"\x13\n\x11RebalancesRequest"C\n\x12RebalancesResponse\x12-\n\n'
-    b'rebalances\x18\x01 \x03(\x0b2\x19.danube.control.Rebalance"D\n\x16C'
-    b'ancelRebalanceRequest\x12\x14\n\x0crebalance_id\x18\x01 \x01(\t\x12\x14\n\x0cc'
-    b'ancelled_by\x18\x02 \x01(\t"G\n\x17CancelRebalanceResponse\x12,\n\t'
-    b'rebalance\x18\x01 \x01(\x0b2\x19.danube.control.Rebalance2\xd4\x04\n\x07B'
-    b'alance\x12M\n\nGetBalance\x12\x1e.danube.control.BalanceReq'
-    b'uest\x1a\x1f.danube.control.BalanceResponse\x12S\n\x10Preview'
-    b'Rebalance\x12\x1d.danube.control.RebalanceWish\x1a .danub'
-    b'e.control.RebalancePreview\x12W\n\x0eListRebalances\x12!.d'
-    b'anube.control.RebalancesRequest\x1a".danube.control'
-    b'.RebalancesResponse\x12b\n\x0fCancelRebalance\x12&.danube.'
-    b"control.CancelRebalanceRequest\x1a'.danube.control."
-    b'CancelRebalanceResponse\x12D\n\x07SetRule\x12\x1b.danube.cont'
-    b'rol.BalanceRule\x1a\x1c.danube.control.BalanceRules\x12K\n'
-    b'\tClearRule\x12 .danube.control.ClearRuleRequest\x1a\x1c.d'
-    b'anube.control.BalanceRules\x12U\n\x0cSetAutomatic\x12#.dan'
-    b'ube.control.SetAutomaticRequest\x1a .danube.control'
-    b'.AutomaticBalanceb\x06proto3',
+    b'e"$\n\x11RebalancesRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t"C\n\x12Rebal'
+    b'ancesResponse\x12-\n\nrebalances\x18\x01 \x03(\x0b2\x19.danube.contr'
+    b'ol.Rebalance"D\n\x16CancelRebalanceRequest\x12\x14\n\x0crebala'
+    b'nce_id\x18\x01 \x01(\t\x12\x14\n\x0ccancelled_by\x18\x02 \x01(\t"G\n\x17CancelReba'
+    b'lanceResponse\x12,\n\trebalance\x18\x01 \x01(\x0b2\x19.danube.contro'
+    b'l.Rebalance2\xd4\x04\n\x07Balance\x12M\n\nGetBalance\x12\x1e.danube.c'
+    b'ontrol.BalanceRequest\x1a\x1f.danube.control.BalanceRe'
+    b'sponse\x12S\n\x10PreviewRebalance\x12\x1d.danube.control.Reba'
+    b'lanceWish\x1a .danube.control.RebalancePreview\x12W\n\x0eL'
+    b'istRebalances\x12!.danube.control.RebalancesRequest'
+    b'\x1a".danube.control.RebalancesResponse\x12b\n\x0fCancelRe'
+    b'balance\x12&.danube.control.CancelRebalanceRequest\x1a'
+    b"'.danube.control.CancelRebalanceResponse\x12D\n\x07SetR"
+    b'ule\x12\x1b.danube.control.BalanceRule\x1a\x1c.danube.contro'
+    b'l.BalanceRules\x12K\n\tClearRule\x12 .danube.control.Cle'
+    b'arRuleRequest\x1a\x1c.danube.control.BalanceRules\x12U\n\x0cS'
+    b'etAutomatic\x12#.danube.control.SetAutomaticRequest'
+    b'\x1a .danube.control.AutomaticBalanceb\x06proto3',
     globals(),
 )

@@ -319,8 +319,10 @@ class BalanceResponse(_message.Message):
     def __init__(self, strategy: _Optional[str] = ..., figures: _Optional[_Union[BalanceFigures, _Mapping[str, object]]] = ..., brokers: _Optional[_Iterable[_Union[BrokerBalance, _Mapping[str, object]]]] = ..., automatic: _Optional[_Union[AutomaticBalance, _Mapping[str, object]]] = ..., now_ms: _Optional[int] = ..., leader: _Optional[str] = ..., running: _Optional[_Union[Rebalance, _Mapping[str, object]]] = ..., last: _Optional[_Union[Rebalance, _Mapping[str, object]]] = ..., rules: _Optional[_Iterable[_Union[BalanceRule, _Mapping[str, object]]]] = ...) -> None: ...
 
 class RebalancesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("plan_id",)
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    def __init__(self, plan_id: _Optional[str] = ...) -> None: ...
 
 class RebalancesResponse(_message.Message):
     __slots__ = ("rebalances",)

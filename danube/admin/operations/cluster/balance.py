@@ -321,7 +321,7 @@ async def _follow(call: Call, plan: Plan, wait_s: float) -> RebalanceView | None
     """The rebalance of an applied plan, once it is over or the time is; its progress is told meanwhile."""
     end_s = call.clock.monotonic_s() + wait_s
     while True:
-        found = [each for each in await call.gateway.rebalances() if each.plan_id == plan.plan_id]
+        found = await call.gateway.rebalances(plan.plan_id)
         if not found:  # it had no moves, or its record is gone already
             return None
         view = rebalance_view(found[0])

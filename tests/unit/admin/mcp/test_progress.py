@@ -54,9 +54,11 @@ async def test_progress_increases_with_each_notification_and_says_that_the_load_
     gateway, looks = seeded_gateway(QuickClock()), itertools.count()
     gateway.cluster.balance, gateway.cluster.preview = skewed_balance(), skewed_preview()
 
-    async def rebalances() -> list[Rebalance]:
+    async def rebalances(plan_id: str = "") -> list[Rebalance]:
+        asked.add(plan_id)
         return settling(gateway, looks)
 
+    asked = set[str]()
     monkeypatch.setattr(gateway, "rebalances", rebalances)
     told: list[tuple[float, float | None, str | None]] = []
 
@@ -69,6 +71,7 @@ async def test_progress_increases_with_each_notification_and_says_that_the_load_
         plan_id = planned.structured_content["plan"]["plan_id"]
         done = await client.call_tool("trigger_rebalance", {"plan_id": plan_id}, progress_callback=heard)
     assert not done.is_error
+    assert asked == {plan_id}  # its own progress, not all history
     values = [progress for progress, _, _ in told]
     assert len(values) > LOOKS
     assert all(before < after for before, after in itertools.pairwise(values))

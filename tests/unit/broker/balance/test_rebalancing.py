@@ -76,9 +76,9 @@ async def planned(cell: Cell, **arguments: Any) -> Plan:
     return await cell.admin.plan("trigger_rebalance", effect=Effect.MOVE, **arguments)
 
 
-async def rebalances(cell: Cell) -> Sequence[Rebalance]:
+async def rebalances(cell: Cell, plan_id: str = "") -> Sequence[Rebalance]:
     request, answer = plans.LIST_REBALANCES, plans.REBALANCES
-    return await cell.admin.ask(f"{BALANCE}/ListRebalances", request, None, answer)
+    return await cell.admin.ask(f"{BALANCE}/ListRebalances", request, plan_id, answer)
 
 
 async def moved(cell: Cell) -> Rebalance:
@@ -112,6 +112,8 @@ async def test_exactly_the_planned_moves_are_made_and_every_broker_shows_them(ne
         name = TopicName.parse(move.topic)
         await until(lambda name=name, move=move: is_served(by_id[move.target], name))  # type: ignore[misc]
     assert (done.plan_id, done.asked_by) == (plan.plan_id, plan.asked_by.who)
+    assert [one.plan_id for one in await rebalances(cells[0], plan.plan_id)] == [plan.plan_id]
+    assert await rebalances(cells[0], "plan-of-another") == ()
     shown = await balance(cells[0])
     assert shown.running is not None
     assert shown.running.state is RebalanceState.SETTLING
