@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-LINE_CHARS = 400
+LINE_CHARS = 800
 
 
 def check_golden(file: Path, text: str) -> None:

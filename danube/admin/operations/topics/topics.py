@@ -145,9 +145,9 @@ class TopicDetail(Result):
     compatibility_mode: Annotated[str | None, IF_KNOWN] = Field(description="How its versions may follow each other.")
     subscriptions: list[str] = Field(description="The names of its subscriptions.")
     start_offset: int | None = Field(
-        description="The first offset that can be read; null of a partitioned topic, whose partitions have their own."
+        description="The first offset that can be read; partitions have their own, and no sum."
     )
-    end_offset: int | None = Field(description="The offset after the last stored message; null likewise.")
+    end_offset: int | None = Field(description="The offset after the last stored message, likewise.")
     producers: Annotated[int | None, VOLATILE] = Field(description="Producers attached now.")
     messages_in: int | None = Field(description="Messages taken since the broker started.")
     bytes_in: int | None = Field(description="Their bytes.")
