@@ -64,7 +64,7 @@ async def test_the_overview_takes_six_rounds_at_most_and_two_tabs_ask_nothing_tw
 
 async def test_a_read_is_shared_for_a_while_by_one_caller_alone() -> None:
     rounds, clock = Rounds(seeded_gateway()), SimClock()
-    shared = shared_reads(rounds, clock)  # type: ignore[arg-type]
+    shared = shared_reads(rounds, clock)
 
     async def ask(token: str | None) -> None:
         kept = PASSED_TOKEN.set(token)
