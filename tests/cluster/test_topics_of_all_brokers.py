@@ -54,8 +54,7 @@ async def answer(gateway: GrpcGateway, name: str, **arguments: Any) -> Any:
     """The result of an operation."""
     operation = operation_of(name)
     call = Call(gateway=gateway, clock=SystemClock(), caller=Caller(who="ada", face=Face.CLI))
-    assert operation.run is not None
-    return await operation.run(call, parse_arguments(operation, arguments))
+    return await operation.answer(call, parse_arguments(operation, arguments))
 
 
 @pytest.fixture(scope="module")

@@ -37,9 +37,8 @@ MOVING = {"value", "last_applied", "bytes", "bytes_per_s", "load", "score", "sha
 
 async def answer(gateway: AdminGateway, operation: AnyOperation, arguments: dict[str, Any]) -> Any:
     call = Call(gateway=gateway, clock=SystemClock(), caller=PERSON)
-    assert operation.run is not None
     try:
-        found = await operation.run(call, parse_arguments(operation, arguments))
+        found = await operation.answer(call, parse_arguments(operation, arguments))
     except DanubeError as error:
         return [error.code, str(error)]
     return still(found.model_dump(mode="json"))
