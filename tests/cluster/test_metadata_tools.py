@@ -153,7 +153,7 @@ def test_a_broker_that_stood_alone_goes_on_as_a_cluster_with_all_its_messages(tm
         assert not told_of_metadata(broker.log())
         broker.terminate()
     found = asyncio.run(metadata("inspect", "--data-dir", data, "--key", "/topics" + TOPIC)).answer
-    assert found["entries"][0]["value"]["owner"]
+    assert found["entries"][0]["value"]["broker"]
 
 
 @pytest.mark.nightly
