@@ -111,7 +111,7 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     log_format: Annotated[str | None, _option("text or json.  [text]")] = None,
     ready_file: Annotated[Path | None, _path_option("Write addresses and pid here, as JSON, while it serves.")] = None,
     meta_store_type: Annotated[
-        str | None, _option("What keeps the metadata: sqlite, raft, etcd, zookeeper or memory.  [sqlite]")
+        str | None, _option("What keeps the metadata: raft, etcd, zookeeper or memory.  [raft]")
     ] = None,
     raft_addr: Annotated[str | None, _option("Raft: host:port for the other brokers.  [127.0.0.1:7650]")] = None,
     seed_nodes: Annotated[

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from danube.data_folder.disk_reserve import DiskReserve
+from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError
 from danube.model.untrusted_json import decode_json
 from danube.runtime.checksum import crc_of, other_version
@@ -19,8 +20,8 @@ from danube.runtime.rng import Rng
 FORMAT = 1
 IDENTITY = "broker.json"
 LOCK = "lock"
-METADATA = "metadata.sqlite3"
 JOURNAL = "journal"
+_FORMER_METADATA = "metadata.sqlite3"
 _CHECKSUM = "crc32c"
 REPAIRED = "repaired.json"
 """Manifests that a repair has made and the cluster's metadata does not name yet."""
@@ -34,7 +35,7 @@ class Identity:
     cluster_id: str = ""
     """Cluster of the metadata that knows this folder's topics; "" while none is known."""
     is_shared: bool = False
-    """True if that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
+    """True if several brokers share that metadata: those of a cluster, among themselves or in a service."""
     restore_id: str = ""
     """Last restore of that metadata that the broker started on; "" when it was never restored."""
     accepted_restore_id: str | None = None
@@ -64,11 +65,6 @@ class DataFolder:
     def broker_id(self) -> int:
         """Id of the broker that it belongs to."""
         return self.identity.broker_id
-
-    @property
-    def metadata_path(self) -> Path:
-        """The file of the embedded metadata store."""
-        return self.path / METADATA
 
     def check(self, cluster_id: str, *, is_shared: bool) -> None:
         """Raise DataFolderError when that is not the metadata that knows what is in here.
@@ -110,7 +106,7 @@ class DataFolder:
 def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFolder:
     """Lock the folder, creating it where it is missing, and answer which broker it belongs to.
 
-    `is_shared`: the metadata of this broker is kept elsewhere.
+    `is_shared`: this broker is one of a cluster, which keeps the metadata.
 
     Raises:
         DataFolderInUseError: another broker has it.
@@ -135,6 +131,11 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
 
 
 def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Identity:
+    if disk.exists(_FORMER_METADATA):
+        raise DataFolderError(
+            f"{path} is of a Danube that kept its metadata in SQLite ({_FORMER_METADATA}), which this version cannot"
+            " read: choose another folder with --data-dir"
+        )
     if not disk.exists(IDENTITY):
         if disk.exists(JOURNAL):
             raise DamagedDataError(
@@ -144,12 +145,12 @@ def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Id
     found = read_identity(path)
     if found.is_shared and not is_shared:
         raise DataFolderError(
-            f"{path} is of a broker of a cluster, which keeps its metadata: start it with that cluster's `meta_store`, "
-            "or choose another folder with --data-dir"
+            f"{path} is of a broker of a cluster, which keeps its metadata: start it with --mode cluster and that"
+            " cluster's `meta_store`, or choose another folder with --data-dir"
         )
-    if not is_shared and disk.exists(JOURNAL) and not disk.exists(METADATA):
+    if not is_shared and disk.exists(JOURNAL) and not disk.exists(RAFT):
         raise DamagedDataError(
-            f"{path} holds a journal but no {METADATA}: restore that file, or choose another folder with --data-dir"
+            f"{path} holds a journal but no {RAFT}/: restore that folder, or choose another one with --data-dir"
         )
     return found
 

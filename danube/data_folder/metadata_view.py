@@ -1,18 +1,13 @@
 """View of the metadata of a data folder: which topics there are, and which manifest of each is the newest.
 
-It is kept in a file of the folder, of which a copy elsewhere is opened, or by the cluster. Nothing in the folder is
-changed.
+Pure.
 """
 
-import contextlib
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from danube.data_folder.data_folder import METADATA
 from danube.data_folder.findings import Finding, damage, note
-from danube.metadata.backup.backup import cluster_id_of
-from danube.metadata.high_water import Reached
+from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import (
     TopicStorage,
@@ -22,13 +17,9 @@ from danube.metadata.records.record_format import (
     decode_topic,
     decode_topic_storage,
 )
-from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
 from danube.metadata.records.storage import owner_of
-from danube.metadata.sqlite.file import SqliteFile, copied
 from danube.metadata.store import Entry
-from danube.model.errors import DanubeError, DataFolderAccessError, NewerDataFolderError, NewerRecordError
 from danube.model.topic import DispatchStrategy
-from danube.runtime.disk import is_environment
 
 _FAMILIES = (keys.TOPICS, keys.SUBSCRIPTIONS, keys.STORED_TOPICS, keys.DELETED_TOPICS)
 
@@ -37,18 +28,12 @@ _FAMILIES = (keys.TOPICS, keys.SUBSCRIPTIONS, keys.STORED_TOPICS, keys.DELETED_T
 class MetadataView:
     """Topics, subscriptions and records, as far as metadata says."""
 
-    place: str = METADATA
+    place: str = f"{RAFT}/"
     """Place of the metadata: within the data folder, or elsewhere."""
     trouble: str | None = None
     """Reason why it could not be read though it is in the folder; then nothing is known."""
     unread: str | None = None
     """Reason why it was not read: it is kept elsewhere. Then nothing is known, and nothing is wrong."""
-    reached: Reached = field(default_factory=Reached)
-    """Progress of the metadata."""
-    mark: RestoreMark = NEVER_RESTORED
-    """Restore that it came from."""
-    cluster_id: str = ""
-    """Id of its cluster; "" when it has none yet."""
     note: str | None = None
     """Remark on it, for people."""
     topics: dict[int, str] = field(default_factory=dict)
@@ -129,46 +114,3 @@ def _lost_logs(entries: Iterable[Entry], owners: Container[int] | None) -> dict[
     """Topics that were started anew elsewhere: their logs are kept."""
     found = [decode_lost_log(entry) for entry in entries if entry.key.startswith(f"{keys.LOST_LOGS}/")]
     return {one.topic_id: str(one.name) for one in found if owners is None or one.broker in owners}
-
-
-def read_metadata_view(data_folder: Path) -> MetadataView:
-    """The view that the metadata file in a data folder gives.
-
-    Raises OSError and DataFolderAccessError when it cannot be opened, NewerDataFolderError and NewerRecordError,
-    SettingsError when there is no place for a copy.
-    """
-    try:
-        with copied(data_folder / METADATA) as copy:
-            return _read(copy)
-    except FileNotFoundError:
-        return MetadataView(trouble=f"{METADATA} is not there")
-    except OSError as error:
-        if is_environment(error):
-            raise
-        return MetadataView(trouble=f"{METADATA} could not be read: {error.strerror or error}")
-
-
-def _read(path: Path) -> MetadataView:
-    try:
-        file = SqliteFile.open(path)
-    except DataFolderAccessError as error:
-        raise DataFolderAccessError(f"the copy of {METADATA} in the folder for temporary files: {error}") from error
-    except NewerDataFolderError as error:
-        raise NewerDataFolderError(str(error).replace(f"{path}", METADATA)) from error
-    except DanubeError as error:
-        return _unreadable(error, path)
-    with contextlib.closing(file):
-        try:
-            view = view_of(entry for family in _FAMILIES for entry in file.below(family))
-            cluster = file.below(keys.CLUSTER)
-            view.reached, view.mark, view.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
-        except NewerRecordError:
-            raise
-        except DanubeError as error:
-            return _unreadable(error, path)
-    return view
-
-
-def _unreadable(error: DanubeError, path: Path) -> MetadataView:
-    """A view that tells the error, without the path of the copy, which is gone."""
-    return MetadataView(trouble=f"{METADATA} could not be read: {str(error).replace(f'{path}', METADATA)}")

@@ -1,10 +1,10 @@
 """Metadata that is older than its data folder: what the folder has that it does not know, and whether a broker starts.
 
-It was restored from a backup since the folder was used last, or its own file has lost its newest changes: an older copy
-was put back, or its write-ahead log is gone. A topic made since is in the folder without a name. A broker takes topics
-that metadata does not know for deleted and removes their messages, so it starts only if nothing would be lost, or if a
-person has accepted that. A topic flushed since has a newer manifest than metadata names, and what that one covers is
-not in the journal any more: metadata has to learn of it. Each step can be done again: one that was cut off begins anew.
+It was restored from a backup since the folder was used last. A topic made since is in the folder without a name. A
+broker takes topics that metadata does not know for deleted and removes their messages, so it starts only if nothing
+would be lost, or if a person has accepted that. A topic flushed since has a newer manifest than metadata names, and
+what that one covers is not in the journal any more: metadata has to learn of it. Each step can be done again: one that
+was cut off begins anew.
 """
 
 import logging
@@ -13,19 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from danube.data_folder.data_folder import IDENTITY, METADATA, DataFolder, Identity
-from danube.data_folder.findings import Finding, damage, note
+from danube.data_folder.data_folder import IDENTITY, DataFolder, Identity
 from danube.data_folder.history_scan import topic_ids
 from danube.data_folder.journal_scan import JournalScan
-from danube.data_folder.metadata_view import MetadataView, read_metadata_view, view_of
+from danube.data_folder.metadata_view import MetadataView, view_of
 from danube.metadata.backup.raft import read_raft
-from danube.metadata.high_water import HighWaterMark, Reached, Rollback, rollback_of
-from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, read_mark, skip_topic_ids
 from danube.metadata.records.storage import StorageRecords
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import Entry, MetadataStore
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError
 from danube.model.limits.metadata import METADATA_ASIDES_READ_MAX, METADATA_TOPICS_NAMED_MAX
@@ -83,11 +79,9 @@ class NewerThanMetadata:
 
 @dataclass(frozen=True, slots=True)
 class OlderMetadata:
-    """The metadata of a data folder, older than the folder."""
+    """The metadata of a data folder, restored and older than the folder."""
 
     mark: RestoreMark
-    rollback: Rollback | None
-    """Distance to what the folder has acted upon; None for metadata that was restored."""
     beyond: NewerThanMetadata
     is_accepted: bool
     """True if a person has said that the broker is to start all the same."""
@@ -97,62 +91,22 @@ class OlderMetadata:
         """The topics that it does not know."""
         return self.beyond.lost
 
-    @property
-    def costs(self) -> bool:
-        """True when a start on it loses anything."""
-        return bool(self.lost or self.rollback)
 
-    def findings(self) -> list[Finding]:
-        """Findings on its lost changes."""
-        made = note if self.is_accepted else damage
-        what = f"it is older than this folder: {self.rollback}; topics, subscriptions and settings are lost"
-        lost = [(one.topic_id, f"it does not know this topic, with {one.counted}") for one in self.lost]
-        return [made(METADATA, what, topic_id=topic_id) for topic_id, what in [(None, what), *lost]]
-
-    def text(self) -> str:
-        """Lines on what a repair gives up."""
-        topics = [f"  lost: {one}, with {one.counted}" for one in self.lost]
-        head = f"The metadata is older than this folder: {self.rollback}. Lost with its newest changes:"
-        return "\n".join([head, *(topics or ["  no topic with messages; subscriptions and settings may be"])])
-
-
-def find_older_metadata(
-    path: Path,
-    identity: Identity,
-    known: MetadataView,
-    mark: RestoreMark,
-    rollback: Rollback | None = None,
-    *,
-    is_open: bool = False,
-) -> OlderMetadata | None:
+def find_older_metadata(path: Path, identity: Identity, known: MetadataView, mark: RestoreMark) -> OlderMetadata | None:
     """The excess of a folder over this metadata; None when the folder was used with it already.
 
-    `known` holds the topics that the folder's broker serves. `rollback` is of the folder's own metadata file, which
-    this process uses if it `is_open`. Blocks. Raises DanubeError, OSError.
+    `known` holds the topics that the folder's broker serves. Blocks. Raises DanubeError, OSError.
     """
-    if mark.restore_id != identity.restore_id:
-        known_to, rollback = mark.known_to(identity.restore_id), None
-    elif rollback is not None:
-        known_to = rollback.found.topic_id
-    else:
+    if mark.restore_id == identity.restore_id:
         return None
-    beyond = find_newer_than_metadata(LocalDisk(path), known, known_to)
-    beyond.lost = named(path, beyond.lost, is_open=is_open)
-    return OlderMetadata(mark, rollback, beyond, identity.accepted_restore_id == mark.restore_id)
-
-
-def find_rollback(path: Path, identity: Identity, found: Reached, mark: RestoreMark) -> Rollback | None:
-    """The distance of a folder's own metadata to its high-water mark; None where it is not behind. Blocks."""
-    is_accepted = identity.accepted_restore_id == mark.restore_id
-    return rollback_of(found, HighWaterMark(path).reached, is_accepted=is_accepted)
+    beyond = find_newer_than_metadata(LocalDisk(path), known, mark.known_to(identity.restore_id))
+    beyond.lost = named(path, beyond.lost)
+    return OlderMetadata(mark, beyond, identity.accepted_restore_id == mark.restore_id)
 
 
 def served_by(identity: Identity, entries: Iterable[Entry]) -> MetadataView:
-    """The view of the topics that a folder's broker will serve. Raises MetadataError.
-
-    Topics without an owner become its own when it gets into a cluster, and not any more once it is in one.
-    """
-    return view_of(entries, {identity.broker_id} if identity.is_shared else {0, identity.broker_id})
+    """The view of the topics that a folder's broker will serve. Raises MetadataError."""
+    return view_of(entries, {identity.broker_id})
 
 
 def accept(path: Path, identity: Identity, mark: RestoreMark) -> None:
@@ -161,25 +115,20 @@ def accept(path: Path, identity: Identity, mark: RestoreMark) -> None:
     LocalDisk(path).replace_file(IDENTITY, accepted.encode())
 
 
-async def adopt_older_metadata(
-    store: MetadataStore, folder: DataFolder, rng: Rng, runner: BlockingRunner, rollback: Rollback | None = None
-) -> None:
-    """Start on metadata that was restored, or has lost its newest changes (`rollback`).
+async def adopt_older_metadata(store: MetadataStore, folder: DataFolder, rng: Rng, runner: BlockingRunner) -> None:
+    """Start on metadata that was restored.
 
     Metadata learns of manifests that are newer than it knows, and gives out no topic id under which something is
-    stored. Raises DataFolderError when messages would be lost and nobody has accepted it, DamagedDataError for a
-    rollback that nobody has accepted, MetadataError.
+    stored. Raises DataFolderError when messages would be lost and nobody has accepted it, MetadataError.
     """
-    mark, identity, is_open = await read_mark(store), folder.identity, isinstance(store, SqliteStore)
+    mark, identity = await read_mark(store), folder.identity
     families = (keys.TOPICS, keys.STORED_TOPICS, keys.DELETED_TOPICS, keys.LOST_LOGS)
     known = served_by(identity, [entry for family in families for entry in await store.list(family)])
-    older = await runner.run(lambda: find_older_metadata(folder.path, identity, known, mark, rollback, is_open=is_open))
+    older = await runner.run(lambda: find_older_metadata(folder.path, identity, known, mark))
     if older is None:
         return
-    if older.costs:
+    if older.lost:
         lost = loss_text(older.lost)
-        if not older.is_accepted and older.rollback is not None:
-            raise DamagedDataError(_rolled_back(folder.metadata_path, older.rollback, lost))
         if not older.is_accepted:
             raise DataFolderError(_restored(folder.path, mark, lost))
         _log.warning("as was accepted, what the metadata does not know is removed: %s", lost)
@@ -187,8 +136,7 @@ async def adopt_older_metadata(
     if newer:
         _log.info("the metadata is older than this folder, and learns of newer manifests: %d", len(newer))
         await StorageRecords(store, rng).point(newer)
-    given_out = older.rollback.marked.topic_id if older.rollback is not None else 0
-    await skip_topic_ids(store, rng, max(older.beyond.last_topic_id, given_out))
+    await skip_topic_ids(store, rng, older.beyond.last_topic_id)
 
 
 def loss_text(lost: Sequence[LostTopic]) -> str:
@@ -198,14 +146,6 @@ def loss_text(lost: Sequence[LostTopic]) -> str:
     names = [str(one) for one in lost[:METADATA_TOPICS_NAMED_MAX]] + ["..."] * (len(lost) > METADATA_TOPICS_NAMED_MAX)
     messages = count_text(sum(one.messages for one in lost), "message")
     return f"{count_text(len(lost), 'topic')} with {messages} ({', '.join(names)})"
-
-
-def _rolled_back(path: Path, rollback: Rollback, lost: str) -> str:
-    return (
-        f"{path} is older than its data folder: {rollback}. {lost} would be lost, and what else has changed since."
-        " Restore it from a backup, or see what is lost: `danube-broker storage verify --data-dir ...` shows all"
-        " damage, and `danube-broker storage repair --data-dir ...` gives it up with --accept-loss"
-    )
 
 
 def _restored(path: Path, mark: RestoreMark, lost: str) -> str:
@@ -281,26 +221,20 @@ def _messages(tier: SegmentTier, topic_id: int, journal: range) -> int | None:
     return max(manifest.end_offset, journal.stop) - manifest.start_offset or None
 
 
-def named(path: Path, lost: Sequence[LostTopic], *, is_open: bool = False) -> list[LostTopic]:
+def named(path: Path, lost: Sequence[LostTopic]) -> list[LostTopic]:
     """The same, with names where the metadata from before is in the folder, too. Blocks.
 
-    A restore sets it aside, a move to a cluster leaves it. `is_open` says that this process uses the folder's own
-    metadata, which is what does not know them.
+    A restore sets it aside, a move to a service leaves it.
     """
     wanted, names = {one.topic_id for one in lost}, dict[int, str]()
-    for topics in _topics_before(path, is_open=is_open) if wanted else ():
+    for topics in _topics_before(path) if wanted else ():
         names = {topic_id: topics[topic_id] for topic_id in wanted & topics.keys()} | names
     return [replace(one, topic=names.get(one.topic_id)) for one in lost]
 
 
-def _topics_before(path: Path, *, is_open: bool) -> Iterator[Mapping[int, str]]:
-    """Names by topic id of each metadata from before, the newest first."""
-    if not is_open:  # whoever closes the file a second time drops the lock that keeps others out of it
-        with suppress(DanubeError):
-            yield read_metadata_view(path).topics
-    for aside in sorted(path.glob(f"{ASIDE}*"), reverse=True)[:METADATA_ASIDES_READ_MAX]:
-        with suppress(DanubeError):
-            yield read_metadata_view(aside).topics
-        if (aside / RAFT).exists():
-            with suppress(DanubeError, OSError):
-                yield view_of(read_raft(LocalDisk(aside)).snapshot.entries).topics
+def _topics_before(path: Path) -> Iterator[Mapping[int, str]]:
+    """Names by topic id of each metadata in the folder, the newest first."""
+    asides = sorted(path.glob(f"{ASIDE}*"), reverse=True)[:METADATA_ASIDES_READ_MAX]
+    for place in (path, *asides):
+        with suppress(DanubeError, OSError):
+            yield view_of(read_raft(LocalDisk(place)).snapshot.entries).topics

@@ -1,8 +1,7 @@
 """Rules of the replicated state: what a command does, as data, decided without I/O and without a clock.
 
-`decide(view, command)` reads the state through a `View` and answers `Effects`: the outcome, and all changes. `memory`
-and Raft keep the state in `State`, `sqlite` in tables; all apply the same effects. The same commands in the same order
-give the same state on every replica.
+`decide(view, command)` reads the state through a `View` and answers `Effects`: the outcome, and all changes. The same
+commands in the same order give the same state on every replica.
 
 Leases need no time in here: the process that times them names the renewal that ran out in `ExpireLease`, which has no
 effect when the lease was renewed meanwhile.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from danube.data_folder.data_folder import IDENTITY, JOURNAL, LOCK, METADATA, Identity, read_identity
+from danube.data_folder.data_folder import IDENTITY, JOURNAL, LOCK, Identity, read_identity
 from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.model.errors import (
     DamagedDataError,
@@ -18,7 +18,7 @@ from danube.model.errors import (
 )
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
-_TRACES = (IDENTITY, JOURNAL, METADATA, RAFT)
+_TRACES = (IDENTITY, JOURNAL, RAFT)
 
 
 @contextmanager

@@ -1,23 +1,19 @@
 """Metadata of a data folder, wherever it is kept. It is read only, and nothing is written anywhere.
 
-A broker of a cluster has its metadata in `raft/`, which is what this one member knew, or in a service that the broker's
-settings name. That it is not in the folder is no damage; without it topics have no names, and the newest manifest of
-each counts. A repair makes newer manifests than the cluster knows until the broker starts: those count as well.
+It is in `raft/`, which is all of a standalone broker's and what one member of a cluster knew, or in a service that the
+broker's settings name. That it is not in the folder is no damage; without it topics have no names, and the newest
+manifest of each counts. A repair makes newer manifests than it names until the broker starts: those count as well.
 """
 
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from danube.broker.config.metadata_store import MetaStoreType
-from danube.data_folder.data_folder import IDENTITY, METADATA, Identity
-from danube.data_folder.metadata_view import MetadataView, read_metadata_view, view_of
-from danube.data_folder.older_metadata import OlderMetadata, find_older_metadata, find_rollback
+from danube.data_folder.data_folder import IDENTITY, Identity
+from danube.data_folder.metadata_view import MetadataView, view_of
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.backup.raft import read_raft
-from danube.metadata.high_water import NAME as MARK
-from danube.metadata.high_water import HighWaterMark
 from danube.metadata.raft.folder.format import FOLDER as RAFT
 from danube.metadata.records.storage import TopicStorage
 from danube.metadata.store import Entry
@@ -27,7 +23,6 @@ from danube.runtime.disk import LocalDisk, is_environment
 from danube.storage.flush.manifest_lookup import newest_whole
 from danube.storage.tiers.directory import DirectoryTier
 
-_SERVICES = {MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}
 _ELSEWHERE = "the metadata"
 _NOT_LOOKED_AT = "what topics and subscriptions are called, and which manifests count, was not looked at"
 _SAY_WHERE = (
@@ -44,40 +39,22 @@ class FolderMetadata:
     """Metadata of a data folder, as far as it is known."""
 
     view: MetadataView
-    is_shared: bool
-    """True if a cluster keeps it: then nothing is written to it while the broker does not run."""
     newer: dict[int, int] = field(default_factory=dict)
     """By topic: the newest manifest, where the metadata does not name it yet."""
-    older: OlderMetadata | None = None
-    """Set where it has lost its newest changes."""
     named: dict[int, TopicStorage] = field(default_factory=dict)
     """What the metadata says of these topics instead."""
 
 
 def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> FolderMetadata:
     """The metadata of the folder's own topics. Raises OSError, StorageUnavailableError, DataFolderError."""
-    path = wanted.data_dir
-    if identity is None and (path / RAFT).exists() and not (path / METADATA).exists():
-        trouble = f"{IDENTITY} cannot be read, and nobody can say which of the cluster's topics are in this folder"
-        return FolderMetadata(MetadataView(place=IDENTITY, trouble=trouble), is_shared=True)
-    if identity is None or not identity.is_shared:
-        return _of_one_broker(path, identity)
-    view = _of_cluster(wanted, identity, disk)
+    if identity is None:
+        unread = f"{IDENTITY} cannot be read, and nobody can say which topics are in this folder"
+        return FolderMetadata(MetadataView(place=_ELSEWHERE, unread=unread))
+    view = _view_of(wanted, identity, disk)
     newer = {} if view.is_blind else _newest(disk, view)
     named = {topic_id: view.record(topic_id) for topic_id in newer}
     _count_newer(view, ((named[topic_id], version) for topic_id, version in newer.items()))
-    return FolderMetadata(view, is_shared=True, newer=newer, named=named)
-
-
-def _of_one_broker(path: Path, identity: Identity | None) -> FolderMetadata:
-    view, older = read_metadata_view(path), None
-    if HighWaterMark(path).is_unreadable:
-        view.note = f"{MARK} is not what was written: the next start makes it anew, and cannot tell lost changes"
-    if identity is not None and view.trouble is None and view.mark.restore_id == identity.restore_id:
-        rollback = find_rollback(path, identity, view.reached, view.mark)
-        older = find_older_metadata(path, identity, view, view.mark, rollback)
-    _count_newer(view, older.beyond.newer if older is not None else ())
-    return FolderMetadata(view, is_shared=False, older=older)
+    return FolderMetadata(view, newer=newer, named=named)
 
 
 def _count_newer(view: MetadataView, newer: Iterable[tuple[TopicStorage, int]]) -> None:
@@ -86,11 +63,11 @@ def _count_newer(view: MetadataView, newer: Iterable[tuple[TopicStorage, int]]) 
         view.records[record.topic_id] = replace(record, manifest_version=version)
 
 
-def _of_cluster(wanted: Wanted, identity: Identity, disk: LocalDisk) -> MetadataView:
+def _view_of(wanted: Wanted, identity: Identity, disk: LocalDisk) -> MetadataView:
     kind = kind_of(wanted)
-    if kind is MetaStoreType.RAFT:
+    if kind is MetaStoreType.RAFT and (disk.exists(RAFT) or not identity.is_shared):
         return _of_raft(identity, disk)
-    if kind not in _SERVICES:
+    if not kind.is_service:
         unread = f"it is not kept in this folder: {_NOT_LOOKED_AT}. To have it read, {_SAY_WHERE}"
         return MetadataView(place=_ELSEWHERE, unread=unread)
     try:
@@ -113,7 +90,7 @@ def _of_raft(identity: Identity, disk: LocalDisk) -> MetadataView:
         if isinstance(error, OSError) and is_environment(error):
             raise
         return MetadataView(place=f"{RAFT}/", trouble=f"{RAFT}/ could not be read: {str(error).partition('. ')[0]}")
-    view.note = None if view.is_blind else _AS_KNOWN
+    view.note = None if view.is_blind or not identity.is_shared else _AS_KNOWN
     return view
 
 

@@ -303,12 +303,6 @@ class LocalDisk:
                 position += os.pwrite(descriptor, chunk, position)
             os.fdatasync(descriptor)
 
-    def overwrite(self, name: str, position: int, data: bytes) -> None:
-        """Put `data` in the place of as many bytes of a file, and sync them. A crash may leave a part of them."""
-        with _opened(self.root / name, os.O_RDWR) as descriptor:
-            os.pwrite(descriptor, data, position)
-            os.fdatasync(descriptor)
-
     def remove(self, name: str) -> None:
         (self.root / name).unlink()
 

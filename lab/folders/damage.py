@@ -3,15 +3,12 @@
 import random
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.kernel.chance import weighted
 
-_PAGE_BYTES = 4_096  # of SQLite
 _SECTOR_BYTES = 512
 _TELLING = re.compile(rb'"(?:topic_id|last|generation)":[0-9]|/(?:topics|subscriptions)/default/[a-z]+')
 _TWICE = 0.2  # of the folders
@@ -23,9 +20,11 @@ TARGETS: Mapping[str, int] = {
     "journal/mark": 1,
     "segments/*/*.segment": 4,
     "segments/*/*.manifest": 3,
-    "metadata.sqlite3": 5,
-    "metadata.sqlite3-wal": 5,
-    "metadata.mark": 2,
+    "raft/log-*": 8,
+    "raft/image-*": 2,
+    "raft/identity": 1,
+    "raft/mark": 1,
+    "raft/vote": 1,
     "broker.json": 2,
 }
 """Files within a data folder, and how often one of each kind is hit. Kinds that are not there are passed over."""
@@ -65,8 +64,8 @@ def _damage(folder: Path, older: Path, chance: random.Random, patterns: Iterable
     path = chance.choice(found[pattern])
     name = str(path.relative_to(folder))
     damages = [_flip, _flip, _flip, _cut, _zero, _empty, _remove, _put_back]
-    if name == "metadata.sqlite3":
-        damages += [*[_flip_text] * 3, _put_page_back, *[_lose_record] * 4]
+    if name.startswith("raft/log-"):
+        damages += [_flip_text] * 3
     target = _Target(path, older / name, chance)
     while not (what := chance.choice(damages)(target)):
         continue
@@ -129,29 +128,3 @@ def _put_back(target: _Target) -> str | None:
         return None
     shutil.copyfile(target.older, target.path)
     return "an older copy of it was put back"
-
-
-def _put_page_back(target: _Target) -> str | None:
-    """A page that was written and never reached the disk."""
-    old, new = target.older.read_bytes(), bytearray(target.path.read_bytes())
-    pages = range(0, min(len(old), len(new)), _PAGE_BYTES)
-    differing = [at for at in pages if old[at : at + _PAGE_BYTES] != new[at : at + _PAGE_BYTES]]
-    if not differing:
-        return None
-    at = target.chance.choice(differing)
-    new[at : at + _PAGE_BYTES] = old[at : at + _PAGE_BYTES]
-    target.path.write_bytes(new)
-    return f"the page at byte {at} is an older one"
-
-
-def _lose_record(target: _Target) -> str | None:
-    """One that a page has no more, all the others being sound."""
-    with suppress(sqlite3.Error), closing(sqlite3.connect(target.path, isolation_level=None)) as connection:
-        keys = connection.execute(
-            "SELECT key FROM entries WHERE key LIKE '/subscriptions/%' OR key LIKE '/storage/%' ORDER BY key"
-        ).fetchall()
-        if keys:
-            (key,) = target.chance.choice(keys)
-            connection.execute("DELETE FROM entries WHERE key = ?", (key,))
-            return f"the record {key} is gone"
-    return None

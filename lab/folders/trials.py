@@ -35,7 +35,7 @@ from lab.kernel.chance import seeded
 
 _FRESH = TopicName("default", "fresh")
 _LAST = b"last"
-_NAMED = re.compile(r"journal/[\w./-]*|segments/[\w./-]+|metadata\.sqlite3|broker\.json")
+_NAMED = re.compile(r"journal/[\w./-]*|segments/[\w./-]+|raft/[\w./-]*|broker\.json")
 _MEMORY = Path("/dev/shm")  # noqa: S108 - syncs cost nothing there; elsewhere it works as well
 _QUIET = {"telemetry_interval_s": 0.0}
 
@@ -191,8 +191,6 @@ def lost_by(report: dict[str, Any]) -> Gone:
         ranges = [*topic["lost"], *topic["left_out"], *topic["skipped"], [0, topic["unknown_before"]]]
         gone.offsets[TopicName.parse(topic["topic"])] = {one for start, end in ranges for one in range(start, end)}
         gone.has_cursors = gone.has_cursors or bool(topic["from_start"])
-    if "lost_topics" in report:  # with the newest changes of the metadata
-        gone.is_told = True
     if any(finding["first_offset"] is None for finding in report["damage"]):
         gone.has_cursors = True
     return gone

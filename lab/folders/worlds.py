@@ -13,9 +13,11 @@ from danube.broker.cluster.metadata_store import open_meta_store
 from danube.broker.config.metadata_store import MetaStoreSettings
 from danube.broker.ownership.owner import TopicOwner
 from danube.data_folder.data_folder import JOURNAL, DataFolder, open_data_folder
+from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.records.catalog import Records, TopicRecord
 from danube.metadata.records.cluster import own_cluster_id
 from danube.metadata.records.storage import StorageRecords
+from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.model.ranges import RangeSet
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
@@ -100,6 +102,7 @@ class _Life:
     owner: TopicOwner
     machine: _Machine
     stored: Stored
+    metadata: RaftSequencer
     logs: dict[TopicName, tuple[TopicRecord, TopicLog]] = field(default_factory=dict)
 
     @property
@@ -204,15 +207,30 @@ async def _work(folder: DataFolder, stored: Stored, chance: random.Random, clock
         for _ in range(chance.randint(12, 20)):
             await life.step()
         await life.pass_time(_QUIET_S)
+        await _pass_time_of_metadata(life.metadata)
         if copy is not None:
             await runner.run(lambda: shutil.copytree(folder.path, copy))
 
 
+async def _pass_time_of_metadata(sequencer: RaftSequencer) -> None:
+    """As `_QUIET_S`, for the log of the metadata, which goes by the machine's clock."""
+
+    def ring() -> None:
+        member = sequencer._local_node.member  # noqa: SLF001 - to save the seconds
+        assert member is not None  # noqa: S101 - the store is open
+        for _ in range(RAFT_MARK_DELAY_S + 1):
+            member._parts.log.onOneSecondTimer()  # noqa: SLF001 - as above
+
+    await sequencer._thread.call(ring)  # noqa: SLF001 - as above
+
+
 async def _open(folder: DataFolder, stored: Stored, machine: _Machine, parts: AsyncExitStack) -> _Life:
     rng, clock, runner = SystemRng(machine.chance.getrandbits(63)), machine.clock, machine.runner
-    opened = await open_meta_store(MetaStoreSettings.model_validate({}), folder, clock, rng, runner)
+    settings = MetaStoreSettings.model_validate({})
+    opened = await open_meta_store(settings, folder, clock, rng, runner, is_alone=True)
     parts.push_async_callback(opened.store.close)
-    cluster_id, records = await own_cluster_id(opened.store, rng), Records(opened.store, rng)
+    cluster_id = await own_cluster_id(opened.store, rng)
+    records = Records(opened.store, rng, broker_id=folder.broker_id)
     owners = StorageRecords(opened.store, rng)
     await records.ensure_namespace("default")
     environment = StorageEnvironment(
@@ -229,8 +247,7 @@ async def _open(folder: DataFolder, stored: Stored, machine: _Machine, parts: As
     known_topics = {record.topic_id for record in await records.topics()}
     storage = await Storage.open(environment, known_topics=known_topics, has_begun=folder.identity.has_journal)
     parts.push_async_callback(storage.close)
-    if opened.alone is not None:
-        await opened.alone.write_mark()
     await runner.run(lambda: folder.adopt(cluster_id, is_shared=False, has_journal=True))
     owner = TopicOwner(storage, owners, folder.broker_id, is_alone=True)
-    return _Life(storage, records, owner, machine, stored)
+    assert isinstance(opened.membership, RaftSequencer)  # noqa: S101 - of any that stands alone
+    return _Life(storage, records, owner, machine, stored, opened.membership)

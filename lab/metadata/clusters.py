@@ -7,9 +7,8 @@ import os
 import signal
 import sys
 import threading
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -130,25 +129,16 @@ class ProcessCluster(Cluster):
         """Arguments of the program: the kind of the store, and what that needs."""
 
 
-class SqliteCluster(ProcessCluster):
+class AloneCluster(ProcessCluster):
     """The store of a standalone broker: one process, and its clients in another."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, 1)
-        self._ended_s: dict[str, float] = {}
-
-    def ended_s(self) -> Mapping[str, float]:
-        return self._ended_s
-
-    def kill(self, node: int) -> None:
-        if node in self._lives:
-            self._ended_s[self._lives[node].name] = time.monotonic()
-        super().kill(node)
 
     def _arguments(self, node: int) -> Sequence[str]:
         folder = self.folder / f"member-{node}"
         folder.mkdir(exist_ok=True)
-        return "sqlite", "--data-dir", str(folder)
+        return "alone", "--data-dir", str(folder)
 
 
 class ServiceCluster(ProcessCluster):
@@ -253,7 +243,7 @@ def _kept_ports(path: Path, count: int) -> list[int]:
 
 
 CLUSTERS: dict[str, Callable[[Path], ProcessCluster]] = {
-    "sqlite": SqliteCluster,
+    "alone": AloneCluster,
     "etcd": partial(ServiceCluster, "etcd"),
     "zookeeper": partial(ServiceCluster, "zookeeper"),
     "raft": RaftCluster,

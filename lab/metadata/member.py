@@ -1,6 +1,6 @@
 """A member of a metadata cluster in a process of its own, seen from the process that judges it.
 
-    python -m lab.metadata.member sqlite --data-dir DIR
+    python -m lab.metadata.member alone --data-dir DIR
     python -m lab.metadata.member etcd --address HOST:PORT --root ROOT
     python -m lab.metadata.member zookeeper --address HOST:PORT --root ROOT
     python -m lab.metadata.member raft --data-dir DIR --bind HOST:PORT --secret-file FILE --seed HOST:PORT ...
@@ -32,7 +32,6 @@ from danube.metadata.raft.settings import LogBounds, RaftSettings, RaftTiming
 from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore, WatchEvent
 from danube.model import errors
 from danube.model.errors import DanubeError, MetadataError, UnavailableError, UnknownOutcomeError
@@ -40,6 +39,7 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
+from danube.testing.alone_metadata import open_alone
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.child import pause
 from lab.metadata.servers import backend_at
@@ -252,8 +252,8 @@ async def _memory(_: argparse.Namespace) -> Opened:
     return Opened(MemoryStore(SystemClock()))
 
 
-async def _sqlite(options: argparse.Namespace) -> Opened:
-    return Opened(await SqliteStore.open(options.data_dir / "metadata.sqlite", SystemClock()))
+async def _alone(options: argparse.Namespace) -> Opened:
+    return Opened(await open_alone(options.data_dir, SystemClock(), entries_max=options.log_entries))
 
 
 async def _service(options: argparse.Namespace) -> Opened:
@@ -317,7 +317,7 @@ def _plain(value: Member | MembershipStatus) -> dict[str, Any]:
 
 STORES: dict[str, Callable[[argparse.Namespace], Awaitable[Opened]]] = {
     "memory": _memory,
-    "sqlite": _sqlite,
+    "alone": _alone,
     "etcd": _service,
     "zookeeper": _service,
     "raft": _raft,

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SimMetadata(MemoryStore):
-    """A metadata store that outlives brokers: what was answered is durable, as in an SQLite file on the same machine.
+    """A metadata store that outlives brokers: what was answered is durable, as on a disk of the same machine.
 
     Each write is one change of the life's disk (`Operation.TRANSACT`), so a machine may go off in it: then it is done
     or not. A write that is asked to fail is not done, or it is done and nobody learns of it.

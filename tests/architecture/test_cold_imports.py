@@ -13,11 +13,11 @@ CLUSTER_PARTS = {
     "pysyncobj",
     "aetcd",
     "kazoo",
-    "danube.metadata.raft",
+    "danube.metadata.raft.sequencer",
     "danube.metadata.shared_log",
     "danube.broker.cluster.member",
 }
-"""What a broker that stands alone starts without."""
+"""What a broker imports as it needs it."""
 
 
 def loaded_by(statement: str, root: Path) -> set[str]:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
         ("cold_reader", "beside a reader of 24 MiB: p99"),
         ("peers", "danube: end to end, 1024 bytes"),
         ("memory", "after 50,000 messages"),
-        ("metadata", "sqlite, 50 keys: linearizable reads, 32 in flight"),
+        ("metadata", "alone, 50 keys: linearizable reads, 32 in flight"),
     ],
 )
 def test_a_benchmark_runs_with_its_small_size(name: str, figure: str) -> None:

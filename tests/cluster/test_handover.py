@@ -21,7 +21,6 @@ TOPICS = 3
 BROKER = """
 import asyncio, itertools, json, sys
 from pathlib import Path
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import DanubeError
 from danube.runtime.blocking import BlockingThread
@@ -31,6 +30,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
 from danube.storage.journal.folder import journal_folder
 from danube.storage.takeover.takeover import Takeover
+from danube.testing.alone_metadata import open_alone
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.folder import Fence
 
@@ -42,8 +42,8 @@ def tell(**what):
 
 
 async def acquire(disk, clock, rng, journal, fence, reads):
-    # one process at a time has the file of metadata: it is opened for the takeover and no longer
-    store = await SqliteStore.open(root / "metadata.sqlite", clock)
+    # one process at a time has the folder of metadata: it is opened for the takeover and no longer
+    store = await open_alone(root / "metadata", clock)
     try:
         takeover = Takeover(disk, StorageRecords(store, rng), journal, reads, broker_id=number, fence=fence)
         return await takeover.acquire(range(topics))
@@ -101,7 +101,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.metadata.records.journals import JournalRecords
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.records.storage import StorageRecords, add_ownership
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
@@ -114,6 +113,7 @@ from danube.storage.takeover.own_journal import SharedEnvironment
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.storage.journal import JournalSettings
 from danube.storage.settings import StorageSettings
+from danube.testing.alone_metadata import open_alone
 
 root, number, topics, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 
@@ -123,7 +123,7 @@ def tell(**what):
 
 
 class Borrowed:
-    \"\"\"One process at a time has the file of metadata: it is opened for each call.\"\"\"
+    \"\"\"One process at a time has the folder of metadata: it is opened for each call.\"\"\"
 
     def __init__(self, clock):
         self._clock = clock
@@ -132,14 +132,18 @@ class Borrowed:
         async def call(*args, **named):
             for _ in range(2_000):
                 try:
-                    store = await SqliteStore.open(root / "metadata.sqlite", self._clock)
-                except DanubeError:
+                    lock = LocalDisk(root / "metadata").lock("lock")
+                except BlockingIOError:
                     await asyncio.sleep(0.005)
                     continue
                 try:
-                    return await getattr(store, name)(*args, **named)
+                    store = await open_alone(root / "metadata", self._clock)
+                    try:
+                        return await getattr(store, name)(*args, **named)
+                    finally:
+                        await store.close()
                 finally:
-                    await store.close()
+                    lock.release()
             raise TimeoutError(name)
 
         return call
@@ -284,7 +288,8 @@ def broker(root: Path, number: int, rounds: int = -1, program: str = BROKER) -> 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    (tmp_path / JOURNALS).mkdir()
+    for name in (JOURNALS, "metadata"):
+        (tmp_path / name).mkdir()
     return tmp_path
 
 
@@ -368,7 +373,7 @@ def test_an_owner_that_was_stopped_wakes_when_its_journal_is_gone_and_acknowledg
     with ExitStack() as ends:
         paused = ends.enter_context(broker(shared, 1, program=STORAGE))
         paused.wait_for(370)  # it has cut after 100 rounds
-        pause_without(paused, shared / "metadata.sqlite")
+        pause_without(paused, shared / "metadata" / "lock")
         taker = ends.enter_context(broker(shared, 2, rounds=20, program=STORAGE))
         taker.content()
         taker.finish()

@@ -284,12 +284,12 @@ def skip_without(store: str) -> None:
 @pytest.mark.cluster
 @pytest.mark.timeout(300)
 def test_a_soak_that_was_killed_goes_on_on_what_its_last_round_left(tmp_path: Path) -> None:
-    first = run(tmp_path, "sqlite", 1)
-    process = subprocess.Popen(command(tmp_path, "sqlite", 2), stderr=subprocess.PIPE, text=True)
-    wait_for_keys(tmp_path / "sqlite" / "member-0.log", process)
+    first = run(tmp_path, "alone", 1)
+    process = subprocess.Popen(command(tmp_path, "alone", 2), stderr=subprocess.PIPE, text=True)
+    wait_for_keys(tmp_path / "alone" / "member-0.log", process)
     process.kill()
     process.communicate()
-    found = run(tmp_path, "sqlite", 2)
+    found = run(tmp_path, "alone", 2)
     assert found[:1] == first
     assert found[1]["violations"]["durable"] == 0
     assert len(found) == 2
@@ -297,7 +297,7 @@ def test_a_soak_that_was_killed_goes_on_on_what_its_last_round_left(tmp_path: Pa
 
 def wait_for_keys(log: Path, process: "subprocess.Popen[str]") -> None:
     deadline_s = time.monotonic() + WAIT_S
-    journal = log.with_name("member-0") / "metadata.sqlite-wal"
+    journal = log.with_name("member-0") / "raft" / "log-0000000001"
     while not journal.exists() or journal.stat().st_size < 100_000:
         assert process.poll() is None
         assert time.monotonic() < deadline_s, "nothing was written"
@@ -309,14 +309,14 @@ def wait_for_keys(log: Path, process: "subprocess.Popen[str]") -> None:
 @pytest.mark.timeout(180)
 def test_an_interrupt_ends_the_round_early_and_judges_it(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        command(tmp_path, "sqlite", ROUNDS_ASKED), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(tmp_path, "alone", ROUNDS_ASKED), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    wait_for_keys(tmp_path / "sqlite" / "member-0.log", process)
+    wait_for_keys(tmp_path / "alone" / "member-0.log", process)
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 130, errors
     assert "Every promise was kept" in out
-    assert 0 < len(ledger(tmp_path, "sqlite")) < ROUNDS_ASKED
+    assert 0 < len(ledger(tmp_path, "alone")) < ROUNDS_ASKED
 
 
 @pytest.mark.nightly

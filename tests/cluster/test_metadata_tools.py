@@ -144,7 +144,7 @@ def test_a_broker_that_stood_alone_goes_on_as_a_cluster_with_all_its_messages(tm
     address = f"127.0.0.1:{free_port()}"
     assert asyncio.run(metadata("backup", file, "--data-dir", data)).code == 0
     flags = ("--meta-store-type", "raft", "--raft-addr", address)
-    done = asyncio.run(metadata("restore", file, "--data-dir", data, flags=flags))
+    done = asyncio.run(metadata("restore", file, "--data-dir", data, "--force", "--yes", flags=flags))
     assert (done.code, done.error) == (0, "")
     with BrokerProcess(data, flags=flags) as broker:
         assert asyncio.run(stored(broker)) == 20
@@ -384,10 +384,10 @@ async def is_flushed(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("raft", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("store", ["alone", pytest.param("raft", marks=pytest.mark.nightly)])
 def test_an_old_backup_below_a_newer_folder_loses_nothing_without_a_word(store: str, tmp_path: Path) -> None:
     data, file = tmp_path / "data", tmp_path / "backup"
-    flags = () if store == "sqlite" else ("--meta-store-type", "raft", "--raft-addr", f"127.0.0.1:{free_port()}")
+    flags = () if store == "alone" else ("--meta-store-type", "raft", "--raft-addr", f"127.0.0.1:{free_port()}")
     with BrokerProcess(data, flags=flags, settings=CUTTING) as broker:
         asyncio.run(publish(broker, 20))
         broker.terminate()

@@ -1,10 +1,7 @@
-"""Both stores against a dictionary: random commands, the same answers, the same state."""
+"""The state against a dictionary: random commands, the same answers, the same state."""
 
 import asyncio
-import tempfile
-from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +21,6 @@ from danube.metadata.commands import (
     Transact,
 )
 from danube.metadata.memory import MemoryStore
-from danube.metadata.sqlite.file import SqliteFile
 from danube.metadata.state import State, apply
 from danube.metadata.store import (
     Changed,
@@ -145,7 +141,7 @@ class Model:
         return sorted((key, *rest) for key, rest in self.keys.items() if key.startswith(f"{prefix}/"))
 
 
-def check(store: State | SqliteFile, model: Model) -> None:
+def check(store: State, model: Model) -> None:
     for prefix in ("", *PREFIXES):
         found = [(e.key, e.value, e.created_revision, e.revision, e.lease_id) for e in store.below(prefix)]
         assert found == model.below(prefix)
@@ -163,32 +159,6 @@ def test_state_in_memory_agrees_with_the_model(history: list[Command]) -> None:
         assert apply(state, command).outcome == model.apply(command)
         check(state, model)
         state.validate()
-
-
-@settings(max_examples=30)
-@given(commands, st.integers(0, 20))
-def test_sqlite_agrees_with_the_state_in_memory_also_over_a_restart(history: list[Command], restart: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path, state = Path(folder) / "metadata.sqlite", State()
-        with closing(SqliteFile.open(path)) as file:
-            for command in history[:restart]:
-                assert file.apply(command) == apply(state, command)
-        end_leases(state)
-        with closing(SqliteFile.open(path)) as file:
-            assert list(file.below("")) == list(state.below(""))
-            for command in history[restart:]:
-                assert file.apply(command).outcome == apply(state, command).outcome
-            assert list(file.below("")) == list(state.below(""))
-
-
-def end_leases(state: State) -> None:
-    """As a restart does: all leased keys go at one revision, which no single command does."""
-    leased = tuple(Removed(entry.key, state.revision + 1) for entry in state.below("") if entry.lease_id)
-    for lease_id in range(1, state.last_lease_id + 1):
-        state._leases.pop(lease_id, None)
-    for change in leased:
-        state._remove(change.key)
-    state.revision += bool(leased)
 
 
 @settings(max_examples=30)

@@ -20,5 +20,5 @@ def test_the_trials_contain_what_they_are_for() -> None:
     stories = " ".join(line for number in SEEDS for line in simulate_folders(number).lives)
     for words in ("killed", "stopped", "is flipped", "are left", "put back", "start: DamagedDataError", "repair: 0"):
         assert words in stories
-    for file in (".journal", ".segment", ".manifest", "metadata.sqlite3:", "metadata.sqlite3-wal", "broker.json"):
+    for file in (".journal", ".segment", ".manifest", "raft/log-", "raft/image-", "broker.json"):
         assert file in stories

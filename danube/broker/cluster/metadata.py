@@ -23,7 +23,6 @@ from danube.model.topic import BUILT_IN_NAMESPACES
 
 if TYPE_CHECKING:
     from danube.broker.cluster.member import Cluster
-    from danube.metadata.sqlite.store import SqliteStore
     from danube.storage.store import Storage
 
 _log = logging.getLogger(__name__)
@@ -44,8 +43,6 @@ class Metadata:
     cluster_id: str
     restore_id: str
     """Of the last restore; "" for none."""
-    alone: "SqliteStore | None"
-    """The broker's own file; None where the metadata is in another store."""
 
 
 async def open_metadata(deps: Dependencies) -> Metadata:
@@ -53,13 +50,14 @@ async def open_metadata(deps: Dependencies) -> Metadata:
     folder, rng, writer, is_shared = deps.folder, deps.rng, deps.writer, deps.is_cluster
     opened = await _open_store(deps)
     store = opened.store
-    if opened.rollback is not None:  # before anything is written to it
-        await _accept_restore(deps, opened)
     cluster_id = await own_cluster_id(store, rng)
     await writer.run(lambda: folder.check(cluster_id, is_shared=is_shared))
-    restore_id = await _accept_restore(deps, opened)
+    restore_id = await _accept_restore(deps, store)
     if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
-        await _migrate_to_cluster(deps, store, restore_id)
+        from danube.metadata.cluster.system_topics import part_system_topics  # noqa: PLC0415 - once in a broker's life
+
+        await part_system_topics(store, rng)
+        _log.info("this broker stood alone before, and is one of a cluster now")
     await writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
     if await writer.run(lambda: folder.disk.exists(REPAIRED)):
         from danube.data_folder.after_repair import apply_repair  # noqa: PLC0415 - once after a repair
@@ -72,7 +70,7 @@ async def open_metadata(deps: Dependencies) -> Metadata:
             " storage.mode to the same, and object_store.journal; topics cannot be carried from one mode to the other"
         )
     shares_logs = own_mode.shares_logs
-    stored = StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared and not shares_logs else None)
+    stored = StorageRecords(store, rng, deleted_of=None if shares_logs else folder.broker_id)
     records = Records(store, rng, broker_id=folder.broker_id, shares_logs=shares_logs)
     for namespace in (*BUILT_IN_NAMESPACES, *deps.settings.bootstrap_namespaces):
         await records.ensure_namespace(namespace)
@@ -86,7 +84,6 @@ async def open_metadata(deps: Dependencies) -> Metadata:
         kind=opened.kind,
         cluster_id=cluster_id,
         restore_id=restore_id,
-        alone=opened.alone,
     )
 
 
@@ -100,8 +97,6 @@ async def mark_opened(deps: Dependencies, metadata: Metadata) -> None:
     has_journal = deps.settings.storage.mode is StorageMode.LOCAL
     is_noted = metadata.restore_id == folder.identity.restore_id and folder.identity.accepted_restore_id is None
     restore_id = None if is_noted else metadata.restore_id
-    if metadata.alone is not None:  # first: a restore that is not recorded is accepted once more, which does no harm
-        await metadata.alone.write_mark()
     await deps.writer.run(
         lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=has_journal)
     )
@@ -129,35 +124,20 @@ async def join_cluster(
 async def _open_store(deps: Dependencies) -> MetaStore:
     if deps.environment.meta_store is not None:
         return deps.environment.meta_store
-    opened = await open_meta_store(deps.settings.meta_store, deps.folder, deps.clock, deps.rng, deps.reader)
+    settings, is_alone = deps.settings.meta_store, not deps.is_cluster
+    opened = await open_meta_store(settings, deps.folder, deps.clock, deps.rng, deps.reader, is_alone=is_alone)
     deps.running.push_async_callback(opened.store.close)
     return opened
 
 
-async def _accept_restore(deps: Dependencies, opened: MetaStore) -> str:
+async def _accept_restore(deps: Dependencies, store: MetadataStore) -> str:
     """The id of the last restore of the metadata, "" for none; the folder continues with what was restored."""
-    mark = await read_mark(opened.store)
-    if mark.restore_id != deps.folder.identity.restore_id or opened.rollback is not None:
+    mark = await read_mark(store)
+    if mark.restore_id != deps.folder.identity.restore_id:
         from danube.data_folder.older_metadata import adopt_older_metadata  # noqa: PLC0415 - once after a restore
 
-        await adopt_older_metadata(opened.store, deps.folder, deps.rng, deps.writer, opened.rollback)
+        await adopt_older_metadata(store, deps.folder, deps.rng, deps.writer)
     return mark.restore_id  # recorded by `mark_opened`
-
-
-async def _migrate_to_cluster(deps: Dependencies, store: MetadataStore, restore_id: str) -> None:
-    from danube.metadata.cluster.migrate import check_not_older, migrate_to_cluster  # noqa: PLC0415 - once in a broker's life
-    from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
-
-    folder = deps.folder
-    is_accepted = folder.identity.accepted_restore_id == restore_id
-    if not is_accepted and await deps.writer.run(folder.metadata_path.exists):
-        own = await SqliteStore.open(folder.metadata_path, deps.clock)
-        try:
-            await check_not_older(store, own)
-        finally:
-            await own.close()
-    migrated = await migrate_to_cluster(store, deps.rng, folder.broker_id)
-    _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", migrated)
 
 
 async def _open_cluster(deps: Dependencies, opened: MetaStore) -> "Cluster":

@@ -9,8 +9,6 @@ from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType
 from danube.broker.config.secret_files import check_private, private_content, public_content, secret_of
 from danube.data_folder.data_folder import DataFolder
 from danube.metadata.cluster.membership import Membership
-from danube.metadata.high_water import NAME as MARK
-from danube.metadata.high_water import HighWaterMark, Rollback, rollback_of
 from danube.metadata.store import MetadataStore
 from danube.model.errors import SettingsError
 from danube.model.limits.metadata import RAFT_JOIN_TIMEOUT_S, RAFT_START_TIMEOUT_S
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from danube.metadata.raft.settings import RaftSettings
     from danube.metadata.shared_log.etcd.client import EtcdSettings
     from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings
-    from danube.metadata.sqlite.store import SqliteStore
 
 _log = logging.getLogger(__name__)
 
@@ -38,23 +35,25 @@ class MetaStore:
     kind: MetaStoreType
     membership: Membership | None = None
     """Of the brokers that agree among themselves; None where something else keeps it."""
-    alone: "SqliteStore | None" = None
-    """The same store, where it is this broker's own file."""
-    rollback: Rollback | None = None
-    """How far that file is behind what the data folder has acted upon; None where no change of it is lost."""
 
 
 async def open_meta_store(
-    settings: MetaStoreSettings, folder: DataFolder | None, clock: Clock, rng: Rng, runner: BlockingRunner
+    settings: MetaStoreSettings,
+    folder: DataFolder | None,
+    clock: Clock,
+    rng: Rng,
+    runner: BlockingRunner,
+    *,
+    is_alone: bool = False,
 ) -> MetaStore:
     """The store, opened; closing it is the caller's. `folder` is needed by those that keep something in it.
+
+    A broker that `is_alone` has no Raft port.
 
     Raises SettingsError for a secret or a certificate that cannot be read and for a package that is not there, and
     MetadataError when a service cannot be used.
     """
     match settings.type:
-        case MetaStoreType.SQLITE if folder is not None:
-            return await _open_sqlite(settings, folder, clock, runner)
         case MetaStoreType.MEMORY:
             from danube.metadata.memory import MemoryStore  # noqa: PLC0415 - as above
 
@@ -64,25 +63,10 @@ async def open_meta_store(
         case MetaStoreType.ZOOKEEPER:
             store = await _open_zookeeper(settings, clock, rng, runner)
         case MetaStoreType.RAFT if folder is not None:
-            return await _open_raft(settings, folder, clock, rng, runner)
+            return await _open_raft(settings, folder, clock, rng, runner, is_alone=is_alone)
         case _:
             raise ValueError(f"metadata in {settings.type} is kept in a data folder: give one")
     return MetaStore(store, settings.type)
-
-
-async def _open_sqlite(
-    settings: MetaStoreSettings, folder: DataFolder, clock: Clock, runner: BlockingRunner
-) -> MetaStore:
-    from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - the kind that is used, and no other
-
-    mark = await runner.run(lambda: HighWaterMark(folder.path))
-    if mark.is_unreadable:
-        _log.warning("%s is not what was written: this once, lost changes of the metadata may go unnoticed", MARK)
-    marked = mark.reached
-    store = await SqliteStore.open(folder.metadata_path, clock, mark=mark)
-    is_accepted = folder.identity.accepted_restore_id is not None
-    rollback = rollback_of(store.found, marked, is_accepted=is_accepted)
-    return MetaStore(store, settings.type, alone=store, rollback=rollback)
 
 
 async def _open_etcd(settings: MetaStoreSettings, clock: Clock, rng: Rng, runner: BlockingRunner) -> MetadataStore:
@@ -142,18 +126,20 @@ def zookeeper_settings(settings: MetaStoreSettings) -> "ZookeeperSettings":
 
 
 async def _open_raft(
-    settings: MetaStoreSettings, folder: DataFolder, clock: Clock, rng: Rng, runner: BlockingRunner
+    settings: MetaStoreSettings, folder: DataFolder, clock: Clock, rng: Rng, runner: BlockingRunner, *, is_alone: bool
 ) -> MetaStore:
-    from danube.metadata.raft.sequencer import RaftSequencer  # noqa: PLC0415 - as above
+    from danube.metadata.raft.sequencer import RaftSequencer  # noqa: PLC0415 - the kind that is used, and no other
+    from danube.metadata.raft.settings import RaftSettings  # noqa: PLC0415 - as above
     from danube.metadata.replication.replicated import ReplicatedStore  # noqa: PLC0415 - as above
 
-    wanted = await runner.run(lambda: raft_settings(settings))
+    wanted = RaftSettings(is_alone=True) if is_alone else await runner.run(lambda: raft_settings(settings))
     sequencer = await RaftSequencer.open(wanted, folder.disk, clock, rng)
     store = ReplicatedStore(sequencer, clock, rng)
     sequencer.renew_by(store.renewal)
     sequencer.make_room_by(folder.reserve.make_room)
     try:
-        _log.info("the other brokers reach this one at %s for the metadata", sequencer.address)
+        if not is_alone:
+            _log.info("the other brokers reach this one at %s for the metadata", sequencer.address)
         await store.start()
     except BaseException:
         await store.close()

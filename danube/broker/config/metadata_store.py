@@ -14,16 +14,15 @@ from danube.rpc.address import is_loopback, split_address
 class MetaStoreType(StrEnum):
     """The kind of metadata store."""
 
-    SQLITE = "sqlite"
     MEMORY = "memory"
     RAFT = "raft"
     ETCD = "etcd"
     ZOOKEEPER = "zookeeper"
 
     @property
-    def is_shared(self) -> bool:
-        """True if the brokers of a cluster share it."""
-        return self in {MetaStoreType.RAFT, MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}
+    def is_service(self) -> bool:
+        """True if a service keeps it, and no data folder."""
+        return self in _OF_SERVICES
 
 
 _OF_SERVICES = (MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER)
@@ -55,12 +54,14 @@ class MetaStoreSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: MetaStoreType = Field(
-        MetaStoreType.SQLITE,
-        description="sqlite: in the data folder, of this broker alone. raft: the brokers agree among themselves. "
+        MetaStoreType.RAFT,
+        description="raft: in the data folder; the brokers of a cluster agree among themselves. "
         "etcd, zookeeper: kept by that service. memory: forgotten at the end.",
     )
     raft_addr: Address = Field(
-        "127.0.0.1:7650", description="raft: host:port for the other brokers; beyond loopback it needs a secret or TLS."
+        "127.0.0.1:7650",
+        description="raft: host:port for the other brokers; beyond loopback it needs a secret or TLS. A standalone"
+        " broker opens no port.",
     )
     raft_advertised_addr: Address | None = Field(
         None, description="raft: what other brokers are told to dial; raft_addr when not set."
@@ -94,11 +95,6 @@ class MetaStoreSettings(BaseModel):
     tls_key: Path | None = Field(
         None, description="With raft, etcd, zookeeper: PEM file of its key, for its owner alone."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _infer_type(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
-        return {"type": type_of(given), **given} if isinstance(given, Mapping) else given
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -137,13 +133,8 @@ class MetaStoreSettings(BaseModel):
         return is_loopback(split_address(self.raft_addr)[0])
 
 
-def type_of(given: Any) -> MetaStoreType:  # noqa: ANN401 - whatever was given
-    """The type that settings name or imply: settings of Raft alone, as the original has them, imply Raft."""
+def means_cluster(given: Any) -> bool:  # noqa: ANN401 - whatever was given
+    """True if settings of this group are for brokers that share a store: any of Raft or a service."""
     if isinstance(given, MetaStoreSettings):
-        return given.type
-    if not isinstance(given, Mapping):
-        return MetaStoreType.SQLITE
-    if "type" in given:
-        return MetaStoreType(given["type"]) if given["type"] in set(MetaStoreType) else MetaStoreType.SQLITE
-    means_raft = any(_OF_TYPES.get(key) == (MetaStoreType.RAFT,) for key in given)
-    return MetaStoreType.RAFT if means_raft else MetaStoreType.SQLITE
+        return given.type is not MetaStoreType.MEMORY and bool(given.model_fields_set)
+    return isinstance(given, Mapping) and bool(given) and given.get("type") != MetaStoreType.MEMORY

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 from danube.broker.config.addresses import Address, Url
 from danube.broker.config.auth import AuthSettings
-from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType, type_of
+from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType, means_cluster
 from danube.broker.config.object_store import ObjectStoreSettings
 from danube.broker.config.original import translate_original
 from danube.broker.config.quotas import QuotaSettings
@@ -99,7 +99,8 @@ class BrokerSettings(BaseModel):
 
     mode: Mode = Field(
         Mode.STANDALONE,
-        description="standalone: one broker, nothing else needed. cluster: one of several; as meta_store.type says.",
+        description="standalone: one broker, nothing else needed. cluster: one of several; as meta_store.type says."
+        " A standalone broker that is started with it becomes the first of a cluster, which others join.",
     )
     meta_store: MetaStoreSettings = MetaStoreSettings.model_validate({})
     storage: StoragePlaceSettings = StoragePlaceSettings.model_validate({})
@@ -315,30 +316,27 @@ class BrokerSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _infer_mode(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
-        """Infer the mode from the metadata store, or the store from the mode, whichever is set."""
+        """Infer the mode from the metadata store where it is not set."""
         if not isinstance(given, Mapping):
             return given
         values = dict(given)
-        kept = values.get("meta_store", {})
-        if values.get("mode") == Mode.CLUSTER and isinstance(kept, Mapping) and "type" not in kept:
-            kept = values["meta_store"] = {**kept, "type": MetaStoreType.RAFT}
-        values.setdefault("mode", Mode.CLUSTER if type_of(kept).is_shared else Mode.STANDALONE)
+        kept = values.get("meta_store")
+        values.setdefault("mode", Mode.CLUSTER if means_cluster(kept) else Mode.STANDALONE)
         if values["mode"] == Mode.CLUSTER:
             values.setdefault("cluster_name", "DANUBE")
         return values
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
-        if (self.mode is Mode.CLUSTER) != self.meta_store.type.is_shared:
-            keeps = (
-                "that its brokers share: raft, etcd or zookeeper" if self.mode is Mode.CLUSTER else "sqlite or memory"
-            )
-            raise ValueError(
-                f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {self.meta_store.type}"
-            )
+        kind = self.meta_store.type
+        if kind is MetaStoreType.MEMORY if self.mode is Mode.CLUSTER else kind.is_service:
+            keeps = "that its brokers share: raft, etcd or zookeeper" if self.mode is Mode.CLUSTER else "raft or memory"
+            raise ValueError(f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {kind}")
+        if self.mode is Mode.STANDALONE and (self.meta_store.seed_nodes or self.meta_store.join):
+            raise ValueError("meta_store.seed_nodes and meta_store.join are for the mode cluster: set it, or neither")
         if self.mode is Mode.STANDALONE and self.storage.mode.shares_logs:
             raise ValueError(
-                f"the storage.mode {self.storage.mode} is for brokers of a cluster: set meta_store.type as well"
+                f"the storage.mode {self.storage.mode} is for brokers of a cluster: set mode cluster as well"
             )
         if self.storage.mode is StorageMode.OBJECT_STORE and self.object_store.url is None:
             raise ValueError("the storage.mode object_store needs a bucket: set object_store.url to s3://bucket/prefix")

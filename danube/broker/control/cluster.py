@@ -111,7 +111,8 @@ class ClusterControl:
             return membership
         if self._cluster is None:
             raise PreconditionFailedError(
-                f"this broker stands alone and keeps its metadata in {self._kind}: there are no nodes to add or remove"
+                "this broker stands alone: restart it with --mode cluster, and with the address at which the others"
+                " will reach it (--raft-addr), then add nodes to it"
             )
         raise PreconditionFailedError(
             f"the metadata of this cluster is kept by {self._kind}, a service outside, which has its own tools for its "

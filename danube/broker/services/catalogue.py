@@ -30,7 +30,7 @@ from danube.wire.security import messages as security
 
 _NOWHERE_TO_MOVE = "a standalone broker has no other broker to move topics to: stop it instead, its clients come back"
 _NEVER_DRAINED = "a standalone broker is always active"
-_NO_NODES = "a standalone broker keeps its metadata by itself: this call needs a cluster"
+_NO_NODES = "a standalone broker has no nodes: restart it with --mode cluster, then add some (docs/clusters.md)"
 _NOTHING_TO_BALANCE = "a standalone broker has nothing to balance its load with: this call needs a cluster"
 _STANDS_ALONE = "a standalone broker has no other broker to move a topic to"
 

@@ -2,8 +2,7 @@
 
 Leases and the keys that lived by them are left out, and so are remembered outcomes. The revision grows by one. Some
 topic ids are skipped, for topics that were made after the backup was taken. A mark tells brokers whose data folders are
-newer than the backup to check them (`restore_mark`). Values stay as they are: a broker that stood alone migrates its
-metadata itself, at its first start in a cluster (`migrate`).
+newer than the backup to check them (`restore_mark`). Values stay as they are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,8 +17,6 @@ from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import PreconditionFailedError
 from danube.model.limits.metadata import METADATA_TOPIC_IDS_SKIPPED
-
-_ALONE = "sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +66,9 @@ def last_topic_id(entries: Iterable[Entry]) -> int:
 
 
 def _check(backup: Backup, *, to_cluster: bool) -> None:
-    is_alone = backup.origin.kind == _ALONE
-    if to_cluster and is_alone and backup.snapshot.entries and not cluster_id_of(backup.snapshot.entries):
+    if not to_cluster and backup.origin.is_of_cluster:
         raise PreconditionFailedError(
-            "the backup is of a broker of an older version, whose data folder no cluster would take: start that broker"
-            " once with this version, stop it, and take the backup again"
-        )
-    if not to_cluster and not is_alone:
-        raise PreconditionFailedError(
-            "the backup is of a cluster, and sqlite is for a broker that stands alone: restore with --store raft, which"
+            "the backup is of a cluster, and this is for a broker that stands alone: restore with --store raft, which"
             " is a cluster of one broker at first"
         )
 

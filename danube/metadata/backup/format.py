@@ -6,6 +6,7 @@ Byte by byte: `docs/formats/metadata-backup.md`. A file that is shorter or longe
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from danube.metadata.raft.core.node import ALONE
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import State, StateSnapshot
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError, NewerRecordError
@@ -19,7 +20,7 @@ class Origin:
     """Source of a backup, and when it was taken."""
 
     kind: str
-    """sqlite, raft, etcd or zookeeper."""
+    """raft, etcd or zookeeper."""
     place: str
     """The data folder, or the service and the root in it."""
     taken_ms: int
@@ -35,6 +36,11 @@ class Origin:
     """Last position known to be agreed on; a member that does not run knows no more."""
     members: tuple[str, ...] = ()
     """Voters of the Raft group."""
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """True if brokers share the metadata; one that stands alone is a Raft group without an address."""
+        return self.kind != "raft" or any(not member.endswith(f"@{ALONE}") for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)

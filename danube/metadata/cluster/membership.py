@@ -34,7 +34,7 @@ class MembershipStatus:
     """The agreement, as one member sees it."""
 
     kind: str
-    """`raft`, `etcd`, `zookeeper`, `sqlite` or `memory`."""
+    """`raft`, `etcd`, `zookeeper` or `memory`."""
     node_id: int
     """Node id of the member that reports."""
     address: str = ""

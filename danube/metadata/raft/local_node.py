@@ -197,7 +197,8 @@ class LocalNode:
         match decision:
             case FoundCluster(members):
                 self._belong(self._folder.cluster_id or f"{self._rng.new_id():016x}", members)
-                _log.info("this broker founds the cluster %s of %d voters", self._folder.cluster_id, len(members))
+                level = logging.DEBUG if self._settings.is_alone else logging.INFO
+                _log.log(level, "this broker founds the cluster %s of %d voters", self.cluster_id, len(members))
             case Accept(invitation):
                 self._belong(invitation.cluster_id, invitation.members)
                 _log.info("this broker takes part in the cluster %s", self._folder.cluster_id)

@@ -270,7 +270,8 @@ class RaftSequencer:
     def _show(self, view: MembershipStatus) -> None:
         if view.leader_id != self._view.leader_id:
             leads = f"member {view.leader_id} leads" if view.leader_id else "nobody leads"
-            _log.info("%s the metadata cluster (term %d)", leads, view.term)
+            level = logging.DEBUG if self._settings.is_alone else logging.INFO
+            _log.log(level, "%s the metadata cluster (term %d)", leads, view.term)
         is_new = (view.term, view.leader_id) != (self._view.term, self._view.leader_id)
         self._view = view
         if is_new and self._follower is not None:

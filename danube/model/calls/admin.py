@@ -230,7 +230,7 @@ class ClusterDescription:
     """The metadata store and its members, as one broker sees them; ids are decimal digits."""
 
     kind: str
-    """`raft`, `etcd`, `zookeeper`, `sqlite` or `memory`."""
+    """`raft`, `etcd`, `zookeeper` or `memory`."""
     node_id: str | None = None
     """Of the member that was asked; None without a Raft group."""
     address: str = ""

@@ -226,8 +226,6 @@ CLUSTER_RETRY_S = 1.0
 """Before a lease, a registration or a candidacy that failed is tried again, and a watch that ended is begun anew."""
 SECRET_BYTES_MAX = 64 * KIB
 """Bytes of a file with a secret, a password or certificates."""
-MIGRATED_TOPICS_PER_CHANGE = 1_000
-"""Topics of a standalone broker that get their owner in one change, when it becomes one of a cluster."""
 CLUSTER_GONE_SHOWN_S = 3_600.0
 """A broker that is gone and owns no topics is shown for this long: it may have been stopped for good."""
 CLUSTER_LEAVE_TIMEOUT_S = 1.0

@@ -14,13 +14,11 @@ from danube.data_folder.older_metadata import (
     LostTopic,
     accept,
     find_older_metadata,
-    find_rollback,
     named,
     served_by,
 )
-from danube.metadata.backup.backup import Restored, cluster_id_of, last_topic_id, restored
+from danube.metadata.backup.backup import Restored, cluster_id_of, restored
 from danube.metadata.backup.format import Backup, Origin, check_size, decode_backup, encode_backup
-from danube.metadata.high_water import Reached
 from danube.metadata.raft.folder.inspection import RaftReport, inspect_folder
 from danube.metadata.records.families import families, fault_of, value_of
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
@@ -41,7 +39,7 @@ from danube.model.text import count_text
 from danube.offline.cli_options import PROGRAM, OutputFormat
 from danube.offline.folder import identity_in, locked, stamped
 from danube.offline.metadata import views
-from danube.offline.metadata.sources import Place, Wanted, kind_of, opened
+from danube.offline.metadata.sources import Place, Wanted, opened
 from danube.offline.output import Facts, progress, show, waiting
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import is_terminal, say
@@ -71,7 +69,7 @@ def backup(wanted: Wanted, file: Path, *, overwrite: bool, output: OutputFormat)
 def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: OutputFormat) -> ExitCode:
     """Have an empty store hold what a backup does; with `force` also one that is not empty, which is set aside."""
     source = _read_file(file)
-    changed = restored(source, to_cluster=kind_of(wanted).is_shared, restore_id=f"{SystemRng().new_id():016x}")
+    changed = restored(source, to_cluster=wanted.is_of_cluster, restore_id=f"{SystemRng().new_id():016x}")
     with opened(wanted, to_fill=True) as place:
         place.check(source)
         is_empty = place.is_empty()
@@ -122,25 +120,17 @@ def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCod
     with opened(wanted) as place, nullcontext() if place.path else locked(wanted.data_dir):
         identity = _identity(wanted.data_dir)
         with waiting("reading"):
-            snapshot = place.read().snapshot
-            entries = snapshot.entries
+            entries = place.read().snapshot.entries
             _check_cluster(identity, entries, wanted.data_dir)
             mark = mark_of(entries)
-            rollback = None
-            if place.kind is MetaStoreType.SQLITE:
-                reached = Reached(snapshot.revision, last_topic_id(entries))
-                rollback = find_rollback(wanted.data_dir, identity, reached, mark)
-            older = find_older_metadata(wanted.data_dir, identity, served_by(identity, entries), mark, rollback)
-        lost, rollback = (older.lost, older.rollback) if older is not None else ((), None)
-        newer = len(older.beyond.newer) if older is not None and rollback is None else 0
-        is_refused = bool(lost or rollback)
-        if is_refused and accept_loss:
+            older = find_older_metadata(wanted.data_dir, identity, served_by(identity, entries), mark)
+        lost, newer = (older.lost, len(older.beyond.newer)) if older is not None else ((), 0)
+        if lost and accept_loss:
             accept(wanted.data_dir, identity, mark)
         is_accepted = accept_loss or identity.accepted_restore_id == mark.restore_id
         facts = _adopt_facts(wanted.data_dir, place, mark, lost) | {"newer": newer, "accepted": is_accepted}
-        facts["rolled_back"] = None if rollback is None else str(rollback)
     show(facts, output, views.adopt_text)
-    if not is_refused or is_accepted:
+    if not lost or is_accepted:
         return ExitCode.OK
     say("nothing was changed: restore a later backup, or repeat with --accept-loss to give these up", PROGRAM)
     return ExitCode.NEEDS_YES

@@ -46,7 +46,6 @@ app = typer.Typer(
 class StoreKind(StrEnum):
     """Kinds of stores that keep metadata."""
 
-    SQLITE = "sqlite"
     RAFT = "raft"
     ETCD = "etcd"
     ZOOKEEPER = "zookeeper"

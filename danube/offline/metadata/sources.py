@@ -11,15 +11,15 @@ from typing import Any, Protocol
 from danube import __version__
 from danube.broker.cluster.metadata_store import etcd_settings, raft_settings, zookeeper_settings
 from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType
-from danube.broker.config.settings import BrokerSettings
-from danube.data_folder.data_folder import METADATA, Identity
+from danube.broker.config.settings import BrokerSettings, Mode
+from danube.data_folder.data_folder import Identity
 from danube.metadata.backup.backup import cluster_id_of
 from danube.metadata.backup.format import Backup, Origin
 from danube.metadata.backup.raft import begin_group, own_address, read_raft
 from danube.metadata.backup.shared_log import LogState, PlantableBackend, begin_log, read_log
 from danube.metadata.raft.bootstrap import add_command
+from danube.metadata.raft.core.node import ALONE
 from danube.metadata.raft.folder.format import FOLDER
-from danube.metadata.sqlite.file import read_sqlite, write_sqlite
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import (
     DanubeError,
@@ -41,7 +41,7 @@ STAGING = "metadata-restore.new"
 
 _GROUP = "meta_store."
 _NOBODY = Identity(broker_id=0)  # where no broker was yet, or nobody can say which
-_BESIDE = ("-wal", "-journal", "-shm")  # what SQLite may keep beside its file
+_NO_ADDRESS = frozenset({"", ALONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,23 @@ class Wanted:
     """None for the one that the settings say, or that is in the data folder."""
     is_set: frozenset[str] = frozenset()
     """Which settings of `meta_store` were given, and are not defaults."""
+    mode: Mode = Mode.STANDALONE
+    """As the settings say."""
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """True if a cluster is meant: by the settings, or by the data folder."""
+        if self.store is not None or self.mode is Mode.CLUSTER:
+            return True
+        identity = identity_in(self.data_dir)
+        return identity.is_shared if identity is not None else _known_address(self.data_dir) not in _NO_ADDRESS
 
 
 def wanted(loaded: Loaded[BrokerSettings], data_dir: Path, store: MetaStoreType | None = None) -> Wanted:
     """The folder and metadata that a broker's settings name."""
     given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
-    return Wanted(data_dir, loaded.settings.meta_store, store, frozenset(key.removeprefix(_GROUP) for key in given))
+    is_set = frozenset(key.removeprefix(_GROUP) for key in given)
+    return Wanted(data_dir, loaded.settings.meta_store, store, is_set, loaded.settings.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +107,21 @@ class Place(Protocol):
 
 
 class FolderPlace:
-    """A data folder that this process has locked, and one kind of metadata in it."""
+    """A data folder that this process has locked, with the metadata in its folder `raft/`."""
 
     path: Path
+    kind = MetaStoreType.RAFT
 
-    def __init__(self, wanted: Wanted, kind: MetaStoreType) -> None:
+    def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self.kind = kind
         self.path = wanted.data_dir
         self.name = str(self.path.absolute())
         self._identity = identity_in(self.path) or _NOBODY
 
     def is_empty(self) -> bool:
-        return not self._files()
+        return not (self.path / FOLDER).exists()
 
     def read(self) -> Backup:
-        if self.kind is MetaStoreType.SQLITE:
-            return _backup(self, read_sqlite(self.path / METADATA), broker_id=self._identity.broker_id)
         state = read_raft(LocalDisk(self.path))
         return _backup(
             self,
@@ -130,54 +139,41 @@ class FolderPlace:
                 f"{self.path} holds messages of another cluster ({own}), and the backup is of {other}: choose another"
                 " folder with --data-dir"
             )
-        if self._identity.is_shared and self.kind is MetaStoreType.SQLITE:
-            raise PreconditionFailedError(
-                f"{self.path} is of a broker of a cluster, which would not start with metadata of its own: restore"
-                " with --store raft, or into another folder with --data-dir"
-            )
-        if self.kind is MetaStoreType.RAFT:
-            self._address()
+        self._address()
 
     def plant(self, snapshot: StateSnapshot, quarantine: str) -> Planted:
-        address = self._address() if self.kind is MetaStoreType.RAFT else ""
+        address = self._address()
         disk, staging = LocalDisk(self.path), self.path / STAGING
         _remove(staging)
         disk.make_folder(STAGING)
-        made, source, target = self._build(staging, snapshot, address)
-        for path in self._files():
+        made, target = self._build(staging, snapshot, address), self.path / FOLDER
+        if target.exists():
             disk.make_folder(quarantine)
-            path.rename(self.path / quarantine / path.name)
-        if disk.exists(quarantine):
+            target.rename(self.path / quarantine / FOLDER)
             disk.sync_folder(quarantine)
-        source.rename(target)
+        (staging / FOLDER).rename(target)
         disk.sync_folder("")
         _remove(staging)
         return made
 
-    def _build(self, staging: Path, snapshot: StateSnapshot, address: str) -> tuple[Planted, Path, Path]:
-        if self.kind is MetaStoreType.SQLITE:
-            write_sqlite(staging / METADATA, snapshot)
-            LocalDisk(staging).sync_folder("")
-            made = Planted(f"sqlite, {self.name}", "start the broker as one that stands alone")
-            return made, staging / METADATA, self.path / METADATA
+    def _build(self, staging: Path, snapshot: StateSnapshot, address: str) -> Planted:
         cluster_id, node_id = begin_group(LocalDisk(staging), snapshot, address, SystemRng())
-        made = Planted(
+        if address == ALONE:
+            return Planted(f"raft, {self.name}", "start the broker as one that stands alone")
+        return Planted(
             f"raft, {self.name}: a new group {cluster_id} with one member, {node_id} at {address}",
             f"start this broker with the Raft address {address}; the others start with --join, each without its old"
             f" folder {FOLDER}/ in its data folder, and are added with `{add_command(address, 'ADDRESS')}`, each by the"
             " address of its Raft port",
         )
-        return made, staging / FOLDER, self.path / FOLDER
-
-    def _files(self) -> list[Path]:
-        names = [FOLDER] if self.kind is MetaStoreType.RAFT else [METADATA, *(METADATA + end for end in _BESIDE)]
-        return [self.path / name for name in names if (self.path / name).exists()]
 
     def _address(self) -> str:
-        """At which the others will reach this broker: as set, or as it was. Raises SettingsError."""
+        """At which the others will reach this broker, if any do: as set, or as it was. Raises SettingsError."""
+        if not self._wanted.is_of_cluster:
+            return ALONE
         if not self._wanted.is_set & {"raft_addr", "raft_advertised_addr"}:
-            before = self._known_address()
-            if before:
+            before = _known_address(self.path)
+            if before not in _NO_ADDRESS:
                 return before
         settings = raft_settings(self._wanted.meta_store)
         address = settings.advertised or settings.bind
@@ -187,11 +183,13 @@ class FolderPlace:
             )
         return address
 
-    def _known_address(self) -> str:
-        try:
-            return own_address(read_raft(LocalDisk(self.path)))
-        except (DanubeError, OSError):
-            return ""
+
+def _known_address(path: Path) -> str:
+    """Address at which the others reach the member in a data folder; "" where that cannot be read."""
+    try:
+        return own_address(read_raft(LocalDisk(path)))
+    except (DanubeError, OSError):
+        return ""
 
 
 class ServicePlace:
@@ -272,28 +270,20 @@ def opened(wanted: Wanted, *, to_fill: bool = False) -> Iterator[Place]:
             yield ServicePlace(wanted.meta_store, kind, runner)
         return
     with locked(wanted.data_dir, to_fill=to_fill):
-        place = FolderPlace(wanted, kind)
+        place = FolderPlace(wanted)
         if place.is_empty() and not to_fill:
-            raise DataFolderError(_nothing_of(kind, wanted.data_dir))
+            raise DataFolderError(_nothing_in(wanted.data_dir))
         yield place
 
 
 def kind_of(wanted: Wanted) -> MetaStoreType:
-    """The kind of store: as the command names it, as it is set, or as it is found in the data folder."""
-    if wanted.store is not None:
-        return wanted.store
-    if "type" in wanted.is_set or wanted.meta_store.type is not MetaStoreType.SQLITE:
-        return wanted.meta_store.type
-    has_raft, has_sqlite = (wanted.data_dir / FOLDER).exists(), (wanted.data_dir / METADATA).exists()
-    if has_raft and (not has_sqlite or (identity_in(wanted.data_dir) or _NOBODY).is_shared):
-        return MetaStoreType.RAFT
-    return MetaStoreType.SQLITE
+    """The kind of store: as the command names it, or as it is set."""
+    return wanted.store or wanted.meta_store.type
 
 
-def _nothing_of(kind: MetaStoreType, path: Path) -> str:
-    what = f"no folder {FOLDER}/" if kind is MetaStoreType.RAFT else f"no {METADATA}"
+def _nothing_in(path: Path) -> str:
     return (
-        f"there is {what} in {path}: its metadata is kept elsewhere. Say so as for the broker"
+        f"there is no folder {FOLDER}/ in {path}: its metadata is kept elsewhere. Say so as for the broker"
         " (danube-broker --config-file or --meta-store-type, before the word metadata)"
     )
 

@@ -53,8 +53,6 @@ def adopt_text(facts: Facts) -> str:
     lines = [f"Data folder: {_plain(facts['data_folder'])}", f"Metadata:    {_plain(facts['metadata'])}"]
     if mark is not None:
         lines.append(f"Restored:    from a backup of {time_of(mark['taken_ms'])}, revision {mark['revision']:,}")
-    if facts["rolled_back"] is not None:
-        lines.append(f"Rolled back: {facts['rolled_back']}")
     if facts["newer"]:
         known = count_text(facts["newer"], "topic")
         lines.append(
@@ -64,8 +62,6 @@ def adopt_text(facts: Facts) -> str:
     verdict = "Nothing that is stored here would be lost."
     if facts["accepted"]:
         verdict = "Accepted: the next start goes on without these."
-    elif facts["rolled_back"] is not None and not facts["lost"]:
-        verdict = "A broker does not start here: the newest changes of the metadata are lost."
     elif facts["lost"]:
         verdict = "A broker does not start here: the metadata does not know these topics, and they would be lost."
     page = [*lines, "", *([table("In this folder alone", ("topic", "id", "messages"), rows), ""] if rows else [])]

@@ -1,20 +1,18 @@
 """Commands of `danube-broker storage`: they open a data folder that no broker uses, and show what is found."""
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from danube.broker.config.settings import BrokerSettings
-from danube.data_folder.after_repair import record_repair
-from danube.data_folder.data_folder import IDENTITY, JOURNAL, METADATA, Identity, forget_journal
+from danube.data_folder.after_repair import record_repair, recorded_repair
+from danube.data_folder.data_folder import IDENTITY, JOURNAL, Identity, forget_journal
 from danube.data_folder.findings import Finding
 from danube.data_folder.metadata_view import MetadataView
-from danube.data_folder.older_metadata import OlderMetadata, accept
-from danube.metadata.records.storage import StorageRecords, TopicStorage
-from danube.metadata.sqlite.store import SqliteStore
+from danube.metadata.raft.folder.format import FOLDER as RAFT
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import (
     DamagedDataError,
     DataFolderError,
@@ -38,7 +36,7 @@ from danube.offline.storage import views
 from danube.offline.storage.bucket import verify_bucket
 from danube.offline.storage.one_file import FileContent, file_content, find_file
 from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
-from danube.offline.storage.repair.repair import TEXT_REPORT, Point, bytes_to_write, carry_out
+from danube.offline.storage.repair.repair import TEXT_REPORT, bytes_to_write, carry_out
 from danube.offline.storage.repair.repair_plan import RepairPlan, plan_repair
 from danube.offline.storage.report import plan_lines, report_of
 from danube.offline.storage.scan.scan import ScanResult, scan, summaries_of, total_bytes, verify
@@ -54,7 +52,7 @@ from danube.storage.object_store.side_by_side import SideBySide
 from danube.storage.object_store.tiered_tier import MARKER
 from danube.storage.tiers.directory import DirectoryTier
 
-_TOLD_LATER = "This broker's cluster learns of it when the broker starts next; nothing has to be done for that."
+_TOLD_LATER = "The metadata learns of it when the broker starts next; nothing has to be done for that."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class _Folder:
     identity: Identity | None
     """None where it cannot be read."""
     faults: tuple[Finding, ...]
-    """What is wrong with the file that says whose folder it is, or with the age of the metadata."""
+    """What is wrong with the file that says whose folder it is."""
 
     @property
     def view(self) -> MetadataView:
@@ -160,30 +158,21 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
             return _nothing_to_repair(found, output)
         if any(one.is_damage and one.file == IDENTITY for one in folder.faults):  # no broker would start all the same
             return _nothing_to_repair(found, output)
-        plan, older = plan_repair(folder.disk, found), _to_accept(folder)
-        if plan.is_empty and older is None and (untold := _untold(folder, found)):
+        plan = plan_repair(folder.disk, found)
+        if plan.is_empty and (untold := _untold(folder, found)):
             return _report_untold(folder, untold, output, is_accepted=accept_loss)
-        if plan.is_empty and older is None:
+        if plan.is_empty:
             return _nothing_to_repair(found, output)
-        planned = "\n".join([*(plan_lines(plan) if not plan.is_empty else ()), *([older.text()] if older else [])])
-        facts = report_of(plan, None, is_done=False)
-        if older is not None:
-            facts["lost_topics"] = [asdict(one) for one in older.lost]
+        planned, facts = "\n".join(plan_lines(plan)), report_of(plan, None, is_done=False)
         if not accept_loss:
             show(facts, output, f"{planned}\n")
             say("nothing was changed: repeat with --accept-loss to do this", PROGRAM)
             return ExitCode.NEEDS_YES
         quarantine = QuarantineFolder(folder.path, SystemClock().now_ms())
-        if older is not None and folder.identity is not None:  # first: a person has said so, whatever comes now
-            accept(folder.path, folder.identity, older.mark)
-        done = f"{planned}\n\nRepaired."
-        if not plan.is_empty:
-            _carry_out(folder, found, plan, quarantine)
-            done += f" The report: {quarantine.path / TEXT_REPORT}"
-            facts |= report_of(plan, quarantine.name, is_done=True)
-        if folder.metadata.is_shared:
-            done += f"\n{_TOLD_LATER}"
-        show(facts | {"done": True}, output, f"{done}\n")
+        _carry_out(folder, found, plan, quarantine)
+        facts |= report_of(plan, quarantine.name, is_done=True) | {"done": True}
+        report = f"Repaired. The report: {quarantine.path / TEXT_REPORT}"
+        show(facts, output, f"{planned}\n\n{report}\n{_TOLD_LATER}\n")
     return ExitCode.OK
 
 
@@ -191,33 +180,18 @@ def _carry_out(folder: _Folder, found: ScanResult, plan: RepairPlan, quarantine:
     if plan.journal:
         quarantine.check_movable(JOURNAL)
     forget = partial(forget_journal, folder.disk, folder.path) if folder.has_journal else lambda: None
-    point = _pointer(folder, plan)
+    _record(folder, plan)
     with progress("writing", bytes_to_write(folder.disk, plan, found)) as wrote:
-        carry_out(folder.disk, found, plan, quarantine, point, progress=wrote, forget_journal=forget)
-
-
-def _to_accept(folder: _Folder) -> OlderMetadata | None:
-    """Metadata that has lost its newest changes, where nobody has accepted that yet.
-
-    Raises DamagedDataError where it has lost all of them: nothing tells that it is of this folder.
-    """
-    older, identity = folder.metadata.older, folder.identity
-    if older is None or older.is_accepted or identity is None:
-        return None
-    if folder.view.cluster_id != identity.cluster_id:
-        raise DamagedDataError(
-            f"{METADATA} is not of this folder, or has lost all that it held: {older.rollback}. Without it"
-            " nothing can be repaired: restore it from a backup"
-        )
-    return older
+        carry_out(folder.disk, found, plan, quarantine, progress=wrote, forget_journal=forget)
 
 
 def _untold(folder: _Folder, found: ScanResult) -> dict[int, int]:
-    """The manifests, by topic, without which a broker of a cluster serves none of its messages, or not all of them."""
+    """The manifests, by topic, without which a broker serves none of its messages, or not all of them."""
+    recorded = recorded_repair(folder.disk)
     return {
-        topic_id: folder.metadata.newer[topic_id]
-        for topic_id, record in folder.metadata.named.items()
-        if _is_outdated(folder, found, record, folder.metadata.newer[topic_id])
+        topic_id: version
+        for topic_id, version in folder.metadata.newer.items()
+        if recorded.get(topic_id) != version and _is_outdated(folder, found, folder.metadata.named[topic_id], version)
     }
 
 
@@ -231,7 +205,7 @@ def _is_outdated(folder: _Folder, found: ScanResult, named: TopicStorage, manife
 
 
 def _report_untold(folder: _Folder, untold: dict[int, int], output: OutputFormat, *, is_accepted: bool) -> ExitCode:
-    """Nothing is damaged, and the metadata of the cluster is older than the folder: it has to be told what counts."""
+    """Nothing is damaged, and the metadata is older than the folder: it has to be told what counts."""
     if is_accepted:
         record_repair(folder.disk, untold)
     planned = f"The metadata is older than the files of {count_text(len(untold), 'topic')}. Nothing is lost.\n"
@@ -239,7 +213,7 @@ def _report_untold(folder: _Folder, untold: dict[int, int], output: OutputFormat
     show(facts, output, planned + (f"{_TOLD_LATER}\n" if is_accepted else ""))
     if is_accepted:
         return ExitCode.OK
-    say("nothing was changed: repeat with --accept-loss to have the cluster told", PROGRAM)
+    say("nothing was changed: repeat with --accept-loss to have it told", PROGRAM)
     return ExitCode.NEEDS_YES
 
 
@@ -262,9 +236,7 @@ def _opened(wanted: Wanted) -> Iterator[_Folder]:
             )
         identity = identity_in(wanted.data_dir)
         metadata = metadata_of(wanted, identity, disk)
-        faults = _identity_faults(disk) if identity is None and metadata.view.place != IDENTITY else ()
-        if metadata.older is not None:
-            faults = (*faults, *metadata.older.findings())
+        faults = _identity_faults(disk) if identity is None else ()
         yield _Folder(wanted.data_dir, disk, metadata, identity, faults)
 
 
@@ -272,7 +244,7 @@ def _identity_faults(disk: LocalDisk) -> tuple[Finding, ...]:
     """Damage of a folder that does not say whose it is: no broker starts on it then."""
     if disk.exists(IDENTITY):
         return (Finding(file=IDENTITY, at=0, end=0, what="it cannot be read, and no broker starts without it"),)
-    if disk.exists(JOURNAL):  # without one a broker makes the file
+    if disk.exists(JOURNAL) or disk.exists(RAFT):  # without them a broker makes the file
         return (Finding(file=IDENTITY, at=0, end=0, what="the file is missing, and no broker starts without it"),)
     return ()
 
@@ -284,22 +256,10 @@ def _verified(folder: _Folder) -> ScanResult:
     return found
 
 
-def _pointer(folder: _Folder, plan: RepairPlan) -> Point:
-    """A function that has metadata name manifests: at once, or by the broker when it starts next."""
-    if folder.metadata.is_shared:
-        repaired = {one.topic_id: one.manifest_version for one in plan.topics}
-        record_repair(folder.disk, {**folder.metadata.newer, **repaired})
-        return lambda _: None
-    metadata = folder.path / METADATA
-
-    async def point(changes: Sequence[tuple[TopicStorage, int]]) -> None:
-        store = await SqliteStore.open(metadata, SystemClock())
-        try:
-            await StorageRecords(store, SystemRng()).point(changes)
-        finally:
-            await store.close()
-
-    return lambda changes: asyncio.run(point(changes))
+def _record(folder: _Folder, plan: RepairPlan) -> None:
+    """Have the broker tell the metadata which manifests count, when it starts next."""
+    repaired = {one.topic_id: one.manifest_version for one in plan.topics}
+    record_repair(folder.disk, {**folder.metadata.newer, **repaired})
 
 
 def _require_topic(view: MetadataView, topic: str) -> None:

@@ -15,10 +15,10 @@ from danube.metadata.memory import MemoryStore
 from danube.metadata.replication import replicated
 from danube.metadata.shared_log import appender
 from danube.metadata.shared_log.sequencer import open_shared_log
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore
 from danube.model.errors import UnavailableError
 from danube.runtime.rng import SystemRng
+from danube.testing.alone_metadata import open_alone
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.service import ServiceProcess
 from danube.testing.simulated.clock import SimClock
@@ -33,10 +33,6 @@ Opener = Callable[[SimClock, Path], Awaitable[MetadataStore]]
 
 async def _open_memory(clock: SimClock, _folder: Path) -> MetadataStore:
     return MemoryStore(clock, watch_events_max=WATCH_EVENTS_MAX)
-
-
-async def _open_sqlite(clock: SimClock, folder: Path) -> MetadataStore:
-    return await SqliteStore.open(folder / "metadata.sqlite", clock, watch_events_max=WATCH_EVENTS_MAX)
 
 
 async def _open_shared(clock: SimClock, _folder: Path) -> MetadataStore:
@@ -63,6 +59,10 @@ async def _open_raft(clock: SimClock, folder: Path) -> MetadataStore:
     return await open_group(folder, clock, 1, watch_events_max=WATCH_EVENTS_MAX)
 
 
+async def _open_alone(clock: SimClock, folder: Path) -> MetadataStore:
+    return await open_alone(folder, clock, watch_events_max=WATCH_EVENTS_MAX)
+
+
 async def _open_raft_of_three(clock: SimClock, folder: Path) -> MetadataStore:
     return await open_group(folder, clock, 3, watch_events_max=WATCH_EVENTS_MAX)
 
@@ -79,7 +79,7 @@ def _running(name: str) -> str:
 
 STORES: dict[str, Opener] = {
     "memory": _open_memory,
-    "sqlite": _open_sqlite,
+    "alone": _open_alone,
     "shared": _open_shared,
     "raft": _open_raft,
     "raft of three": _open_raft_of_three,

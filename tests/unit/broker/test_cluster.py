@@ -16,10 +16,7 @@ from danube.admin.grpc_gateway import open_gateway
 from danube.admin.operations.cluster.plans_and_audit import AUDIT, AuditParams
 from danube.admin.target import Target
 from danube.client import DanubeClientBuilder
-from danube.metadata.records import keys
 from danube.metadata.records.cluster import decode_registration, encode_registration
-from danube.metadata.records.record_format import decode_topic, encode_topic
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore
 from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.calls.client import LookupKind
@@ -40,6 +37,7 @@ from danube.model.records.audit import AuditEntry, Outcome
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.alone_metadata import open_alone
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
 from danube.wire import control_messages
@@ -339,7 +337,7 @@ async def test_a_standalone_broker_whose_metadata_was_carried_over_serves_its_to
         producer_id = await cell.client.create_producer(ORDERS)
         await cell.client.send(ORDERS, producer_id, b"before")
         await cell.client.subscribe(ORDERS, "billing", "c")
-    await _copy_of_sqlite(tmp_path / "a" / "metadata.sqlite3", network.meta_store.store)
+    await _copy_metadata(tmp_path / "a", network.meta_store.store)
     first, second = await network.start("a"), await network.start("b")
     (described,) = await first.admin.describe(ORDERS)
     assert (described.end_offset, [each.name for each in described.subscriptions]) == (1, ["billing"])
@@ -349,32 +347,18 @@ async def test_a_standalone_broker_whose_metadata_was_carried_over_serves_its_to
         assert await first.client.partitions(base) == (base.partition(0), base.partition(1))
 
 
-async def test_a_standalone_broker_is_not_started_with_metadata_that_is_older_than_its_folder(
-    network: Network, tmp_path: Path
-) -> None:
-    async with running_broker(tmp_path / "a") as cell:
-        await cell.client.create_producer(ORDERS)
-    await _copy_of_sqlite(tmp_path / "a" / "metadata.sqlite3", network.meta_store.store)
-    await network.meta_store.store.delete(keys.topic(ORDERS))
-    with pytest.raises(DataFolderError, match="such as /default/orders, are not in the metadata of the cluster"):
-        await network.start("a")
-
-
-async def _copy_of_sqlite(path: Path, target: MetadataStore) -> None:
-    """As a restore does it; records have no owner, as before there were clusters."""
-    source = await SqliteStore.open(path, SystemClock())
+async def _copy_metadata(folder: Path, target: MetadataStore) -> None:
+    """As a restore does it."""
+    source = await open_alone(folder, SystemClock())
     for entry in await source.list("/"):
-        value = entry.value
-        if entry.key.startswith(f"{keys.TOPICS}/"):
-            value = encode_topic(replace(decode_topic(entry), broker=0))
-        await target.put(entry.key, value)
+        await target.put(entry.key, entry.value)
     await source.close()
 
 
 async def test_a_cluster_s_folder_is_no_standalone_broker_s(network: Network, tmp_path: Path) -> None:
     await network.start("a")
     await network.stop("a")
-    with pytest.raises(DataFolderError, match="start it with that cluster's `meta_store`"):
+    with pytest.raises(DataFolderError, match="start it with --mode cluster"):
         async with running_broker(tmp_path / "a"):
             pass
 

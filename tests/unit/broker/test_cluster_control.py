@@ -195,6 +195,6 @@ async def test_a_broker_that_stands_alone_has_no_members(cell: Cell) -> None:
     with pytest.raises(UnsupportedError):
         await cell.admin.call(f"{ADMIN}/RemoveNode", admin_messages.NODE.encode("1"))
     cluster = control_messages.CLUSTER_DESCRIPTION.decode(await cell.admin.call(f"{OURS}/DescribeCluster"))
-    assert (cluster.kind, cluster.leader_broker_id, cluster.members) == ("sqlite", None, ())
-    with pytest.raises(PreconditionFailedError, match="stands alone and keeps its metadata in sqlite"):
+    assert (cluster.kind, cluster.leader_broker_id, cluster.members) == ("raft", None, ())
+    with pytest.raises(PreconditionFailedError, match="stands alone: restart it with --mode cluster"):
         await cell.admin.call(f"{OURS}/TransferLeadership", control_messages.TRANSFER_LEADERSHIP.encode(None))

@@ -20,10 +20,10 @@ from danube.broker.__main__ import app
 from danube.data_folder.data_folder import Identity
 from danube.metadata.backup.backup import restored
 from danube.metadata.backup.format import Backup, decode_backup, encode_backup
-from danube.metadata.backup.raft import begin_group
+from danube.metadata.backup.raft import begin_group, read_raft
+from danube.metadata.raft.core.node import ALONE as NOWHERE
 from danube.metadata.records import keys
 from danube.metadata.records.restore_mark import mark_of
-from danube.metadata.sqlite.file import read_sqlite, write_sqlite
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.exit_codes import ExitCode
@@ -92,7 +92,7 @@ def taken(tmp_path: Path, alone: Path) -> Path:
 
 def folder_of(path: Path, state: StateSnapshot) -> Path:
     identify(path)
-    write_sqlite(path / "metadata.sqlite3", state)
+    begin_group(LocalDisk(path), state, NOWHERE, SystemRng(3))
     return path
 
 
@@ -116,7 +116,7 @@ def test_a_backup_holds_what_the_folder_does_and_says_whose_it_is(alone: Path, t
     assert f"Revision:   10, {len(ALONE.entries)} keys" in ended.out
     found = read(tmp_path / "b")
     assert found.snapshot == ALONE
-    assert (found.origin.kind, found.origin.cluster_id, found.origin.broker_id) == ("sqlite", CLUSTER, BROKER)
+    assert (found.origin.kind, found.origin.cluster_id, found.origin.broker_id) == ("raft", CLUSTER, BROKER)
 
 
 def test_a_backup_of_a_member_says_how_much_it_knows(member: Path, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_metadata_in_memory_is_none(alone: Path) -> None:
 def test_a_backup_is_restored_into_a_new_folder(taken: Path, tmp_path: Path) -> None:
     ended = run("restore", str(taken), data_dir=tmp_path / "new" / "folder")
     assert (ended.code, ended.error) == (0, "")
-    found = read_sqlite(tmp_path / "new" / "folder" / "metadata.sqlite3")
+    found = read_raft(LocalDisk(tmp_path / "new" / "folder")).snapshot
     mark = mark_of(found.entries)
     assert mark is not None
     expected = restored(read(taken), to_cluster=False, restore_id=mark.restore_id).snapshot
@@ -217,63 +217,65 @@ def test_a_person_is_asked(alone: Path, taken: Path, typed: str, code: int, monk
 
 
 def test_what_was_there_is_set_aside_and_can_be_looked_into(alone: Path, taken: Path) -> None:
-    (alone / "metadata.sqlite3-wal").write_bytes(b"")
     done = run("restore", str(taken), "--force", "--yes", "-o", "json", data_dir=alone).answer
     aside = Path(done["set_aside"])
     assert aside.parent == alone
     assert aside.name.startswith("metadata-before-")
-    assert sorted(path.name for path in aside.iterdir()) == ["metadata.sqlite3", "metadata.sqlite3-wal"]
+    assert [path.name for path in aside.iterdir()] == ["raft"]
     assert run("inspect", "-o", "json", data_dir=aside).answer["revision"] == 10
-    assert not (alone / "metadata.sqlite3-wal").exists()
 
 
 def test_metadata_that_cannot_be_read_is_set_aside_too(alone: Path, taken: Path) -> None:
-    (alone / "metadata.sqlite3").write_bytes(b"damage")
+    (alone / "raft" / "vote").write_bytes(b"damage")
     ended = run("restore", str(taken), "--force", "--yes", data_dir=alone)
     assert ended.code == 0
-    assert (next(alone.glob("metadata-before-*")) / "metadata.sqlite3").read_bytes() == b"damage"
+    assert (next(alone.glob("metadata-before-*")) / "raft" / "vote").read_bytes() == b"damage"
 
 
 def test_a_restore_that_was_cut_off_is_done_again(taken: Path, tmp_path: Path) -> None:
     half = tmp_path / "half"
     (half / sources.STAGING / "raft").mkdir(parents=True)
-    (half / sources.STAGING / "metadata.sqlite3").write_bytes(b"half")
+    (half / sources.STAGING / "raft" / "identity").write_bytes(b"half")
     assert run("restore", str(taken), data_dir=half).code == 0
-    assert sorted(path.name for path in half.iterdir()) == ["lock", "metadata.sqlite3"]
+    assert sorted(path.name for path in half.iterdir()) == ["lock", "raft"]
 
 
 def test_a_restore_that_fails_at_its_last_step_has_lost_nothing(
     alone: Path, taken: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = (alone / "metadata.sqlite3").read_bytes()
+    before = content(alone / "raft")
     with monkeypatch.context() as broken:
-        broken.setattr(sources, "write_sqlite", lambda _path, _snapshot: None)
+        broken.setattr(sources, "begin_group", lambda *_: ("", 0))
         ended = run("restore", str(taken), "--force", "--yes", data_dir=alone)
     assert ended.code == ExitCode.DATA_FOLDER
-    assert (next(alone.glob("metadata-before-*")) / "metadata.sqlite3").read_bytes() == before
+    assert sorted(content(next(alone.glob("metadata-before-*"))).values()) == sorted(before.values())
     assert run("restore", str(taken), data_dir=alone).code == 0
 
 
 def test_a_restore_that_is_not_read_back_as_it_was_fails(
     taken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "write_sqlite", lambda path, _snapshot: write_sqlite(path, StateSnapshot(5)))
+    def begin_another(disk: LocalDisk, _snapshot: StateSnapshot, *more: Any) -> tuple[str, int]:
+        return begin_group(disk, StateSnapshot(5), *more)
+
+    monkeypatch.setattr(sources, "begin_group", begin_another)
     ended = run("restore", str(taken), data_dir=tmp_path / "new")
     assert ended.code == ExitCode.FAILURE
     assert "is not what was read back" in ended.error
 
 
 def test_a_broker_that_stood_alone_is_carried_into_a_cluster(alone: Path, taken: Path) -> None:
-    done = run("restore", str(taken), "--store", "raft", "-o", "json", data_dir=alone).answer
-    assert run("inspect", "-o", "json", "--store", "raft", data_dir=alone).answer["raft"]["members"] == [
+    words = ("restore", str(taken), "--store", "raft", "--force", "--yes", "-o", "json")
+    done = run(*words, data_dir=alone).answer
+    assert run("inspect", "-o", "json", data_dir=alone).answer["raft"]["members"] == [
         f"{done['into'].rsplit(' ', 3)[1]}@127.0.0.1:7650"
     ]
-    assert (alone / "metadata.sqlite3").exists()
 
 
 def test_the_members_address_is_as_set(alone: Path, taken: Path) -> None:
     flags = ("--raft-addr", "127.0.0.1:7711")
-    assert "127.0.0.1:7711" in run("restore", str(taken), data_dir=alone, flags=flags).out
+    words = ("restore", str(taken), "--force", "--yes")
+    assert "127.0.0.1:7711" in run(*words, data_dir=alone, flags=flags).out
     ended = run("restore", str(taken), "--force", "--yes", data_dir=alone, flags=("--raft-addr", "127.0.0.1:0"))
     assert ended.code == ExitCode.USAGE
     assert "--raft-addr host:port" in ended.error
@@ -303,12 +305,6 @@ def test_a_folder_of_another_cluster_is_refused(taken: Path, tmp_path: Path) -> 
     ended = run("restore", str(taken), data_dir=tmp_path / "other")
     assert ended.code == ExitCode.REFUSED
     assert "another cluster (ffff)" in ended.error
-
-
-def test_a_broker_of_a_cluster_gets_no_metadata_of_its_own(member: Path, taken: Path) -> None:
-    ended = run("restore", str(taken), "--store", "sqlite", data_dir=member)
-    assert ended.code == ExitCode.REFUSED
-    assert "--store raft" in ended.error
 
 
 @pytest.mark.parametrize(("found", "code"), [(None, ExitCode.NOT_FOUND), (b"other", 7), (b"\x09\0\0\0DnMb\x01", 8)])

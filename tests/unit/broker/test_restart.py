@@ -1,4 +1,5 @@
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,10 +106,20 @@ async def test_folder_whose_metadata_is_missing_is_refused(
     cell = await start_broker()
     await cell.client.create_producer(topic)
     await cell.broker.stop()
-    for path in (tmp_path / "data").glob("metadata*"):
-        path.unlink()
-    with pytest.raises(DamagedDataError, match="restore that file"):
+    await asyncio.to_thread(shutil.rmtree, tmp_path / "data" / "raft")
+    with pytest.raises(DamagedDataError, match="restore that folder"):
         await start_broker()
+
+
+async def test_a_folder_with_metadata_in_sqlite_is_refused_and_left_alone(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    former = tmp_path / "data" / "metadata.sqlite3"
+    former.parent.mkdir()
+    former.write_bytes(b"SQLite format 3")
+    with pytest.raises(DataFolderError, match=r"kept its metadata in SQLite.*choose another folder with --data-dir"):
+        await start_broker()
+    assert {path.name for path in former.parent.iterdir()} <= {"metadata.sqlite3", "lock", "reserve"}
 
 
 async def test_damaged_identity_is_refused_and_left_alone(start_broker: StartBroker, tmp_path: Path) -> None:

@@ -270,7 +270,8 @@ def test_without_its_identity_nobody_says_whose_topics_are_in_the_folder(member:
     (member.path / "broker.json").unlink()
     verified = member.storage("verify")
     assert verified.code == ExitCode.DAMAGED_DATA
-    assert "damage: broker.json: broker.json cannot be read, and nobody can say which of the cluster's" in verified.out
+    assert "damage: broker.json: the file is missing" in verified.out
+    assert "broker.json cannot be read, and nobody can say which topics are in this folder" in verified.out
 
 
 @pytest.mark.parametrize("damage", [Member.damage_journal, Member.damage_segment])
@@ -285,7 +286,7 @@ def test_a_repair_is_told_to_the_cluster_when_the_broker_starts(
     done = member.storage("repair", "--accept-loss")
     assert (done.code, done.error) == (0, "")
     assert done.out.endswith(
-        "This broker's cluster learns of it when the broker starts next; nothing has to be done for that.\n"
+        "The metadata learns of it when the broker starts next; nothing has to be done for that.\n"
     )
     assert member.raft() == before
     assert member.storage("verify").out.startswith(f"{AS_KNOWN}\nSound: ")

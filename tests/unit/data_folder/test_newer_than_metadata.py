@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from danube.data_folder.data_folder import METADATA
+from danube.data_folder.data_folder import read_identity
 from danube.data_folder.metadata_view import MetadataView
 from danube.data_folder.older_metadata import LostTopic, NewerThanMetadata, find_newer_than_metadata
 from danube.metadata.records.storage import StorageRecords
-from danube.metadata.sqlite.store import SqliteStore
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.envelope import ENVELOPE_BYTES, MAGIC, VERSION, Kind
 from danube.storage.segment.manifest import manifest_name
+from danube.testing.alone_metadata import open_alone
 from tests.unit.offline.folder_world import FolderWorld, Life, flip
 
 DATA_START = MAGIC + bytes([VERSION, Kind.DATA, 0, 0])
@@ -52,7 +52,7 @@ def look(world: FolderWorld, known: MetadataView, known_to: int = 1) -> NewerTha
 
 def point(world: FolderWorld, found: NewerThanMetadata) -> None:
     async def change() -> None:
-        store = await SqliteStore.open(world.path / METADATA, world.clock)
+        store = await open_alone(world.path, world.clock)
         await StorageRecords(store, SystemRng()).point(found.newer)
         await store.close()
 
@@ -100,16 +100,17 @@ def test_what_was_deleted_before_the_backup_is_not_asked_about(world: FolderWorl
     del known.topics[2]
     assert not look(world, known, known_to=2).lost
     assert look(world, known, known_to=1).lost
-    known.deleted[2] = 0
+    known.deleted[2] = read_identity(world.path).broker_id
     assert not look(world, known, known_to=0).lost
 
 
 def test_a_topic_that_was_flushed_since_goes_on_with_its_newer_manifest_and_has_all_its_messages(
     world: FolderWorld,
 ) -> None:
-    shutil.copy(world.path / METADATA, world.path.parent / "older")
+    shutil.copytree(world.path / "raft", world.path.parent / "older")
     world.live(_go_on)
-    shutil.copy(world.path.parent / "older", world.path / METADATA)
+    shutil.rmtree(world.path / "raft")
+    shutil.copytree(world.path.parent / "older", world.path / "raft")
     found = look(world, world.known())
     assert (found.lost, [(record.topic_id, version) for record, version in found.newer]) == ([], [(1, 2)])
     point(world, found)

@@ -44,7 +44,7 @@ def snapshot(*more: Entry) -> StateSnapshot:
     return StateSnapshot(9, 3, ordered, (Lease(3, 32.0, 4),), (("done", Applied(9)),))
 
 
-def backup(taken: StateSnapshot | None = None, kind: str = "sqlite") -> Backup:
+def backup(taken: StateSnapshot | None = None, kind: str = "raft") -> Backup:
     """A backup of a broker's own metadata."""
     origin = Origin(
         kind=kind, place="/var/lib/danube", taken_ms=1_000, danube="0.1.0", cluster_id=CLUSTER, broker_id=BROKER

@@ -129,18 +129,15 @@ def test_no_number_that_was_given_out_is_given_out_again() -> None:
     assert found.snapshot.revision == 10
 
 
-def test_metadata_of_a_version_before_clusters_is_not_carried_into_one() -> None:
-    without = tuple(entry for entry in snapshot().entries if entry.key != keys.CLUSTER_ID)
-    taken = backup(replace(snapshot(), entries=without))
-    with pytest.raises(PreconditionFailedError, match="start that broker once with this version"):
-        restored(taken, to_cluster=True, restore_id=RESTORE)
-    assert restored(taken, to_cluster=False, restore_id=RESTORE).snapshot.entries
-
-
-def test_a_broker_that_stands_alone_does_not_take_the_metadata_of_a_cluster() -> None:
+@pytest.mark.parametrize(("kind", "members"), [("etcd", ()), ("raft", ("7@alone:1", "8@10.0.0.8:7650"))])
+def test_a_broker_that_stands_alone_does_not_take_the_metadata_of_a_cluster(
+    kind: str, members: tuple[str, ...]
+) -> None:
+    taken = backup(kind=kind)
+    taken = replace(taken, origin=replace(taken.origin, members=members))
     with pytest.raises(PreconditionFailedError, match="--store raft"):
-        restored(backup(kind="etcd"), to_cluster=False, restore_id=RESTORE)
-    assert restored(backup(kind="etcd"), to_cluster=True, restore_id=RESTORE).snapshot.entries
+        restored(taken, to_cluster=False, restore_id=RESTORE)
+    assert restored(taken, to_cluster=True, restore_id=RESTORE).snapshot.entries
 
 
 @pytest.mark.parametrize("to_cluster", [False, True])

@@ -1,5 +1,6 @@
-"""States taken out of stores and put into others: a SQLite file, and the folder of a Raft member."""
+"""States taken out of stores and put into others: the folder of a Raft member."""
 
+import asyncio
 import contextlib
 from pathlib import Path
 
@@ -9,18 +10,18 @@ from danube.metadata.backup.backup import restored
 from danube.metadata.backup.raft import begin_group, own_address, read_raft
 from danube.metadata.commands import Transact
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.node import ALONE, RaftNode
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import pack_batch
 from danube.metadata.replication.command_format import Request, encode_request
 from danube.metadata.replication.snapshot_format import encode_state
-from danube.metadata.sqlite.file import SqliteFile, read_sqlite, write_sqlite
-from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry, Put, Transaction
-from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
+from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError
+from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
+from danube.testing.alone_metadata import open_alone
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
 from tests.unit.metadata.backups import RESTORE, backup
@@ -29,50 +30,15 @@ ADDRESS = "10.0.0.7:7650"
 IMAGE = restored(backup(), to_cluster=False, restore_id=RESTORE).snapshot
 
 
-def test_a_new_sqlite_file_holds_what_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.sqlite3"
-    write_sqlite(path, IMAGE)
-    assert read_sqlite(path) == IMAGE
-    assert [found.name for found in tmp_path.iterdir()] == [path.name]
-
-
-@pytest.fixture
-def restored_file(tmp_path: Path) -> Path:
-    write_sqlite(tmp_path / "metadata.sqlite3", IMAGE)
-    return tmp_path / "metadata.sqlite3"
-
-
-async def test_a_restored_sqlite_file_is_a_store_that_goes_on(restored_file: Path) -> None:
-    store = await SqliteStore.open(restored_file, SimClock())
+async def test_a_restored_folder_of_a_standalone_broker_is_a_store_that_goes_on(tmp_path: Path) -> None:
+    await asyncio.to_thread(begin_group, LocalDisk(tmp_path), IMAGE, ALONE, SystemRng(3))
+    store = await open_alone(tmp_path, SimClock())
     try:
         assert await store.list("/") == list(IMAGE.entries)
         assert await store.put("/new", b"x") == IMAGE.revision + 1
         assert await store.grant_lease(5.0) == IMAGE.last_lease_id + 1
     finally:
         await store.close()
-
-
-def test_reading_a_sqlite_file_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.sqlite3"
-    write_sqlite(path, IMAGE)
-    before = path.read_bytes(), path.stat().st_mtime_ns
-    read_sqlite(path)
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-
-
-def test_a_sqlite_file_with_something_in_it_is_not_filled(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.sqlite3"
-    write_sqlite(path, IMAGE)
-    with contextlib.closing(SqliteFile.open(path)) as file, pytest.raises(PreconditionFailedError):
-        file.fill(StateSnapshot(50))
-    assert read_sqlite(path) == IMAGE
-
-
-def test_a_damaged_sqlite_file_is_named_where_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.sqlite3"
-    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4_096)
-    with pytest.raises(DamagedDataError, match=str(path)):
-        read_sqlite(path)
 
 
 def test_a_new_group_begins_with_the_state_and_one_voter() -> None:

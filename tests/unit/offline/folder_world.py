@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from danube.broker.config.metadata_store import MetaStoreSettings
 from danube.broker.ownership.owner import TopicOwner
-from danube.data_folder.data_folder import METADATA, DataFolder, open_data_folder, read_identity
-from danube.data_folder.metadata_view import MetadataView, read_metadata_view
+from danube.data_folder.after_repair import apply_repair
+from danube.data_folder.data_folder import REPAIRED, DataFolder, open_data_folder, read_identity
+from danube.data_folder.metadata_view import MetadataView, view_of
+from danube.metadata.backup.raft import read_raft
 from danube.metadata.records.catalog import Records
 from danube.metadata.records.storage import StorageRecords
-from danube.metadata.sqlite.store import SqliteStore
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.offline.folder_metadata import FolderMetadata, metadata_of
+from danube.offline.metadata.sources import Wanted
 from danube.offline.storage.scan.scan import ScanResult, verify
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
@@ -24,6 +28,7 @@ from danube.storage.batches.placeholder import is_placeholder
 from danube.storage.environment import StorageEnvironment
 from danube.storage.log.topic_log import TopicLog
 from danube.storage.store import Storage
+from danube.testing.alone_metadata import open_alone
 from danube.testing.simulated.clock import SimClock
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import fill, flush_all, storage_settings
@@ -108,12 +113,14 @@ class FolderWorld:
 
     async def _live(self, folder: DataFolder, work: Callable[[Life], Awaitable[T]]) -> T:
         async with AsyncExitStack() as stack:
-            store = await SqliteStore.open(self.path / METADATA, self.clock)
+            store = await open_alone(self.path, self.clock)
             stack.push_async_callback(store.close)
             runners = [BlockingThread(name) for name in ("write", "read", "cut")]
             for runner in runners:
                 stack.push_async_callback(runner.aclose)
-            metadata, stored = Records(store), StorageRecords(store, SystemRng())
+            metadata, stored = Records(store, broker_id=folder.broker_id), StorageRecords(store, SystemRng())
+            if await runners[0].run(lambda: self.disk.exists(REPAIRED)):
+                await apply_repair(store, folder, SystemRng(), runners[0])
             environment = StorageEnvironment(
                 disk=self.disk,
                 clock=self.clock,
@@ -132,10 +139,15 @@ class FolderWorld:
             return await work(Life(storage, metadata, TopicOwner(storage, stored, folder.broker_id, is_alone=True)))
 
     def known(self) -> MetadataView:
-        return read_metadata_view(self.path)
+        return view_of(read_raft(self.disk).snapshot.entries, {read_identity(self.path).broker_id})
+
+    def metadata(self) -> FolderMetadata:
+        """As the commands find it."""
+        wanted = Wanted(self.path, MetaStoreSettings.model_validate({}))
+        return metadata_of(wanted, read_identity(self.path), self.disk)
 
     def verify(self) -> ScanResult:
-        return verify(self.disk, self.known(), has_journal=read_identity(self.path).has_journal)
+        return verify(self.disk, self.metadata().view, has_journal=read_identity(self.path).has_journal)
 
     def files(self, pattern: str) -> list[Path]:
         """Files of the folder, those set aside left out."""

@@ -1,24 +1,25 @@
 """Journal files that are not there: verify says so, repair tells all that is lost, and no offset is given out twice."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from danube.data_folder.data_folder import forget_journal
-from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError
 from danube.offline.storage.repair.quarantine_folder import COVERED, CoveredJournal, QuarantineFolder, covered_to
 from danube.offline.storage.repair.repair import carry_out
 from danube.offline.storage.repair.repair_plan import RepairPlan, TopicRepair, plan_repair
+from danube.offline.storage.repair.repaired_log import RepairedLogWriter
 from danube.offline.storage.report import finding_line, plan_lines, report_of
 from danube.runtime.disk import LocalDisk
 from danube.storage.journal.format import FIRST_NAME, MARK_NAME
 from tests.unit.offline.conftest import CLICKS, IDLE, ORDERS, PASSED_OVER
 from tests.unit.offline.folder_world import FolderWorld, Life
-from tests.unit.offline.test_repair import Content, contents, lost_of, passed_over, pointer, repair
+from tests.unit.offline.test_repair import Content, contents, lost_of, passed_over, record, repair
 
 Harm = Callable[[list[Path]], None]
 """Given the journal's files, the last one last."""
@@ -223,9 +224,8 @@ def die_before_the_journal_moves(folder: FolderWorld) -> RepairPlan:
     found = folder.verify()
     plan = plan_repair(folder.disk, found)
     with pytest.raises(InterruptedError):
-        carry_out(
-            folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), pointer(folder), forget_journal=killed
-        )
+        record(folder, plan)
+        carry_out(folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), forget_journal=killed)
     return plan
 
 
@@ -264,18 +264,19 @@ def test_topics_that_an_interrupted_repair_did_not_come_to_are_still_passed_over
     folder: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remove_last(journal_of(folder))
-    monkeypatch.setattr("danube.offline.storage.repair.repair.FLUSH_TOPICS_MAX", 1)
-    found, point, left = folder.verify(), pointer(folder), [1]
+    found, left, write = folder.verify(), [1], RepairedLogWriter.write
 
-    def one_only(changes: Sequence[tuple[TopicStorage, int]]) -> None:
+    def one_only(writer: RepairedLogWriter, *what: Any) -> None:
         if not left:
             raise InterruptedError
         left.pop()
-        point(changes)
+        write(writer, *what)
 
     plan = plan_repair(folder.disk, found)
-    with pytest.raises(InterruptedError):
-        carry_out(folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), one_only)
+    record(folder, plan)
+    with monkeypatch.context() as dying, pytest.raises(InterruptedError):
+        dying.setattr(RepairedLogWriter, "write", one_only)
+        carry_out(folder.disk, found, plan, QuarantineFolder(folder.path, 1_000))
     rest = repair(folder)
     assert [one.name for one in rest.topics] == [one.name for one in plan.topics[1:]]
     assert [one.repaired.skipped for one in rest.topics] == [one.repaired.skipped for one in plan.topics[1:]]

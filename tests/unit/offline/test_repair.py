@@ -1,24 +1,20 @@
 """After a repair a broker opens the folder; what was sound is there, at its own offset; the report is exact."""
 
-import asyncio
 import json
 import random
 import shutil
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from danube.data_folder.data_folder import METADATA, forget_journal
-from danube.metadata.records.storage import StorageRecords, TopicStorage
-from danube.metadata.sqlite.store import SqliteStore
+from danube.data_folder.after_repair import record_repair
+from danube.data_folder.data_folder import forget_journal
 from danube.model.errors import DamagedDataError
 from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
 from danube.offline.storage.repair.repair import carry_out
 from danube.offline.storage.repair.repair_plan import RepairPlan, plan_repair
 from danube.offline.storage.scan.journal_contents import JournalTopic
-from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import encode_messages
 from danube.storage.batches.envelope import Envelope, decode, encode_data
 from danube.storage.flush.segment_flusher import SegmentFlusher
@@ -39,23 +35,19 @@ def contents(folder: FolderWorld) -> Content:
     return folder.live(live)
 
 
-def pointer(folder: FolderWorld) -> Callable[[Sequence[tuple[TopicStorage, int]]], None]:
-    async def point(changes: Sequence[tuple[TopicStorage, int]]) -> None:
-        store = await SqliteStore.open(folder.path / METADATA, folder.clock)
-        await StorageRecords(store, SystemRng()).point(changes)
-        await store.close()
-
-    return lambda changes: asyncio.run(point(changes))
+def record(folder: FolderWorld, plan: RepairPlan) -> None:
+    """As the command does before it makes anything: the broker reads it when it starts."""
+    made = {one.topic_id: one.manifest_version for one in plan.topics}
+    record_repair(folder.disk, {**folder.metadata().newer, **made})
 
 
 def repair(folder: FolderWorld) -> RepairPlan:
     found = folder.verify()
     plan = plan_repair(folder.disk, found)
     if not plan.is_empty:
+        record(folder, plan)
         forget = partial(forget_journal, folder.disk, folder.path)
-        carry_out(
-            folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), pointer(folder), forget_journal=forget
-        )
+        carry_out(folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), forget_journal=forget)
     return plan
 
 
@@ -268,7 +260,7 @@ def test_a_topic_takes_messages_after_a_repair_where_it_ended(folder: FolderWorl
 
 def test_without_metadata_nothing_is_repaired(folder: FolderWorld) -> None:
     flip(folder.files("**/*.segment")[0], 100)
-    (folder.path / METADATA).unlink()
+    shutil.rmtree(folder.path / "raft")
     with pytest.raises(DamagedDataError, match="Restore it from a backup"):
         plan_repair(folder.disk, folder.verify())
 
@@ -308,12 +300,9 @@ def interrupted(folder: FolderWorld, step: int) -> None:
             count()
             super().move(name)
 
-    def point(changes: Sequence[tuple[TopicStorage, int]]) -> None:
-        count()
-        pointer(folder)(changes)
-        count()
-
-    carry_out(folder.disk, found, plan_repair(folder.disk, found), Counting(folder.path, 1_000), point)
+    plan = plan_repair(folder.disk, found)
+    record(folder, plan)
+    carry_out(folder.disk, found, plan, Counting(folder.path, 1_000), progress=lambda _: count())
     raise InterruptedError("at the end")
 
 

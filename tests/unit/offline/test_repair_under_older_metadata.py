@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from danube.data_folder.data_folder import METADATA
+from danube.data_folder.after_repair import record_repair
 from danube.model.errors import DamagedDataError
+from danube.offline.storage.repair.repair_plan import plan_repair
 from danube.storage.segment.manifest import manifest_name
 from danube.storage.segment.manifest_format import decode_manifest, encode_manifest
 from tests.unit.offline.conftest import CLICKS, IDLE, ORDERS
@@ -35,46 +36,36 @@ async def go_on(life: Life) -> None:
 def older(empty: FolderWorld, tmp_path: Path) -> FolderWorld:
     """Its topic was cut once more since the metadata was copied; the manifest that this names is gone."""
     empty.live(begin)
-    shutil.copy(empty.path / METADATA, tmp_path / "older")
+    shutil.copytree(empty.path / "raft", tmp_path / "older")
     shutil.copytree(empty.path / "segments", tmp_path / "segments")
     empty.live(go_on)
     return empty
 
 
 def bring_back(folder: FolderWorld) -> None:
-    for one in folder.path.glob(f"{METADATA}*"):
-        one.unlink()
-    shutil.copy(folder.path.parent / "older", folder.path / METADATA)
+    shutil.rmtree(folder.path / "raft")
+    shutil.copytree(folder.path.parent / "older", folder.path / "raft")
 
 
-def manifests(folder: FolderWorld) -> list[str]:
-    return [one.name for one in folder.files(f"segments/{folder.known().find(ORDERS)}/*.manifest")]
+def learn(folder: FolderWorld) -> dict[int, int]:
+    """Have the next start name the manifests that the metadata does not; answers them, with nothing to repair."""
+    newer = folder.metadata().newer
+    assert folder.verify().is_sound
+    assert plan_repair(folder.disk, folder.verify()).is_empty
+    record_repair(folder.disk, newer)
+    return newer
 
 
-def test_the_newest_manifest_of_which_all_is_there_counts_where_the_metadata_names_one_that_is_gone(
-    older: FolderWorld,
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_newest_manifest_of_which_all_is_there_counts_whatever_the_metadata_names(
+    older: FolderWorld, *, is_kept: bool
 ) -> None:
     before = contents(older)
     bring_back(older)
-    assert manifests(older) == ["0000000002.manifest"]
-    assert not older.verify().is_sound
-    plan = repair(older)
-    (topic,) = plan.topics
-    assert (topic.loses, topic.manifest_version, topic.cursors[11].position) == (False, 3, 12)
-    assert not plan.journal
-    check(older, before, plan)
-
-
-def test_it_counts_as_well_where_the_one_that_is_named_is_still_there_and_the_journal_goes_on_behind_it(
-    older: FolderWorld,
-) -> None:
-    before = contents(older)
-    bring_back(older)
-    shutil.copytree(older.path.parent / "segments", older.path / "segments", dirs_exist_ok=True)
-    assert manifests(older) == ["0000000001.manifest", "0000000002.manifest"]
-    plan = repair(older)
-    assert lost_of(plan, ORDERS) == set()
-    check(older, before, plan)
+    if is_kept:
+        shutil.copytree(older.path.parent / "segments", older.path / "segments", dirs_exist_ok=True)
+    assert learn(older) == {1: 2}
+    assert contents(older) == before
 
 
 def test_damage_in_a_segment_that_only_the_newer_manifest_names_is_told(older: FolderWorld) -> None:
@@ -110,10 +101,8 @@ def test_what_a_newer_manifest_has_let_go_of_is_not_told_as_lost(empty: FolderWo
     newer = replace(older, version=2, start_offset=15, segments=older.segments[1:])
     (empty.path / manifest_name(1, 2)).write_bytes(encode_manifest(newer))
     empty.files("segments/1/00000000000000000000-*.segment")[0].unlink()
-    assert not empty.verify().is_sound
-    (topic,) = repair(empty).topics
-    assert (topic.loses, topic.repaired.start_offset, topic.end_offset) == (False, 15, 30)
-    assert empty.verify().is_sound
+    assert learn(empty) == {1: 2}
+    assert sorted(contents(empty)[ORDERS]) == list(range(15, 30))
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -142,7 +131,7 @@ def test_what_only_a_newer_manifest_has_is_missed_also_where_nothing_of_its_topi
         await life.flush()
 
     empty.live(begin_in_segments)
-    shutil.copy(empty.path / METADATA, tmp_path / "older")
+    shutil.copytree(empty.path / "raft", tmp_path / "older")
     if is_kept:
         shutil.copytree(empty.path / "segments", tmp_path / "segments")
     empty.live(end_in_segments)
@@ -151,10 +140,8 @@ def test_what_only_a_newer_manifest_has_is_missed_also_where_nothing_of_its_topi
     if is_kept:
         shutil.copytree(tmp_path / "segments", empty.path / "segments", dirs_exist_ok=True)
     empty.live(start)
-    assert empty.damaged(ORDERS) == [(3 if is_kept else 0, 13)]
-    plan = repair(empty)
-    assert lost_of(plan, ORDERS) == set()
-    check(empty, before, plan)
+    learn(empty)
+    assert contents(empty) == before
 
 
 def test_a_manifest_that_a_cut_left_unnamed_is_no_damage_as_the_journal_has_all_that_it_has(

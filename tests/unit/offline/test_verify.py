@@ -104,7 +104,7 @@ def test_files_that_nothing_names_are_notes(folder: FolderWorld) -> None:
 
 
 def test_metadata_that_cannot_be_read_is_damage_and_the_rest_is_still_looked_at(folder: FolderWorld) -> None:
-    (folder.path / "metadata.sqlite3").write_bytes(b"nonsense" * 1_000)
+    (folder.path / "raft" / "vote").write_bytes(b"nonsense" * 1_000)
     flip(folder.files("**/*.segment")[0], 100)
     files = {one.file for one in folder.verify().findings if one.is_damage}
-    assert files == {"metadata.sqlite3", str(folder.files("**/*.segment")[0].relative_to(folder.path))}
+    assert files == {"raft/", str(folder.files("**/*.segment")[0].relative_to(folder.path))}

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pysyncobj
+import pysyncobj.transport
 from pysyncobj.version import VERSION
 
 from danube.metadata.raft.core import encoding
@@ -91,6 +92,7 @@ def _given_last(*parts: object) -> object:
 core = load_core()
 
 SyncObj: Any = core.SyncObj
+Transport: Any = pysyncobj.transport.Transport
 SyncObjConf: Any = core.SyncObjConf
 
 FOLLOWER: int = core._RAFT_STATE.FOLLOWER  # noqa: SLF001 - the core tells its state by these

@@ -5,7 +5,6 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
 from danube.metadata.backup.backup import restored
 from danube.model.errors import DataFolderError, PreconditionFailedError, SettingsError
@@ -48,10 +47,10 @@ def rebuild_metadata(settings: BrokerSettings, wanted: Wanted, url: str, *, outp
                 " name an empty folder with --data-dir, or another root (meta_store.root)"
             )
         if settings.storage.mode is StorageMode.LOCAL:
-            return _rebuild_folder(settings, place, target, output=output)
+            return _rebuild_folder(settings, place, target, is_of_cluster=wanted.is_of_cluster, output=output)
         with waiting("reading the bucket"):
             made = read_bucket(settings, place)
-        changed = restored(made.backup, to_cluster=target.kind.is_shared, restore_id=f"{SystemRng().new_id():016x}")
+        changed = restored(made.backup, to_cluster=True, restore_id=f"{SystemRng().new_id():016x}")
         target.check(made.backup)
         with waiting("restoring"):
             planted = target.plant(changed.snapshot, "metadata-before-rebuild")
@@ -60,12 +59,14 @@ def rebuild_metadata(settings: BrokerSettings, wanted: Wanted, url: str, *, outp
     return ExitCode.OK
 
 
-def _rebuild_folder(settings: BrokerSettings, place: ObjectPlace, target: Place, *, output: OutputFormat) -> ExitCode:
+def _rebuild_folder(
+    settings: BrokerSettings, place: ObjectPlace, target: Place, *, is_of_cluster: bool, output: OutputFormat
+) -> ExitCode:
     """Have an empty folder hold what a broker that stood alone had moved into a bucket. Raises DanubeError."""
-    if target.path is None or target.kind is not MetaStoreType.SQLITE:
+    if target.path is None or is_of_cluster:
         raise SettingsError(
-            "a folder is rebuilt of a broker that stands alone, with its metadata in sqlite. For the bucket of a"
-            " cluster give the settings of its brokers, with storage.mode object_store, before the word storage"
+            "a folder is rebuilt of a broker that stands alone. For the bucket of a cluster give the settings of its"
+            " brokers, with storage.mode object_store, before the word storage"
         )
     made = fill_folder(settings, place, target, target.path)
     repair = f"danube-broker storage repair --accept-loss --data-dir {shlex.quote(str(target.path))}"

@@ -1,1 +1,0 @@
-"""Metadata store of a standalone broker."""
