@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ async def join(first: BrokerProcess, joining: BrokerProcess) -> None:
 
         async def is_added() -> bool:
             arguments = {"node_id": await gateway.add_node(AddNode(address=address))}
-            what = {"operation": PROMOTE, "arguments": arguments, "caller": PERSON}
+            what: dict[str, Any] = {"operation": PROMOTE, "arguments": arguments, "caller": PERSON}
             plan = await gateway.create_plan(PlanRequest(effect=Effect.MOVE, needs_approval=False, **what))
             await gateway.apply_plan(PlanApplication(plan_id=plan.plan_id, **what))
             return True

@@ -1,4 +1,4 @@
-"""Outcomes as plain data: the same rows for ever, since snapshots and SQLite files that are kept hold them."""
+"""Outcomes as plain data: the same rows for ever, since snapshots that are kept hold them."""
 
 import json
 from typing import Any
