@@ -14,7 +14,7 @@ import typer
 
 from danube.admin.cli import plan_flow
 from danube.admin.cli.call import Shell, show, stdout_screen, watch
-from danube.admin.cli.commands import contexts, tokens
+from danube.admin.cli.commands import contexts, doctor, tokens
 from danube.admin.cli.commands.explain import explanation, overview
 from danube.admin.cli.commands.original import ALIASES, Alias
 from danube.admin.cli.completion import completer
@@ -70,6 +70,7 @@ def build_app(connect: Connect) -> typer.Typer:
     for operation in REGISTRY:
         if len(operation.words) == 1:
             _add(app, operation.words[0], _operation_command(operation, connect), operation)
+    app.command("doctor", cls=AdminCommand, epilog=doctor.EPILOG)(doctor.doctor_command)
     app.command("explain", cls=AdminCommand, epilog=EXIT_CODES)(explain_command)
     app.command("completion", cls=AdminCommand, epilog=EXIT_CODES)(completion_command)
     app.command("spec", cls=AdminCommand, epilog=EXIT_CODES)(spec_command)
