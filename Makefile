@@ -18,6 +18,9 @@ CHECKED := danube spark_analytics lab tests scripts $(wildcard bench examples)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --use-pep517
 UV_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-annotate \
               --custom-compile-command "make lock"
+IMAGE_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+                 --generate-hashes --no-annotate --custom-compile-command "make lock" --constraint $(VENV)/constraints.txt \
+                 --extra lz4 --extra security --extra speed --extra zstd
 PYTEST := $(BIN)/python -m pytest -q
 WORKERS ?= auto
 ROUNDS ?= 10
@@ -26,6 +29,8 @@ FROM ?= 0
 STORE ?= raft
 STORAGE ?= shared_fs
 KEEP ?=
+OWN_BASE ?=
+TARGETS ?=
 export PYTHON
 
 .PHONY: help
@@ -119,6 +124,14 @@ simulate: $(INSTALLED) ## Power cuts, kills, failing and damaged disks, simulate
 fuzz: $(INSTALLED) ## Hostile input at the client port: an answer to each, no traceback (ROUNDS=100000)
 	@FUZZ_ROUNDS=$(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),100000) $(PYTEST) tests/fuzz
 
+.PHONY: image
+image: $(INSTALLED) ## Build the images of broker, admin and connect (OWN_BASE=1: on a base made here, without a registry or a daemon)
+	@$(BIN)/python -m scripts.image $(if $(OWN_BASE),--own-base) $(TARGETS)
+
+.PHONY: release-check
+release-check: $(INSTALLED) ## What a release still needs: versions, wheel and its install, bills of materials, man pages
+	@$(BIN)/python -m scripts.release_check
+
 .PHONY: chart-tools
 chart-tools: ## Build helm and kube-score with Go, into .venvs/go (some minutes, once): for the tests of the chart
 	@GOBIN="$(CURDIR)/.venvs/go/bin" go install helm.sh/helm/v3/cmd/helm@v3.22.0
@@ -134,6 +147,11 @@ lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pypro
 	@$(UV_COMPILE) --extra all --group dev --upgrade --output-file requirements/dev.txt pyproject.toml
 	@$(UV_COMPILE) --excludes requirements/danube-client.excludes --upgrade \
 	    --output-file requirements/danube-client.txt requirements/danube-client.in
+	@sed 's/ \\$$//; /--hash/d' requirements/dev.txt | grep == > $(VENV)/constraints.txt
+	@$(IMAGE_COMPILE) --extra s3 --extra schema --output-file requirements/image-broker.txt pyproject.toml
+	@$(IMAGE_COMPILE) --extra admin --output-file requirements/image-admin.txt pyproject.toml
+	@$(IMAGE_COMPILE) --extra schema --extra webhook --output-file requirements/image-connect.txt pyproject.toml
+	@$(IMAGE_COMPILE) --extra spark --output-file requirements/image-analytics.txt pyproject.toml
 
 .PHONY: clean
 clean: ## Remove what was installed, built and cached

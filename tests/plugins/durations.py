@@ -16,7 +16,7 @@ BUDGET_S: Final[Mapping[str, int]] = {
     "tests/architecture": 60,
     "tests/cluster": 850,
     "tests/contracts": 140,
-    "tests/deploy": 20,
+    "tests/deploy": 25,
     "tests/docs": 100,
     "tests/faces": 280,
     "tests/fuzz": 80,
