@@ -26,8 +26,8 @@ def test_the_readme_names_every_example() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_make_command_that_a_document_names_exists(document: str) -> None:
-    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"(?:`|^)make ([a-z]+)", (ROOT / document).read_text(), flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / document).read_text(), flags=re.MULTILINE))
     assert named <= targets
 
 
