@@ -13,7 +13,7 @@ import signal
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -299,10 +299,9 @@ class Pod:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(probe.get("timeoutSeconds", 1)):
                 reader, writer = await asyncio.open_connection(self.address, port)
-                writer.write(f"GET {probe['httpGet']['path']} HTTP/1.0\r\n\r\n".encode())
-                status = (await reader.readline()).split()[1:2]
-                writer.close()
-                return status == [b"200"]
+                with closing(writer):
+                    writer.write(f"GET {probe['httpGet']['path']} HTTP/1.0\r\n\r\n".encode())
+                    return (await reader.readline()).split()[1:2] == [b"200"]
         return False
 
     async def _hook(self, name: str) -> None:

@@ -111,7 +111,7 @@ async def test_brokers_without_a_vote_join_by_a_job_and_are_updated_over_a_bucke
     tmp_path: Path, server: ObjectServer
 ) -> None:
     texts: Mapping[str, str] = {"s3://messages/": f"s3://{BUCKET}/"}
-    variables = {"DANUBE_OBJECT_STORE_ENDPOINT": server.endpoint, "DANUBE_OBJECT_STORE_BATCH_TIMEOUT_MS": "50"}
+    variables = {"DANUBE_OBJECT_STORE_ENDPOINT": server.endpoint}
     made = Kubelet(objects("object-store"), tmp_path, secrets=SECRETS, network=73, texts=texts, variables=variables)
     async with running(made) as kubelet:
         assert [pod.name for pod in kubelet.pods] == [

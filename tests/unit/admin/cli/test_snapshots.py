@@ -17,7 +17,9 @@ from tests.unit.admin.golden_json import check_golden, golden_json
 
 SNAPSHOTS = Path(__file__).parents[3] / "snapshots"
 GROUPS = sorted({operation.words[0] for operation in REGISTRY if len(operation.words) > 1} | {"contexts"})
-SINGLE = sorted({operation.words[0] for operation in REGISTRY if len(operation.words) == 1} | {"doctor", "explain", "spec"})
+SINGLE = sorted(
+    {operation.words[0] for operation in REGISTRY if len(operation.words) == 1} | {"doctor", "explain", "spec"}
+)
 
 
 def test_the_first_page_is_as_it_was(admin: Admin) -> None:
