@@ -13,7 +13,7 @@ import signal
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -299,9 +299,12 @@ class Pod:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(probe.get("timeoutSeconds", 1)):
                 reader, writer = await asyncio.open_connection(self.address, port)
-                with closing(writer):
+                try:
                     writer.write(f"GET {probe['httpGet']['path']} HTTP/1.0\r\n\r\n".encode())
                     return (await reader.readline()).split()[1:2] == [b"200"]
+                finally:
+                    writer.close()
+                    await writer.wait_closed()
         return False
 
     async def _hook(self, name: str) -> None:
