@@ -15,7 +15,7 @@ import google_crc32c
 import psutil
 
 from danube.admin.doctor.rules import HostFacts
-from danube.model.limits.host import SYNC_BYTES, SYNC_TRIES
+from danube.model.limits.faces import SYNC_BYTES, SYNC_TRIES
 from danube.runtime.disk import LocalDisk
 
 _STATUS_AT, _UNSYNCHRONISED = 40, 0x40  # of `struct timex`, https://man7.org/linux/man-pages/man2/adjtimex.2.html

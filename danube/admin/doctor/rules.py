@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from danube.model.limits import host as limits
+from danube.model.limits import faces as limits
 from danube.model.text import size_text
 
 OK, WARNING, CRITICAL = "ok", "warning", "critical"
