@@ -20,9 +20,9 @@ OWN_BASE, OWN_BUILD = "localhost/python-slim:3.11", "localhost/python-build:3.11
 _WHEELS = ROOT / "build" / "wheels"
 _UNUSED = ("share/perl*", "lib/*/perl*", "lib/*/libperl*", "bin/perl*", "lib/*/gconv", "lib/python3.11/test",
            "lib/python3.11/lib2to3", "lib/python3.11/pydoc_data")  # fmt: skip
-"""What a base of Debian has below /usr, and no program of an image needs."""
+"""Parts of a base of Debian below /usr that no program of an image needs."""
 _OF_BUILDS = ("/usr/share/python-wheels", "/usr/sbin/*", "/usr/bin/openssl", "/usr/share/bash-completion")
-"""What only a build needs, or a person at a shell."""
+"""Parts that only a build needs, or a person at a shell."""
 _DOCUMENTS = ("man", "locale", "doc", "info")
 
 

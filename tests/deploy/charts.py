@@ -36,7 +36,7 @@ def digest() -> str:
 
 
 def render(helm: str, name: str) -> str:
-    """What helm makes of one file of values, without what is made at random."""
+    """Output of helm for one file of values, without what is made at random."""
     values = str(CHART / "ci" / f"{name}-values.yaml")
     where = ["--namespace", "messaging", "--kube-version", KUBERNETES]
     made = subprocess.run(

@@ -1,1 +1,1 @@
-"""What of this machine is wrong for a broker."""
+"""Checks of a machine that is to run a broker."""
