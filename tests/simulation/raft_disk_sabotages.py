@@ -28,9 +28,7 @@ def leave_out_syncs_of_the_log(patch: pytest.MonkeyPatch) -> None:
     def append(self: LogFiles, entries: Sequence[Entry]) -> None:
         chunks = encode_records(entries, self._headers[-1].file_id, self._end, self._end)
         self._newest().append(chunks)
-        self.is_marked = False
         self._end += sum(map(len, chunks))
-        self._last = entries[-1][1:]
         self.next_index = entries[-1][1] + 1
 
     patch.setattr(LogFiles, "append", append)
@@ -94,7 +92,7 @@ def cut_in_place(patch: pytest.MonkeyPatch) -> None:
         files = self._files
         if self._cut_at and files._file is not None and files._headers[-1].first_index <= self._cut_at:
             kept = [entry for entry in self._entries if files._headers[-1].first_index <= entry[1] < self._cut_at]
-            files._file.truncate(56 + sum(56 + len(entry[0]) for entry in kept))
+            files._file.truncate(56 + sum(52 + len(entry[0]) for entry in kept))
             files._end, files.next_index = files._file.size(), self._cut_at
             files._last = kept[-1][1:] if kept else (self._cut_at - 1, 0)
             self._cut_at = None
@@ -184,12 +182,12 @@ def begin_below_the_mark(patch: pytest.MonkeyPatch) -> None:
 
 def leave_the_mark_as_it_is(patch: pytest.MonkeyPatch) -> None:
     """Say only at a start how far the log is synced."""
-    real = LogFiles.mark_beside
+    real = LogFiles.mark
 
     def at_a_start(self: LogFiles) -> bool:
         return real(self) if self._beside is None else True
 
-    patch.setattr(LogFiles, "mark_beside", at_a_start)
+    patch.setattr(LogFiles, "mark", at_a_start)
 
 
 def show_what_is_set_aside_only(patch: pytest.MonkeyPatch) -> None:

@@ -90,13 +90,12 @@ def _log(files: list[bytes]) -> list[Entry]:
 def _records(content: bytes, file_id: int) -> list[Entry]:
     entries, at = [], 56
     while at < len(content):
-        header = content[at : at + 56]
-        assert google_crc32c.value(header[:52]) == int.from_bytes(header[52:], "little")
-        owner, index, term, position, _, length, crc, kind = struct.unpack_from("<QQQIIIII", header, 8)
+        header = content[at : at + 52]
+        assert google_crc32c.value(header[:48]) == int.from_bytes(header[48:], "little")
+        owner, index, term, position, _, length, crc = struct.unpack_from("<QQQIIII", header, 8)
         assert (header[:5], owner, position) == (b"DnRr\1", file_id, at)
-        command = content[at + 56 : at + 56 + length]
+        command = content[at + 52 : at + 52 + length]
         assert google_crc32c.value(command) == crc
-        if kind == 1:
-            entries.append((command, index, term))
-        at += 56 + length
+        entries.append((command, index, term))
+        at += 52 + length
     return entries

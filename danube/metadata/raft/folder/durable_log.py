@@ -128,17 +128,12 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         return self._commit_index
 
     def onOneSecondTimer(self) -> None:  # noqa: N802 - pysyncobj's name
-        """Have the file of an idle log say that its last entries were synced, so that damage in them is not taken for a
-        torn end; and the file beside it say it of any log, every RAFT_MARK_DELAY_S.
-        """
+        """Have the file `mark` say how far the log is synced: when it is idle, or else every RAFT_MARK_DELAY_S."""
         was_busy, self._was_busy = self._was_busy, False
         if self._stopped:
             return
-        if not was_busy and not self._files.is_marked:
-            with self._writing():
-                self._files.mark()
         self._mark_age_s += 1
-        if self._mark_age_s >= RAFT_MARK_DELAY_S and self._files.mark_beside():
+        if (not was_busy or self._mark_age_s >= RAFT_MARK_DELAY_S) and self._files.mark():
             self._mark_age_s = 0
 
     def _destroy(self) -> None:
@@ -169,7 +164,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
     @property
     def is_marked(self) -> bool:
         """True if the files say that all of it was synced: `onOneSecondTimer` has nothing to do."""
-        return not self.unsynced and self._files.is_marked and self._files.is_marked_beside
+        return not self.unsynced and self._files.is_marked
 
     def sync(self) -> None:
         """Make everything durable. Raises JournalStoppedError."""
@@ -209,9 +204,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             self.widen()
             self.sync()
             with self._writing():
-                if not self._files.is_marked:
-                    self._files.mark()
-                self._files.mark_beside()
+                self._files.mark()
                 vote = self._with_synced(self._votes.vote)
                 if vote != self._votes.vote:
                     self._votes.write(vote)

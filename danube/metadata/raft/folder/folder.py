@@ -169,7 +169,7 @@ def _open_log(
     check_together(found, snapshot, votes.vote)
     recovery.settle()
     files = LogFiles(disk, owner, rng, found)
-    files.mark_beside()
+    files.mark()
     entries = aligned(found, snapshot)
     if snapshot is None or entries is not None:
         return files, RaftLog(files, votes, entries or [], snapshot.index if snapshot is not None else 1)

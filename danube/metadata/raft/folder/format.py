@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError, NewerDataFolderError
@@ -22,16 +21,9 @@ FOLDER = "raft"
 
 VERSION = 1
 FILE_HEADER_BYTES = 56
-RECORD_HEADER_BYTES = 56
+RECORD_HEADER_BYTES = 52
 
 _NAME = re.compile(r"log-(\d{10})")
-
-
-class RecordKind(IntEnum):
-    """Kind of a record."""
-
-    ENTRY = 1
-    MARK = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,6 @@ class RecordHeader(NamedTuple):
     content_bytes: int
     """Of the command."""
     command_crc: int
-    kind: int
 
     @property
     def end(self) -> int:
@@ -80,7 +71,7 @@ class RecordHeader(NamedTuple):
 
 
 _FILE = FixedRecord(b"DnRf", VERSION, "QQQQQI", FileHeader._make)
-RECORD = FixedRecord(b"DnRr", VERSION, "QQQIIIII", RecordHeader._make)
+RECORD = FixedRecord(b"DnRr", VERSION, "QQQIIII", RecordHeader._make)
 encode_file_header, decode_file_header, newer_version = _FILE.encode, _FILE.decode, _FILE.newer_version
 
 
@@ -99,20 +90,11 @@ def encode_records(entries: Iterable[Entry], file_id: int, position: int, synced
     """The records of entries, to be written at `position` of a file that is synced up to `synced_to`."""
     chunks: list[bytes] = []
     for entry in entries:
-        chunks += _encode_record(RecordKind.ENTRY, entry, file_id, position, synced_to)
-        position += RECORD_HEADER_BYTES + len(entry[0])
+        command, index, term = entry
+        header = RecordHeader(file_id, index, term, position, synced_to, len(command), crc_of(command))
+        chunks += (RECORD.encode(header), command)
+        position = header.end
     return chunks
-
-
-def encode_mark(index: int, term: int, file_id: int, position: int) -> bytes:
-    """A mark, to be written at the end of a file that is synced up to there."""
-    return _encode_record(RecordKind.MARK, (b"", index, term), file_id, position, position)[0]
-
-
-def _encode_record(kind: RecordKind, entry: Entry, file_id: int, position: int, synced_to: int) -> list[bytes]:
-    command, index, term = entry
-    header = RecordHeader(file_id, index, term, position, synced_to, len(command), crc_of(command), kind)
-    return [RECORD.encode(header), command]
 
 
 NEXT_STEP = (

@@ -144,4 +144,4 @@ def _rest(scan: Scan) -> str:
         return f", then damage at byte {scan.end}"
     if not scan.is_whole:
         return f", then {scan.size - scan.end} bytes that are not what was written"
-    return ", known to be synced" if scan.is_marked else ""
+    return ""

@@ -14,7 +14,6 @@ from danube.metadata.raft.folder.format import (
     FileHeader,
     Owner,
     encode_file_header,
-    encode_mark,
     encode_records,
     log_path,
 )
@@ -37,9 +36,6 @@ class LogFiles:
         self._headers = list(found.headers)
         self._file: File | None = None
         self._end = 0
-        self.is_marked = True
-        """True if the newest file itself says that all of it was synced."""
-        self._last = (0, 0)
         self.next_index = found.next_index
         """Index of the entry that the newest file takes next."""
         if found.last is not None:
@@ -49,8 +45,7 @@ class LogFiles:
         last = found.last
         assert last is not None  # noqa: S101 - asked by the caller
         self._file = self._disk.open_append(log_path(last.header.sequence))
-        self._end, self.is_marked = last.end, last.is_marked or not last.entries
-        self._last = found.entries[-1][1:] if found.entries else (0, 0)
+        self._end = last.end
 
     @property
     def takes(self) -> bool:
@@ -62,10 +57,10 @@ class LogFiles:
         header = self._next_header(first_index, voids=voids)
         file = begin_file(self._disk, FOLDER, log_path(header.sequence), encode_file_header(header))
         self.close()
-        self._file, self._end, self.is_marked = file, FILE_HEADER_BYTES, True
+        self._file, self._end = file, FILE_HEADER_BYTES
         self._headers.append(header)
         self.next_index = first_index
-        self.mark_beside()
+        self.mark()
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write entries at the end of the newest file, all at once, and sync them."""
@@ -73,28 +68,17 @@ class LogFiles:
         chunks = encode_records(entries, self._headers[-1].file_id, self._end, self._end)
         file.append(chunks)
         file.sync()
-        self.is_marked = False
         self._end += sum(map(len, chunks))
-        self._last = entries[-1][1:]
         self.next_index = entries[-1][1] + 1
 
-    def mark(self) -> None:
-        """Have the file itself say that all of it was synced."""
-        file = self._newest()
-        mark = encode_mark(*self._last, self._headers[-1].file_id, self._end)
-        file.append([mark])
-        file.sync()
-        self.is_marked = True
-        self._end += len(mark)
-
-    def mark_beside(self) -> bool:
+    def mark(self) -> bool:
         """Have the file `mark` say how far the log is synced; answers whether it does."""
-        if not self.is_marked_beside and self._mark_file.write(mark := self._mark_now()):
+        if not self.is_marked and self._mark_file.write(mark := self._mark_now()):
             self._beside = mark
-        return self.is_marked_beside
+        return self.is_marked
 
     @property
-    def is_marked_beside(self) -> bool:
+    def is_marked(self) -> bool:
         """True if the file `mark` says how far the log is synced."""
         return not self._headers or self._beside == self._mark_now()
 

@@ -23,7 +23,6 @@ from danube.metadata.raft.folder.format import (
     FileHeader,
     Owner,
     RecordHeader,
-    RecordKind,
     damaged,
     decode_file_header,
     file_sequence,
@@ -50,8 +49,6 @@ class Scan:
     """After the last sound record."""
     claimed: int = 0
     """Position up to which the sound records say that the file was synced."""
-    is_marked: bool = False
-    """True if the last sound record is a mark."""
     fault: Fault | None = None
     """Damage behind the last sound record; None for a torn end, too."""
 
@@ -73,10 +70,8 @@ def scan_file(header: FileHeader, file: File, *, is_last: bool = True) -> Scan:
         command = content[at : at + record.content_bytes]
         if len(command) != record.content_bytes or crc_of(command) != record.command_crc:
             break
-        if record.kind == RecordKind.ENTRY:
-            scan.entries.append((command, record.index, record.term))
+        scan.entries.append((command, record.index, record.term))
         scan.claimed = record.synced_to
-        scan.is_marked = record.kind == RecordKind.MARK
         reader.go_past(record)
         scan.end = reader.at
     if not scan.is_whole:
@@ -90,7 +85,7 @@ def _follows(record: RecordHeader, scan: Scan) -> bool:
         return False
     if scan.entries and record.term < scan.entries[-1][2]:
         return False
-    return record.kind in tuple(RecordKind) and record.index == scan.next_index - (record.kind == RecordKind.MARK)
+    return record.index == scan.next_index
 
 
 _log = logging.getLogger(__name__)
@@ -143,7 +138,10 @@ class LogRecovery:
         """Make durable what was found, and remove what is left over: before anything is shown to anybody."""
         last = self._found.last
         if last is not None and last.is_whole:
-            self._disk.rewrite(log_path(last.header.sequence), last.claimed)  # a sync of it may have failed
+            mark = self._found.mark
+            is_marked = mark is not None and mark.sequence == last.header.sequence
+            claimed = max(last.claimed, mark.synced_to if mark is not None and is_marked else 0)
+            self._disk.rewrite(log_path(last.header.sequence), claimed)  # a sync of what is behind may have failed
         elif last is not None:
             self._put_anew(last)
         for sequence in (*self._found.leftovers, *([self._found.begun] if self._found.begun else ())):

@@ -26,8 +26,8 @@ def test_each_file_is_told() -> None:
     assert told == {
         "raft/identity": "who this member is",
         "raft/image-00000000000000000008": "a snapshot",
-        "raft/log-0000000001": "entries 1 to 12, known to be synced",
-        "raft/log-0000000002": "entries 10 to 13, known to be synced",
+        "raft/log-0000000001": "entries 1 to 12",
+        "raft/log-0000000002": "entries 10 to 13",
         "raft/mark": "how far its log is synced",
         "raft/vote": "its term and its vote",
         "raft/x.new": "a file that was being written; it does not count",

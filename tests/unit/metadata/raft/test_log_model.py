@@ -49,7 +49,7 @@ class Lives:
         getattr(self, f"do_{kind}")(number)
         log = self.folder.log
         assert (len(log), log[:], log[2:5]) == (len(self.list), self.list, self.list[2:5])
-        assert (log.getCurrentTerm(), log.size_bytes) == (self.term, sum(56 + len(each[0]) for each in self.list))
+        assert (log.getCurrentTerm(), log.size_bytes) == (self.term, sum(52 + len(each[0]) for each in self.list))
         if self.list:
             assert (log[-1], log[0], log.first_index) == (self.list[-1], self.list[0], self.list[0][1])
 
