@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from danube.metadata.store import Changed, Entry, MetadataStore, Removed, Resync, SnapshotEnd, WatchEvent
 from danube.model.errors import DanubeError
@@ -13,11 +12,8 @@ from danube.runtime.clock import Clock, sleep_for
 _log = logging.getLogger(__name__)
 
 
-class OnChange(Protocol):
-    """Told of each key that changed, in order, and of nothing else."""
-
-    def __call__(self, key: str, entry: Entry | None) -> None:
-        """The key as it stands now; None when it is gone."""
+OnChange = Callable[[str, Entry | None], None]
+"""Called with each key that changed, in order, and its entry as it stands now; None when it is gone."""
 
 
 class WatchCache:

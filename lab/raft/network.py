@@ -13,7 +13,7 @@ from typing import Any
 from pysyncobj.transport import Transport
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.values.node import RaftNode
 from danube.testing.simulated.clock import SimClock
 
 _LATE_CHANCE = 0.3

@@ -22,12 +22,12 @@ from msgspec import msgpack
 
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
 from danube.metadata.raft.core import overrides, snapshot_keeper
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered, pack_batch
 from danube.metadata.raft.settings import LogBounds
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import DamagedDataError, DanubeError
 from danube.runtime.disk import was_full
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from danube.metadata.raft.core import overrides
-from danube.metadata.raft.core.encoding import dumps
 from danube.metadata.raft.folder import recovery
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.format import Entry
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.values.encoding import dumps
 from danube.model.errors import DanubeError, JournalStoppedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng

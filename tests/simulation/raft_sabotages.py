@@ -12,13 +12,14 @@ import pytest
 
 from danube.metadata.raft.core import message_filter
 from danube.metadata.raft.core.message_filter import Message, MessageFilter, Trimmed
-from danube.metadata.raft.core.overrides import MEMBERSHIP, core
+from danube.metadata.raft.core.overrides import core
 from danube.metadata.raft.core.raft_core import RaftCore
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
 from danube.metadata.raft.folder import folder
 from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.member import Member
+from danube.metadata.raft.values.entries import MEMBERSHIP
 from lab.raft.world import simulate
 from tests.simulation.sabotage import Sabotaged, search
 

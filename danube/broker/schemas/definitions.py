@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from danube.broker.schemas.gate import Check
 from danube.metadata.schemas.record_format import VersionRecord
+from danube.metadata.schemas.schema_records import SchemaRecords
 from danube.model.calls.schemas import SchemaDifference
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.limits.registry import SCHEMA_REFERENCED_MAX, SCHEMA_VALIDATORS_MAX
@@ -23,13 +23,6 @@ from danube.schema.protobuf.proto_text import described_file
 from danube.schema.validation import judge, validator
 
 _ROOT = "schema.proto"
-
-
-class FindVersion(Protocol):
-    """Reads a version of a subject."""
-
-    async def version(self, subject: str, version: int) -> VersionRecord | None:
-        """The version, deleted or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +50,7 @@ class Definitions:
     """Parses, compares and compiles definitions, on a thread of its own."""
 
     def __init__(
-        self, records: FindVersion, thread: BlockingRunner, proto_thread: BlockingRunner, checks: CheckProcess
+        self, records: SchemaRecords, thread: BlockingRunner, proto_thread: BlockingRunner, checks: CheckProcess
     ) -> None:
         """`proto_thread` waits for the compiler of Protobuf, so that other formats need not."""
         self._records = records

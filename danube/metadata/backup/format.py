@@ -6,7 +6,7 @@ Byte by byte: `docs/formats/metadata-backup.md`. A file that is shorter or longe
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from danube.metadata.raft.core.node import ALONE
+from danube.metadata.raft.values.node import ALONE
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import State, StateSnapshot
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError, NewerRecordError

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import NO_OP, REGULAR
 from danube.metadata.raft.folder.folder import RaftFolder, newest_snapshot
 from danube.metadata.raft.folder.format import FOLDER, Entry, damaged
 from danube.metadata.raft.folder.recovery import LogRecovery, aligned, check_together, members_after
 from danube.metadata.raft.folder.small_files import IDENTITY, VOTE, read_identity, read_vote
 from danube.metadata.raft.member import unpack_batch
+from danube.metadata.raft.values.entries import NO_OP, REGULAR
+from danube.metadata.raft.values.node import RaftNode
 from danube.metadata.replication.command_format import decode_request
 from danube.metadata.replication.snapshot_format import decode_state
 from danube.metadata.state import State, StateSnapshot, apply

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import Transport
 from danube.metadata.raft.port.inquiry import Invitation, Probe
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import UnavailableError
 
 

@@ -11,11 +11,12 @@ finds a cluster which does not know it founds nothing: two clusters under one na
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import NO_OP, Entry
+from danube.metadata.raft.core.overrides import Entry
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.port.inquiry import Invitation, Probe
+from danube.metadata.raft.values.entries import NO_OP
+from danube.metadata.raft.values.node import RaftNode
 from danube.metadata.replication.snapshot_format import encode_state
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import InvalidRequestError

@@ -19,10 +19,10 @@ from pysyncobj.node import Node
 from danube.metadata.cluster.membership import Member as MemberView
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.core.message_filter import Message
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.local_node import LocalNode
 from danube.metadata.raft.membership import Changes, as_leader_knows
 from danube.metadata.raft.thread import RaftThread
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,

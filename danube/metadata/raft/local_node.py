@@ -24,8 +24,7 @@ from danube.metadata.raft.bootstrap import (
     is_sound,
     takes_part,
 )
-from danube.metadata.raft.core.node import ALONE, RaftNode
-from danube.metadata.raft.core.overrides import MEMBERSHIP, core
+from danube.metadata.raft.core.overrides import core
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
@@ -34,6 +33,8 @@ from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Prob
 from danube.metadata.raft.port.refusals import Reason
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
+from danube.metadata.raft.values.entries import MEMBERSHIP
+from danube.metadata.raft.values.node import ALONE, RaftNode
 from danube.model.errors import (
     DataFolderError,
     JournalStoppedError,

@@ -17,13 +17,14 @@ from pysyncobj.node import Node
 from danube.metadata.cluster.membership import Member as MemberView
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.core.message_filter import Message, MessageFilter
-from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import REGULAR, Entry, now_s
+from danube.metadata.raft.core.overrides import Entry, now_s
 from danube.metadata.raft.core.raft_core import RaftCore, configuration
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, SnapshotRequest, Snapshots
 from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.metadata.raft.values.entries import REGULAR
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.limits.metadata import RAFT_REMOVED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
 from danube.runtime.sealed import Sealed, UnsealError

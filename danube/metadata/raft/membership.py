@@ -11,11 +11,11 @@ from typing import Any
 
 from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft.bootstrap import is_sound
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.local_node import LocalNode
 from danube.metadata.raft.member import Member as RaftMember
 from danube.metadata.raft.port.inquiry import Invitation, Probe
 from danube.metadata.raft.thread import RaftThread
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,

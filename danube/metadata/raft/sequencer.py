@@ -14,7 +14,6 @@ from danube.metadata.cluster.membership import Member as MemberView
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.alone import LoneTransport
 from danube.metadata.raft.apply_queue import ApplyQueue
-from danube.metadata.raft.core.node import ALONE, RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
@@ -26,6 +25,7 @@ from danube.metadata.raft.port.dialer import TransportSettings
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
 from danube.metadata.raft.thread import RaftThread, Report, Submission
+from danube.metadata.raft.values.node import ALONE, RaftNode
 from danube.metadata.replication.sequencer import Follower, NotOrderedError
 from danube.metadata.replication.shared_rounds import SharedRounds
 from danube.model.errors import DanubeError, MetadataError

@@ -18,8 +18,8 @@ from danube.metadata.backup.format import Backup, Origin
 from danube.metadata.backup.raft import begin_group, own_address, read_raft
 from danube.metadata.backup.shared_log import LogState, PlantableBackend, begin_log, read_log
 from danube.metadata.raft.bootstrap import add_command
-from danube.metadata.raft.core.node import ALONE
 from danube.metadata.raft.folder.format import FOLDER
+from danube.metadata.raft.values.node import ALONE
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import (
     DanubeError,

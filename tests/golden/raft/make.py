@@ -5,11 +5,11 @@ Run it for a new version only, into a new folder: files of a version that was re
 
 from pathlib import Path
 
-from danube.metadata.raft.core.encoding import dumps
-from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.format import Entry
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.values.encoding import dumps
+from danube.metadata.raft.values.entries import MEMBERSHIP
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
 

@@ -21,7 +21,7 @@ from danube.data_folder.data_folder import Identity
 from danube.metadata.backup.backup import restored
 from danube.metadata.backup.format import Backup, decode_backup, encode_backup
 from danube.metadata.backup.raft import begin_group, read_raft
-from danube.metadata.raft.core.node import ALONE as NOWHERE
+from danube.metadata.raft.values.node import ALONE as NOWHERE
 from danube.metadata.records import keys
 from danube.metadata.records.restore_mark import mark_of
 from danube.metadata.state import StateSnapshot

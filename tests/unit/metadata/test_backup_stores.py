@@ -10,10 +10,10 @@ from danube.metadata.backup.backup import restored
 from danube.metadata.backup.raft import begin_group, own_address, read_raft
 from danube.metadata.commands import Transact
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
-from danube.metadata.raft.core.node import ALONE, RaftNode
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import pack_batch
+from danube.metadata.raft.values.node import ALONE, RaftNode
 from danube.metadata.replication.command_format import Request, encode_request
 from danube.metadata.replication.snapshot_format import encode_state
 from danube.metadata.state import StateSnapshot

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from pysyncobj.node import Node
 
-from danube.metadata.raft.core.overrides import REGULAR, Entry
+from danube.metadata.raft.core.overrides import Entry
+from danube.metadata.raft.values.entries import REGULAR
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
 
 Message = dict[str, Any]

@@ -16,7 +16,7 @@ import pysyncobj
 import pysyncobj.transport
 from pysyncobj.version import VERSION
 
-from danube.metadata.raft.core import encoding
+from danube.metadata.raft.values import encoding
 from danube.model.errors import UnsupportedError
 
 KNOWN_VERSION = "0.3.17"
@@ -36,11 +36,6 @@ _NAME = "pysyncobj._danube_core"
 
 Entry = tuple[bytes, int, int]
 """Command, index and term of a log entry."""
-
-REGULAR = b"\x00"
-NO_OP = b"\x01"
-MEMBERSHIP = b"\x02"
-"""The first byte of a command says its kind."""
 
 
 def load_core() -> ModuleType:

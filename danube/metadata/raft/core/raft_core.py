@@ -11,20 +11,11 @@ from typing import Any, Protocol
 from pysyncobj.node import Node
 
 from danube.metadata.raft.core.message_filter import Message, MessageFilter
-from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import (
-    FOLLOWER,
-    LEADER,
-    MEMBERSHIP,
-    REGULAR,
-    Entry,
-    SyncObj,
-    SyncObjConf,
-    core,
-    now_s,
-)
+from danube.metadata.raft.core.overrides import FOLLOWER, LEADER, Entry, SyncObj, SyncObjConf, core, now_s
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
 from danube.metadata.raft.settings import RaftTiming
+from danube.metadata.raft.values.entries import MEMBERSHIP, REGULAR
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import MetadataError
 from danube.model.limits.metadata import (
     RAFT_COMMANDS_MAX,

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from pysyncobj.config import SERIALIZER_STATE
 from pysyncobj.node import Node
 
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import Entry, now_s
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import (
     RAFT_SNAPSHOT_BYTES_MAX,

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from danube.logfile.frames import Fault, FrameReader, Known
-from danube.metadata.raft.core.encoding import EncodingError, loads
-from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
     FOLDER,
@@ -33,6 +31,8 @@ from danube.metadata.raft.folder.format import (
 )
 from danube.metadata.raft.folder.small_files import LogMark, Vote, log_mark
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
+from danube.metadata.raft.values.encoding import EncodingError, loads
+from danube.metadata.raft.values.entries import MEMBERSHIP
 from danube.model.errors import MetadataError
 from danube.runtime.checksum import crc_of
 from danube.runtime.disk import Disk, File, content_of

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.port.addresses import Names, Target, is_loopback
 from danube.metadata.raft.port.connection import Connection
@@ -14,6 +13,7 @@ from danube.metadata.raft.port.handshake import NONCE_BYTES, Handshake, Identity
 from danube.metadata.raft.port.refusals import Reason, RefusedError
 from danube.metadata.raft.port.session import Session
 from danube.metadata.raft.port.tls import TlsContexts, TlsSettings
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import SettingsError
 from danube.model.limits.metadata import RAFT_DIAL_RETRY_S, RAFT_NONCES_MAX, RAFT_SECRET_BYTES_MIN, RAFT_SILENCE_S_MAX
 from danube.runtime.clock import Clock

@@ -38,8 +38,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.port.refusals import Reason, RefusedError, garbage, refused_by_peer, shown
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_HELLO_BYTES_MAX
 

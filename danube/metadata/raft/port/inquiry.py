@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.port.connection import Connection
 from danube.metadata.raft.port.dialer import Dialer
 from danube.metadata.raft.port.handshake import Peer, Purpose
 from danube.metadata.raft.port.refusals import Reason, RefusedError
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import InvalidRequestError, LimitReachedError, SettingsError, UnavailableError
 from danube.model.limits.metadata import RAFT_ASKS_MAX
 

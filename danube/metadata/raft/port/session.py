@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from danube.metadata.raft.core import encoding
 from danube.metadata.raft.port.frames import FrameReader, FrameWriter
 from danube.metadata.raft.port.handshake import Handshake, Peer, refusal
 from danube.metadata.raft.port.refusals import Reason, RefusedError, garbage
 from danube.metadata.raft.port.tls import TlsPipe
+from danube.metadata.raft.values import encoding
 from danube.model.limits.metadata import (
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_PING_S,

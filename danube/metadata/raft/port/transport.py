@@ -18,8 +18,6 @@ from typing import Any
 from pysyncobj.transport import Transport
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.encoding import EncodingError
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.port import inquiry
 from danube.metadata.raft.port.addresses import Listener
@@ -28,6 +26,8 @@ from danube.metadata.raft.port.dialer import Dialer, TransportSettings
 from danube.metadata.raft.port.handshake import Identity, Peer, Purpose
 from danube.metadata.raft.port.inquiry import Inquiries, Invitation, Probe
 from danube.metadata.raft.port.refusals import LogSuppressor, Reason, RefusedError
+from danube.metadata.raft.values.encoding import EncodingError
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import SettingsError, UnavailableError
 from danube.model.limits.metadata import (
     RAFT_ANSWER_TIMEOUT_S,

@@ -9,9 +9,10 @@ from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
 from danube.metadata.raft.core.message_filter import Message
-from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import NO_OP, REGULAR, Entry
+from danube.metadata.raft.core.overrides import Entry
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.values.entries import NO_OP, REGULAR
+from danube.metadata.raft.values.node import RaftNode
 
 OWN = RaftNode("1@10.0.0.1:7650")
 LEADER = RaftNode("2@10.0.0.2:7650")

@@ -4,12 +4,12 @@ import random
 
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Member, MemberEvent, MemberParts, Ordered, pack_batch
 from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.metadata.raft.values.node import RaftNode
 from danube.testing.simulated.disk import SimDisk
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 from lab.raft.world import NullPoller

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.port.handshake import Handshake, Identity, Side
 from danube.metadata.raft.port.session import Event, Session
+from danube.metadata.raft.values.node import RaftNode
 
 SECRET = b"a secret of thirty-two bytes ..."
 CLUSTER = "cluster-1"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import LogBounds, RaftSettings, RaftTiming
+from danube.metadata.raft.values.node import RaftNode
 from danube.metadata.replication.replicated import ReplicatedStore
 from danube.model.limits.metadata import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.clock import Clock, SystemClock

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.port.addresses import listen
 from danube.metadata.raft.port.dialer import TransportSettings
 from danube.metadata.raft.port.tls import TlsSettings
 from danube.metadata.raft.port.transport import RaftTransport
+from danube.metadata.raft.values.node import RaftNode
 from danube.runtime.clock import Clock, SystemClock
 from danube.testing.patience import PATIENCE_S
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft.core.node import ALONE, RaftNode
-from danube.metadata.raft.core.overrides import MEMBERSHIP, core
+from danube.metadata.raft.core.overrides import core
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import RaftSettings
+from danube.metadata.raft.values.entries import MEMBERSHIP
+from danube.metadata.raft.values.node import ALONE, RaftNode
 from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.store import Removed
 from danube.model.errors import UnavailableError

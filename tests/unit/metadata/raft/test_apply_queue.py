@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from danube.metadata.raft.apply_queue import ApplyQueue
-from danube.metadata.raft.core.overrides import NO_OP
 from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import Installed, Ordered
+from danube.metadata.raft.values.entries import NO_OP
 from danube.metadata.replication.snapshot_format import encode_state
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import UnsupportedError

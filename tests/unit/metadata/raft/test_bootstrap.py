@@ -18,9 +18,9 @@ from danube.metadata.raft.bootstrap import (
     is_sound,
     takes_part,
 )
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.port.inquiry import Invitation, Probe
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import PreconditionFailedError
 from danube.model.limits.metadata import RAFT_VOTES_MAX
 from danube.testing.simulated.disk import SimDisk

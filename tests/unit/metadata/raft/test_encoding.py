@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from danube.metadata.raft.core import encoding
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.values import encoding
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.limits.metadata import ENCODING_CONTAINERS_MAX, ENCODING_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
 
 NUMBERS = some.integers(-(2**63), 2**64 - 1)

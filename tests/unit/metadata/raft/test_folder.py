@@ -3,13 +3,13 @@
 import pytest
 
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.core.encoding import dumps
-from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.folder.small_files import LOG_MARK
+from danube.metadata.raft.values.encoding import dumps
+from danube.metadata.raft.values.entries import MEMBERSHIP
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.checksum import with_crc

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.port.handshake import Handshake, Identity, Peer, Purpose, Side, make_hello, refusal
 from danube.metadata.raft.port.refusals import Reason, RefusedError
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.limits.metadata import RAFT_HELLO_BYTES_MAX, RAFT_UNPROVED_RECEIVE_BYTES
 from tests.unit.metadata.raft.handshakes import CLUSTER, SECRET, acceptor, dialer, identity, nonce, shake
 

@@ -8,9 +8,9 @@ import pytest
 
 from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft import leader_calls
-from danube.metadata.raft.core.encoding import dumps, loads
 from danube.metadata.raft.leader_calls import pack_result, unpack_result
 from danube.metadata.raft.sequencer import RaftSequencer
+from danube.metadata.raft.values.encoding import dumps, loads
 from danube.model.errors import LimitReachedError, NotFoundError, PreconditionFailedError, UnavailableError
 from danube.model.limits.metadata import RAFT_ASKED_MAX, RAFT_MEMBERS_TOLD_MAX
 from danube.testing.patience import PATIENCE_S

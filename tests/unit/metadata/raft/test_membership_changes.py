@@ -4,7 +4,7 @@ import pytest
 
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core import overrides
-from danube.metadata.raft.core.overrides import MEMBERSHIP
+from danube.metadata.raft.values.entries import MEMBERSHIP
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.limits.metadata import RAFT_REMOVED_S
 from tests.unit.metadata.raft.groups import ENTRIES_MAX, NODES, TICK_S, Group, One, cut_off, role_of

@@ -6,7 +6,7 @@ import pytest
 from pysyncobj.node import Node
 
 from danube.metadata.raft.core.message_filter import Message, MessageFilter, admit, trimmed
-from danube.metadata.raft.core.overrides import MEMBERSHIP, REGULAR
+from danube.metadata.raft.values.entries import MEMBERSHIP, REGULAR
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
 from tests.unit.metadata.raft.filtered import (
     LEADER,

@@ -6,9 +6,10 @@ from typing import Any
 import pysyncobj.syncobj
 import pytest
 
-from danube.metadata.raft.core import encoding, overrides
+from danube.metadata.raft.core import overrides
 from danube.metadata.raft.core.overrides import KNOWN_VERSION, OVERRIDES, load_core
 from danube.metadata.raft.core.raft_core import RaftCore
+from danube.metadata.raft.values import encoding
 from danube.model.errors import UnsupportedError
 
 REPLACED = [name for name in vars(RaftCore) if name.startswith(("_SyncObj__", "_checkCommands"))]

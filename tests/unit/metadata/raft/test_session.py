@@ -2,10 +2,10 @@
 
 import pytest
 
-from danube.metadata.raft.core.encoding import EncodingError
 from danube.metadata.raft.port.handshake import refusal
 from danube.metadata.raft.port.refusals import Reason, RefusedError
 from danube.metadata.raft.port.session import Authenticated, Received, Refused, Session
+from danube.metadata.raft.values.encoding import EncodingError
 from danube.model.limits.metadata import (
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_PING_S,
@@ -83,7 +83,7 @@ def test_a_refusal_within_a_session_is_no_frame() -> None:
 
 def test_a_message_that_is_no_plain_data_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = sessions()
-    monkeypatch.setattr("danube.metadata.raft.core.encoding.dumps", lambda message: message)
+    monkeypatch.setattr("danube.metadata.raft.values.encoding.dumps", lambda message: message)
     one.send(b"\xc1", 0.0)
     assert reason_of(carry(one, other)) is Reason.GARBAGE
 

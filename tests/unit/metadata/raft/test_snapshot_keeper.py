@@ -6,8 +6,8 @@ import pytest
 from pysyncobj.config import SERIALIZER_STATE
 
 from danube.metadata.raft.core import snapshot_keeper as keeper_module
-from danube.metadata.raft.core.overrides import NO_OP
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, SnapshotRequest
+from danube.metadata.raft.values.entries import NO_OP
 from danube.model.limits.metadata import RAFT_SNAPSHOT_PIECE_BYTES, RAFT_SNAPSHOT_RETRY_S, RAFT_SNAPSHOT_WINDOW_BYTES
 from tests.unit.metadata.raft.filtered import VOTER, ListLog, Snapshots, snapshot_at
 

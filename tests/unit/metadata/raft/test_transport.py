@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.port.addresses import listen
 from danube.metadata.raft.port.dialer import TransportSettings
 from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Probe
 from danube.metadata.raft.port.refusals import Reason
 from danube.metadata.raft.port.transport import RaftTransport
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import LimitReachedError, SettingsError, UnavailableError
 from danube.model.limits.broker import MIB
 from danube.model.limits.metadata import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
 from danube.metadata.cluster.membership import MemberRole
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.values.node import RaftNode
 from tests.unit.metadata.raft.ports import Port, Room, know, room
 
 

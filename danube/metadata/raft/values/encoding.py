@@ -16,7 +16,7 @@ from typing import Any
 
 import msgpack
 
-from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.values.node import RaftNode
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import ENCODING_CONTAINERS_MAX, ENCODING_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
 

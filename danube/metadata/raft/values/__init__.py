@@ -1,0 +1,1 @@
+"""Values that members send and store: nodes, and the encoding of commands."""
