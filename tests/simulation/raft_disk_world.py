@@ -10,12 +10,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from danube.metadata.raft.core import overrides
 from danube.metadata.raft.folder import recovery
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.format import Entry
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.values.encoding import dumps
+from danube.metadata.raft.values.entries import MEMBERSHIP
 from danube.model.errors import DanubeError, JournalStoppedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng
@@ -41,14 +41,14 @@ def command_at(index: int, term: int) -> bytes:
     if chance.random() < 0.15:
         kind, number = chance.choice(["add", "rem"]), chance.randint(1, 6)
         member = f"{number}@10.0.0.{number}:7650"
-        return overrides.MEMBERSHIP + dumps([kind, member])
+        return MEMBERSHIP + dumps([kind, member])
     return b"\0" + b"%d/%d " % (index, term) * chance.choice([0, 1, 1, 5, 40, 80, 200])
 
 
 def members_by_hand(log: Sequence[Entry]) -> tuple[str, ...]:
     """Members with a vote after a whole log."""
     voters = set(FOUNDERS)
-    for index, term in ((index, term) for command, index, term in log if command[:1] == overrides.MEMBERSHIP):
+    for index, term in ((index, term) for command, index, term in log if command[:1] == MEMBERSHIP):
         chance = random.Random(index * 1_000_003 + term)
         chance.random()
         kind, number = chance.choice(["add", "rem"]), chance.randint(1, 6)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +36,11 @@ class Started(Protocol):
         """SIGKILL."""
 
 
-Starter = Callable[[Sequence[str], BinaryIO, dict[str, str]], Started]
-"""Starts a command in a session of its own, with nothing to read, and variables as its whole environment."""
+class Starter(Protocol):
+    """A way to start processes."""
+
+    def __call__(self, command: Sequence[str], output: BinaryIO, variables: dict[str, str]) -> Started:
+        """Start `command` in a session of its own, with nothing to read and `variables` as its whole environment."""
 
 
 def start_anew(command: Sequence[str], output: BinaryIO, variables: dict[str, str]) -> Started:
