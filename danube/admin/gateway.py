@@ -75,6 +75,7 @@ from danube.model.policies import (
     SubscriptionName,
 )
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.records.connectors import ChangeConnector, ConnectorBook, ConnectorWish
 from danube.model.records.schedules import Schedule, ScheduleBook
 from danube.model.schema import TopicSchema, TopicSchemaConfig
 from danube.model.security.credentials import Revocation
@@ -421,6 +422,14 @@ class AdminGateway(Protocol):
 
     async def request_run(self, name: str) -> Schedule:
         """Have the runner start a run out of turn. Raises NotFoundError."""
+
+    # Connectors
+
+    async def connectors(self) -> ConnectorBook:
+        """All connectors that runners tell of, and the wishes for them. Raises UnsupportedError as above."""
+
+    async def change_connector(self, wanted: ChangeConnector) -> ConnectorWish:
+        """Ask a connector's runner for something. Raises NotFoundError, and UnsupportedError as above."""
 
     # Security
 

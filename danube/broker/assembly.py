@@ -79,6 +79,7 @@ from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.producer_access import ProducerAccesses
 from danube.broker.topics.topic_states import TopicStates
 from danube.data_folder.data_folder import open_data_folder
+from danube.metadata.connectors.records import ConnectorRecords
 from danube.metadata.records.storage import owner_of
 from danube.metadata.schedules.records import ScheduleRecords
 from danube.model.limits.broker import DISK_PLENTY_BYTES, DRAIN_TIMEOUT_S
@@ -389,6 +390,7 @@ def _control(
         plans=PlanControl(operations, metadata.plans, clock=clock, rng=rng, approval=approval_rules(settings)),
         audit=AuditLog(topics, brokers, clock),
         schedules=ScheduleControl(ScheduleRecords(metadata.store, rng), clock),
+        connectors=ConnectorRecords(metadata.store, rng, clock),
         schemas=schemas.control,
         security=security.control,
     )

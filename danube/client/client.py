@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from danube.client.connection.connection import Connection
+from danube.client.connectors import ConnectorClient
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.client.consume.fetch import fetch_batches, fetch_messages, topic_bounds
 from danube.client.message import Message
@@ -55,6 +56,10 @@ class DanubeClient:
     def schedules(self) -> ScheduleClient:
         """Schedules of analytics jobs, for their runner; only our brokers keep them."""
         return ScheduleClient(self._connection)
+
+    def connectors(self) -> ConnectorClient:
+        """Connectors, for their runner; only our brokers know them."""
+        return ConnectorClient(self._connection)
 
     def fetch(
         self, topic: str, *, start: FetchStart = FetchFrom.EARLIEST, end: int | None = None, follow: bool = False

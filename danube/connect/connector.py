@@ -1,5 +1,6 @@
 """One connector in the runner: its tasks, one for each partition of a sink, one for a source."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from danube.connect.metrics import ConnectorMetrics
 from danube.connect.sdk import Context, Definition, Delivery, Direction
 from danube.connect.tasks.pushed_life import PushedLife
 from danube.connect.tasks.restarts import Life, live
-from danube.connect.tasks.sink_life import SinkLife, WrittenOffsets
+from danube.connect.tasks.sink_life import REPLAY, SinkLife, WrittenOffsets
 from danube.connect.tasks.source_life import SourceLife
-from danube.connect.tasks.surroundings import Draining, Status, Surroundings, TaskState
-from danube.model.errors import DanubeError, SettingsError
-from danube.model.limits.faces import CONNECT_PARTITIONS_INTERVAL_S, CONNECT_STANDBY_S
+from danube.connect.tasks.surroundings import Draining, Surroundings, TaskState
+from danube.model.errors import DanubeError, SettingsError, TopicNotFoundError
+from danube.model.limits.faces import CONNECT_DRAIN_S, CONNECT_PARTITIONS_INTERVAL_S, CONNECT_STANDBY_S
+from danube.model.records.connectors import Status
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
@@ -86,22 +88,25 @@ class Connector:
         self.plan = plan
         self.states: dict[str, TaskState] = {}
         """By task."""
-        self._client = client
+        self.client = client
         self._metrics = metrics
         self._clock = clock
         self._rng = rng
         self._draining = Draining()
         self._scope = TaskScope(f"connector {plan.config.name}")
         self._tasks: dict[str, Any] = {}
+        self._is_paused = False
 
     def start(self) -> None:
-        """Start its tasks, also those of partitions that come later."""
+        """Start its tasks, also those of partitions that come later, unless it is paused."""
+        if self._is_paused:
+            return
         definition, routes = self.plan.definition, self.plan.routes
         if definition.direction is Direction.SOURCE:
             self._start_source(definition, routes)
             return
         for route in routes:
-            self._scope.spawn(self._follow(definition, route), f"partitions of {route.topic}")
+            self._scope.spawn(self._follow(definition, route, self._draining), f"partitions of {route.topic}")
 
     async def drain(self) -> None:
         """End each task after its batch under way; those that wait for something end now."""
@@ -113,15 +118,58 @@ class Connector:
             while not task.done():
                 await sleep_for(self._clock, 0.02)
 
+    async def pause(self) -> None:
+        """Drain, and start nothing until it is resumed. What is not drained in time ends at once."""
+        if self._is_paused:
+            return
+        self._is_paused = True
+        try:
+            async with asyncio.timeout(CONNECT_DRAIN_S):
+                await self.drain()
+        except TimeoutError:
+            _log.warning("%s: not drained after %g s", self.plan.config.name, CONNECT_DRAIN_S)
+        await self._scope.close()
+        for state in self.states.values():
+            state.change(Status.PAUSED, self._clock.monotonic_s())
+
+    def resume(self) -> None:
+        """Start again after a pause."""
+        if self._is_paused:
+            self._is_paused, self._draining = False, Draining()
+            self._scope = TaskScope(f"connector {self.plan.config.name}")
+            self._tasks.clear()
+            self.start()
+
+    async def replay(self) -> None:
+        """Have the dead letters of each route written again, up to their end of now."""
+        definition = self.plan.definition
+        if definition.direction is Direction.SOURCE:
+            return
+        for route in self.plan.routes:
+            try:
+                for topic in await self.client.partitions(route.dead_letters):
+                    end = (await self.client.bounds(topic)).end_offset
+                    subscription = (route.subscription or self.plan.config.name) + REPLAY
+                    again = route.model_copy(update={"topic": topic, "subscription": subscription, "start": "earliest"})
+                    again = again.model_copy(update={"dead_letter_topic": route.dead_letters})
+                    self._start_sink(definition, again, topic, f"{topic} by {subscription}", replay_until=end)
+            except TopicNotFoundError:
+                _log.info("%s: %s is not there: nothing is written again", self.plan.config.name, route.dead_letters)
+
+    def told_states(self) -> list[TaskState]:
+        """The states of its tasks; while there is none, its own."""
+        name, status = self.plan.config.name, Status.PAUSED if self._is_paused else Status.STARTING
+        return list(self.states.values()) or [TaskState(connector=name, task=name, status=status)]
+
     async def close(self) -> None:
         """End at once what is left."""
         await self._scope.close()
 
-    async def _follow(self, definition: Definition, route: SinkRoute) -> None:
+    async def _follow(self, definition: Definition, route: SinkRoute, draining: Draining) -> None:
         """Start a task for each partition of a topic, as they come."""
-        while not self._draining.wanted:
+        while not draining.wanted:
             try:
-                topics = await self._client.partitions(route.topic)
+                topics = await self.client.partitions(route.topic)
             except DanubeError as error:
                 _log.warning("%s: cannot find the partitions of %s: %s", self.plan.config.name, route.topic, error)
                 topics = ()
@@ -145,43 +193,63 @@ class Connector:
             error = StandbyError(f"topic {route.topic} is not there")
             state.change(Status.STANDBY, self._clock.monotonic_s(), error)
 
-    def _start_sink(self, definition: Definition, route: SinkRoute, topic: str, name: str) -> None:
+    def _start_sink(
+        self, definition: Definition, route: SinkRoute, topic: str, name: str, *, replay_until: int | None = None
+    ) -> None:
+        if name in self._tasks and not self._tasks[name].done():
+            return
         if topic != route.topic:
             self.states.pop(self._task_name(route, route.topic), None)
-        around, context, written = self._around(name, route.topic), self.plan.context(route), WrittenOffsets()
+        context, written = self.plan.context(route), WrittenOffsets()
+        subscription = route.subscription or self.plan.config.name
+        around = self._around(name, route.topic, topic=topic, subscription=subscription)
 
         def make() -> Life:
-            return SinkLife(around, definition, context, topic, draining=self._draining, written=written)
+            return SinkLife(
+                *(around, definition, context, topic),
+                draining=self._draining,
+                written=written,
+                replay_until=replay_until,
+            )
 
-        self._spawn(name, around, make)
+        self._spawn(name, around, make, is_kept=replay_until is None)
 
     def _start_source(self, definition: Definition, routes: tuple[SourceRoute, ...]) -> None:
         context = self.plan.context(routes[0] if len(routes) == 1 else None)
         if definition.delivery is Delivery.EXACTLY_ONCE:
-            around = self._around(routes[0].to, routes[0].to)
+            around = self._around(routes[0].to, routes[0].to, topic=routes[0].to)
 
             def make() -> Life:
                 return SourceLife(around, definition, context, routes[0], draining=self._draining)
         else:
-            around = self._around(self.plan.config.name, routes[0].to if len(routes) == 1 else "")
+            topic = routes[0].to if len(routes) == 1 else ""
+            around = self._around(self.plan.config.name, topic, topic=topic)
 
             def make() -> Life:
                 return PushedLife(around, definition, context, routes, draining=self._draining)
 
         self._spawn(around.state.task, around, make)
 
-    def _spawn(self, name: str, around: Surroundings, make: Callable[[], Life]) -> None:
-        self._tasks[name] = self._scope.spawn(live(around, make, self._draining), name)
+    def _spawn(self, name: str, around: Surroundings, make: Callable[[], Life], *, is_kept: bool = True) -> None:
+        async def run() -> None:
+            await live(around, make, self._draining)
+            if not is_kept:
+                self.states.pop(name, None)
+                self._tasks.pop(name, None)
 
-    def _around(self, task: str, topic: str) -> Surroundings:
-        config = self.plan.config
-        state = self.states[task] = TaskState(connector=config.name, task=task, since_s=self._clock.monotonic_s())
+        self._tasks[name] = self._scope.spawn(run(), name)
+
+    def _around(self, task: str, labelled: str, *, topic: str, subscription: str = "") -> Surroundings:
+        config, now_s = self.plan.config, self._clock.monotonic_s()
+        new = TaskState(connector=config.name, task=task, topic=topic, subscription=subscription, since_s=now_s)
+        state = self.states.setdefault(task, new)
+        state.change(Status.STARTING, now_s)
         return Surroundings(
             config=config,
-            client=self._client,
+            client=self.client,
             clock=self._clock,
             rng=self._rng,
-            metrics=self._metrics.of(config.name, topic),
+            metrics=self._metrics.of(config.name, labelled),
             state=state,
         )
 

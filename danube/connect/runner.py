@@ -11,9 +11,11 @@ from danube.client import DanubeClient, DanubeClientBuilder
 from danube.connect.config.file import ConnectorConfig
 from danube.connect.connector import Connector, Plan, worst
 from danube.connect.metrics import ConnectorMetrics
-from danube.connect.tasks.surroundings import Status, TaskState
+from danube.connect.reports import Reports
+from danube.connect.tasks.surroundings import TaskState
 from danube.model.errors import DanubeError, SettingsError
 from danube.model.limits.faces import CONNECT_CHECK_TIMEOUT_S, CONNECT_DRAIN_S, CONNECT_UNHEALTHY_S
+from danube.model.records.connectors import Status
 from danube.rpc.address import join_address
 from danube.rpc.carrier import Carrier
 from danube.rpc.metrics_port import MetricsPort
@@ -34,7 +36,11 @@ class Runner:
         carrier: Carrier | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        tells: bool = True,
     ) -> None:
+        """With `tells` the cluster hears of the tasks, and administrators may pause them."""
+        self._tells = tells
+        self._reports: list[Reports] = []
         self._plans = plans
         self._carrier = carrier
         self._clock = clock or SystemClock()
@@ -62,6 +68,12 @@ class Runner:
             self.connectors.append(Connector(plan, client, self._metrics, clock=self._clock, rng=self._rng))
         if with_port:
             await self._open_port()
+        for client in self._clients.values() if self._tells else ():
+            reports = Reports(client, [each for each in self.connectors if each.client is client], self._clock)
+            self._reports.append(reports)
+            with contextlib.suppress(DanubeError, TimeoutError):  # told again later; what is paused starts paused
+                await reports.tell()
+            self._scope.spawn(reports.follow(), "reports")
         for connector in self.connectors:
             _log.info("%s", connector.plan.describe())
             connector.start()
@@ -83,6 +95,9 @@ class Runner:
         """End everything at once. Idempotent."""
         for connector in self.connectors:
             await connector.close()
+        for reports in self._reports:
+            await reports.release()
+        self._reports.clear()
         if self._port is not None:
             await self._port.stop()
         await self._scope.close()

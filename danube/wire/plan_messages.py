@@ -1,8 +1,8 @@
-"""Messages of `danube.control` about plans, audit log, balance and schedules: calls that only our brokers have."""
+"""Messages of `danube.control` about plans, audit log, balance, schedules and connectors: ours alone."""
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from danube.model.calls.balance import (
@@ -33,6 +33,7 @@ from danube.model.limits.broker import (
     PLAN_ARGUMENTS_DEPTH_MAX,
     PLANS_PAGE_MAX,
 )
+from danube.model.limits.faces import CONNECT_NAME_CHARS_MAX, CONNECT_REASON_CHARS_MAX, CONNECT_TASKS_TOLD_MAX
 from danube.model.plans.plan import (
     Arguments,
     Caller,
@@ -55,6 +56,7 @@ from danube.model.records.audit import (
     StoredAuditPage,
     decode_record,
 )
+from danube.model.records.connectors import ChangeConnector, ConnectorBook, ConnectorTask, ConnectorWish, RunnerReport
 from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
@@ -171,6 +173,29 @@ SCHEDULE_NAME = single(analytics_pb.ScheduleRequest, "name", str, _NAME)
 CLAIM_RUNNER = record(RunnerClaim, analytics_pb.ClaimRunnerRequest, runner=_NAME)
 RUNNER_LEASE = record(RunnerLease, analytics_pb.ClaimRunnerResponse)
 BEGIN_RUN = record(BeginRun, analytics_pb.BeginRunRequest, runner=_NAME, name=_NAME)
+
+# Connectors
+
+
+def _check_tasks(tasks: Sequence[object]) -> None:
+    if len(tasks) > CONNECT_TASKS_TOLD_MAX:
+        raise InvalidRequestError(f"a runner tells of {CONNECT_TASKS_TOLD_MAX} tasks at most")
+
+
+def _check_connector(name: str) -> None:
+    if not 0 < len(name) <= CONNECT_NAME_CHARS_MAX:
+        raise InvalidRequestError(f"the name {name[:40]!r} has to have 1 to {CONNECT_NAME_CHARS_MAX} characters")
+
+
+_CONNECTOR, _TOLD = Rule(check=_check_connector), _short("text", CONNECT_REASON_CHARS_MAX)
+_TEXTS = ("kind", "direction", "delivery", "task", "topic", "subscription", "reason", "position")
+record(ConnectorTask, analytics_pb.ConnectorTask, connector=_CONNECTOR, **dict.fromkeys(_TEXTS, _TOLD))
+REPORT_CONNECTORS = record(RunnerReport, analytics_pb.RunnerReport, runner=_CONNECTOR, tasks=Rule(check=_check_tasks))
+CONNECTOR_WISH = record(ConnectorWish, analytics_pb.ConnectorWish)
+CONNECTOR_WISHES = listing(analytics_pb.ReportConnectorsResponse, "wishes", ConnectorWish)
+LIST_CONNECTORS = Unread(analytics_pb.ListConnectorsRequest)
+CONNECTORS = record(ConnectorBook, analytics_pb.ListConnectorsResponse)
+CHANGE_CONNECTOR = record(ChangeConnector, analytics_pb.ChangeConnectorRequest, connector=_CONNECTOR, set_by=_CALLER)
 
 # Plans
 

@@ -163,7 +163,7 @@ class MemoryGateway(BalanceCalls, memory_inspection.InspectionCalls, ScheduleCal
 
     def digest(self) -> str:
         """A digest of everything but plans and audit log."""
-        return fingerprint_of([self.cluster.digest(), repr(self.security), repr(self.job_schedules)])
+        return fingerprint_of([self.cluster.digest(), repr((self.security, self.job_schedules, self.connector_book))])
 
     def serve_hostile_names(self) -> None:
         """Let names attack whoever shows them: of a namespace, a topic, a subscription, a broker, clients, payloads."""

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field, replace
 
 from danube.model.errors import NotFoundError
 from danube.model.records.analytics import AnalyticsJob
+from danube.model.records.connectors import ChangeConnector, ConnectorBook, ConnectorWish
 from danube.model.records.schedules import Schedule, ScheduleBook
 from danube.runtime.clock import Clock
 
-OURS_ALONE = {"put_schedule", "remove_schedule", "request_run", "schedules"}
-"""Calls that the original does not answer."""
+OURS_ALONE = {"put_schedule", "remove_schedule", "request_run", "schedules", "connectors", "change_connector"}
+"""Calls that the original does not answer, those about connectors among them."""
 SEEDED_SCHEDULE = Schedule(
     name="nightly", job=AnalyticsJob.LAG, every_s=86_400, first_ms=1_750_000_000_000, arguments=("--since=86400s",)
 )
@@ -34,7 +35,9 @@ class MemorySchedules:
 
 
 class ScheduleCalls:
-    """The gateway's calls about schedules; no runner has the lease."""
+    """The gateway's calls about schedules, whose lease no runner has, and about connectors."""
+
+    connector_book = ConnectorBook()
 
     job_schedules: MemorySchedules
     clock: Clock
@@ -61,3 +64,14 @@ class ScheduleCalls:
         if name not in self.job_schedules.kept:
             raise NotFoundError(f"there is no schedule {name[:40]!r}: list the schedules")
         return self.job_schedules.kept[name]
+
+    async def connectors(self) -> ConnectorBook:
+        return self.connector_book
+
+    async def change_connector(self, wanted: ChangeConnector) -> ConnectorWish:
+        if wanted.connector not in self.connector_book.names():
+            raise NotFoundError(f"no runner has a connector {wanted.connector[:40]!r}: list the connectors")
+        wish = self.connector_book.wish_for(wanted.connector).after(wanted, self.clock.now_ms())
+        others = tuple(each for each in self.connector_book.wishes if each.connector != wanted.connector)
+        self.connector_book = replace(self.connector_book, wishes=(*others, wish))
+        return wish

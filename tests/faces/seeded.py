@@ -4,14 +4,15 @@ Namespaces default, staging (empty) and system; of topics `/default/orders` (rel
 whose consumer has 3 messages left to acknowledge, and `audit`, which has no connected consumer), `/default/events`
 (3 partitions, reliable) and `/default/ticks` (not reliable). The registry has two versions of `orders-value`, and
 `/default/ticks` follows it. The role `auditor`, the binding `auditors` of user:anna and an API key of the service
-`shop`. The schedule `nightly` of the job lag. In memory a plan `plan-seeded` waits for approval; a real broker gives
-its plans and keys ids of its own.
+`shop`. The schedule `nightly` of the job lag, and the connector `orders-out`. In memory a plan `plan-seeded` waits for
+approval; a real broker gives its plans and keys ids of its own.
 """
 
 from dataclasses import dataclass
 
 from danube.model.calls.admin import BrokerInfo, NamespacePolicies
 from danube.model.plans.plan import Caller, Effect, Face, PlanRequest, new_plan
+from danube.model.records.connectors import ConnectorBook
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.testing.peers.admin import AdminPeer
@@ -19,6 +20,7 @@ from danube.testing.peers.client import Inbox, Peer
 from danube.wire import plan_messages
 from danube.wire.security import messages as security
 from tests.faces.memory_cluster import MemorySubscription, impact_on
+from tests.faces.memory_connectors import SEEDED_RUNNER
 from tests.faces.memory_gateway import MemoryGateway
 from tests.faces.memory_schedules import SEEDED_SCHEDULE
 from tests.faces.memory_schemas import SEEDED_VERSIONS, SUBJECT
@@ -70,6 +72,7 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
     gateway.seed_schemas(TICKS)
     gateway.security.seed()
     gateway.job_schedules.seed()
+    gateway.connector_book = ConnectorBook(runners=(SEEDED_RUNNER,))
     impact = impact_on(cluster, SEEDED_REQUEST.operation, SEEDED_REQUEST.arguments)
     gateway.stored_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
     return gateway
@@ -107,6 +110,8 @@ async def seed(client: Peer, admin: AdminPeer) -> Seed:
     audit.close()
     put, kept = "/danube.control.Schedules/PutSchedule", plan_messages.SCHEDULE
     await admin.ask(put, kept, SEEDED_SCHEDULE, kept)
+    report = "/danube.control.Connectors/ReportConnectors"
+    await admin.ask(report, plan_messages.REPORT_CONNECTORS, SEEDED_RUNNER, plan_messages.CONNECTOR_WISHES)
     return Seed(billing, await _secured(admin))
 
 

@@ -41,6 +41,7 @@ _ALSO_READING = {
 _EVERYDAY = {
     *("CreateTopic", "CreatePartitionedTopic", "CreateSubscription", "RegisterSchema", "RegisterVersion"),
     *("ClaimRunner", "BeginRun", "CreateProducer", "SendMessage", "Subscribe", "Ack", "Nack", "Publish", "Consume"),
+    "ReportConnectors",
     *("CloseProducer", "CloseConsumer"),
 }
 """Changes that applications make all day."""

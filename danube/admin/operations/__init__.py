@@ -18,6 +18,7 @@ from danube.admin.operations.schemas import topics as topic_schemas
 from danube.admin.operations.security import grants, proofs
 from danube.admin.operations.topics import (
     connections,
+    connectors,
     planned_policies,
     policies,
     positions,
@@ -41,6 +42,7 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *planned_policies.OPERATIONS,
     *positions.OPERATIONS,
     *connections.OPERATIONS,
+    *connectors.OPERATIONS,
     *subjects.OPERATIONS,
     *changes.OPERATIONS,
     *topic_schemas.OPERATIONS,

@@ -22,6 +22,7 @@ from danube.broker.schemas.control import SchemaControl
 from danube.broker.security.control import SecurityControl
 from danube.broker.telemetry.inspection import InspectionControl
 from danube.broker.topics.topic_states import TopicStates
+from danube.metadata.connectors.records import ConnectorRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,5 +47,6 @@ class Control:
     plans: PlanControl
     audit: AuditLog
     schedules: ScheduleControl
+    connectors: ConnectorRecords
     schemas: SchemaControl
     security: SecurityControl

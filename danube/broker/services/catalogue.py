@@ -119,8 +119,21 @@ _SCHEDULE_CALLS = {
 }
 """On both ports: administrators keep schedules, and the runner is a client."""
 
+_CONNECTOR_CALLS = {
+    "ReportConnectors": replace(
+        routine(_PROVEN.later(WRITE, plan.REPORT_CONNECTORS, lambda c: c.connectors.report, plan.CONNECTOR_WISHES)),
+        authorize=lambda gate, principal, _: gate.check_bound(principal),
+    ),
+    "ListConnectors": _CLUSTER.later(
+        READ, plan.LIST_CONNECTORS, lambda c: lambda _: c.connectors.book(), plan.CONNECTORS
+    ),
+    "ChangeConnector": _CLUSTER.later(WRITE, plan.CHANGE_CONNECTOR, lambda c: c.connectors.change, plan.CONNECTOR_WISH),
+}
+"""On both ports, too. Who has a binding may tell of its own tasks."""
+
 CLIENT_CALLS: Calls = {
     "danube.control.Schedules": _SCHEDULE_CALLS,
+    "danube.control.Connectors": _CONNECTOR_CALLS,
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.control.Schemas": _OUR_SCHEMA_CALLS,
     "danube.ProducerService": {
@@ -195,6 +208,7 @@ _NODES = {
 ADMIN_CALLS: Calls = {
     "danube.AuthService": {"Authenticate": _ANYBODY.unary(READ, authenticate)},
     "danube.control.Schedules": _SCHEDULE_CALLS,
+    "danube.control.Connectors": _CONNECTOR_CALLS,
     "danube_schema.SchemaRegistry": _SCHEMA_CALLS,
     "danube.control.Schemas": _OUR_SCHEMA_CALLS,
     "danube_admin.BrokerAdmin": {

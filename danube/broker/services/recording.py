@@ -28,6 +28,7 @@ from danube.model.errors import (
 )
 from danube.model.plans.plan import Arguments, Caller, Effect, Face, PlanRequest
 from danube.model.records.audit import AuditEntry, Outcome
+from danube.model.records.connectors import Change
 from danube.model.security.principal import Principal, PrincipalKind, name_of
 from danube.rpc.carrier import Caller as Peer
 from danube.rpc.carrier import UnaryCall, UnaryHandler
@@ -40,6 +41,7 @@ _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
 _CLIENT_CHARS_MAX = 100
 _OPERATIONS = {
     "AddNode": "add_cluster_node",
+    "ChangeConnector": "restart_connector",
     "ClearRule": "clear_balance_rule",
     "PromoteNode": "promote_cluster_node",
     "PutSchedule": "add_schedule",
@@ -60,6 +62,8 @@ def operation_of(method: str, content: Arguments) -> str:
     planned, approve = content.get("operation"), content.get("approve")
     if method in {"CreatePlan", "ApplyPlan"} and isinstance(planned, str) and planned:
         return planned
+    if method == "ChangeConnector" and content.get("change") in set(Change):
+        return f"{content['change']}_connector"
     if method == "DecidePlan":
         return "approve_plan" if approve else "reject_plan"
     return _OPERATIONS.get(method) or _WORDS.sub("_", method).lower()

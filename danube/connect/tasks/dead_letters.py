@@ -7,6 +7,11 @@ from danube.client.message import Message
 from danube.client.publish.pipelines import OutgoingRecord
 from danube.model.limits.faces import CONNECT_REASON_CHARS_MAX
 
+SUBSCRIPTION = "x-original-subscription"
+_SCHEMA = "x-original-schema"
+_ORIGIN = {"x-original-topic", SUBSCRIPTION, "x-original-topic-offset", _SCHEMA}
+"""Attributes that stay as they are when a dead letter is refused again."""
+
 
 class DeadLetterTopic:
     """The topic of one task's refused records; it is created when the first one goes there."""
@@ -41,10 +46,9 @@ class DeadLetterTopic:
 
 def origin(message: Message, subscription: str, reason: str, attempts: int, time_ms: int) -> Mapping[str, str]:
     """The attributes of a copy: its own, and those that the broker's own dead letters have."""
-    attributes = {
-        **message.attributes,
+    told = {
         "x-original-topic": message.topic,
-        "x-original-subscription": subscription,
+        SUBSCRIPTION: subscription,
         "x-original-topic-offset": str(message.offset),
         "x-poison-policy": "dead_letter",
         "x-delivery-attempt": str(attempts),
@@ -52,5 +56,14 @@ def origin(message: Message, subscription: str, reason: str, attempts: int, time
         "x-failure-time-ms": str(time_ms),
     }
     if message.schema_id:
-        attributes["x-original-schema"] = f"{message.schema_id}:{message.schema_version}"
-    return attributes
+        told[_SCHEMA] = f"{message.schema_id}:{message.schema_version}"
+    before = {key: value for key, value in message.attributes.items() if key in _ORIGIN}
+    return {**message.attributes, **told, **before}
+
+
+def as_sent(letter: Message) -> Message:
+    """A dead letter with the schema that its message had, as a sink's decoder wants it."""
+    schema_id, _, version = letter.attributes.get(_SCHEMA, "").partition(":")
+    if not (schema_id.isdecimal() and version.isdecimal()):
+        return letter
+    return letter.decoded_by(letter[0]._replace(schema_id=int(schema_id), schema_version=int(version)))

@@ -10,9 +10,10 @@ from danube.connect.config.routes import SourceRoute
 from danube.connect.failures import OtherSideError
 from danube.connect.sdk import Context, Definition, PushedSource
 from danube.connect.tasks.outgoing import producer_of, send
-from danube.connect.tasks.surroundings import Draining, Status, Surroundings
+from danube.connect.tasks.surroundings import Draining, Surroundings
 from danube.model.errors import InvalidRequestError, TopicDeletedError
 from danube.model.limits.faces import CONNECT_IDLE_S
+from danube.model.records.connectors import Status
 from danube.runtime.tasks import TaskScope
 
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from danube.connect.failures import Backoff, FailureKind, kind_of, retry_after_s_of
-from danube.connect.tasks.surroundings import Draining, Status, Surroundings
+from danube.connect.tasks.surroundings import Draining, Surroundings
 from danube.model.limits.faces import CONNECT_RESTART_DELAY_MAX_S, CONNECT_RESTART_DELAY_S, CONNECT_STANDBY_S
+from danube.model.records.connectors import Status
 from danube.runtime.clock import sleep_for
 
 _log = logging.getLogger(__name__)
@@ -21,13 +22,14 @@ class Life(Protocol):
 
 
 async def live(around: Surroundings, make: Callable[[], Life], draining: Draining) -> None:
-    """Live one life after the other, until it is to drain or its configuration is wrong."""
+    """Live one life after the other, until one is complete, it is to drain, or its configuration is wrong."""
     state, failures = around.state, 0
     while not draining.wanted:
         written = state.written
         around.metrics.health.set(1)
         try:
             await make().run()
+            break
         except Exception as error:
             kind = kind_of(error)
             failures = 1 if state.written > written else failures + 1

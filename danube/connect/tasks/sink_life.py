@@ -13,9 +13,9 @@ from danube.connect.config.routes import SinkRoute
 from danube.connect.failures import StandbyError
 from danube.connect.sdk import Context, Definition, Delivery
 from danube.connect.tasks.careful_writer import CarefulWriter
-from danube.connect.tasks.dead_letters import DeadLetterTopic
+from danube.connect.tasks.dead_letters import SUBSCRIPTION, DeadLetterTopic, as_sent
 from danube.connect.tasks.decoding import Decoding
-from danube.connect.tasks.surroundings import Draining, Status, Surroundings
+from danube.connect.tasks.surroundings import Draining, Surroundings
 from danube.model.calls.stream import FetchFrom
 from danube.model.errors import (
     InvalidRequestError,
@@ -24,10 +24,18 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnsupportedError,
 )
-from danube.model.limits.faces import CONNECT_IDLE_S, CONNECT_PREFETCH_BATCHES, CONNECT_RECONNECT_S
+from danube.model.limits.faces import (
+    CONNECT_IDLE_S,
+    CONNECT_PREFETCH_BATCHES,
+    CONNECT_RECONNECT_S,
+    CONNECT_REPLAY_IDLE_TURNS,
+)
 from danube.model.ranges import RangeSet
+from danube.model.records.connectors import Status
 from danube.model.subscription import SubscriptionType
 
+REPLAY = "-replay"
+"""After a subscription's name, that of the subscription to its dead letters."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,7 +65,9 @@ class SinkLife:
         *,
         draining: Draining,
         written: WrittenOffsets,
+        replay_until: int | None = None,
     ) -> None:
+        """With `replay_until` the topic is one of dead letters, and its life is complete at that offset."""
         self._around = around
         self._route: SinkRoute = context.route
         self._topic = topic
@@ -66,7 +76,10 @@ class SinkLife:
         self._is_exact = definition.delivery is Delivery.EXACTLY_ONCE
         self._sink = definition.make(context)
         self._letters = DeadLetterTopic(
-            around.client, self._route.dead_letters, f"{around.config.name}-dlq", self._subscription
+            around.client,
+            self._route.dead_letters,
+            f"{around.config.name}-dlq",
+            self._subscription.removesuffix(REPLAY),
         )
         self._decoding = Decoding(around.client, definition.schema, self._route.expected_schema_subject)
         self._writer = CarefulWriter(
@@ -85,6 +98,8 @@ class SinkLife:
         self._has_offsets = True
         self._next: int | None = None
         """Of an exact sink, the end of what the other side has; None while it has nothing."""
+        self._replay_until = replay_until
+        self._idle_turns = self._end = 0
         self._is_level = not self._is_exact
         """The other side was compared with the end of the topic."""
 
@@ -99,7 +114,7 @@ class SinkLife:
                 self._next = await self._sink.position(self._partition)
                 self._around.state.position = self._next
             self._around.state.change(Status.RUNNING, self._around.clock.monotonic_s())
-            while not self._draining.wanted:
+            while not (self._draining.wanted or self._is_complete()):
                 await self._turn(consumer)
         finally:
             try:
@@ -108,12 +123,20 @@ class SinkLife:
             finally:
                 await self._sink.close()
 
+    def _is_complete(self) -> bool:
+        """True for a replay that is at its end, or gets nothing any more: an earlier one has been there."""
+        if self._replay_until is None:
+            return False
+        return self._end >= self._replay_until or self._idle_turns >= CONNECT_REPLAY_IDLE_TURNS
+
     async def _turn(self, consumer: Consumer) -> None:
         messages = await self._gather(consumer)
+        self._idle_turns = 0 if messages else self._idle_turns + 1
         if messages:
             self._around.metrics.received.inc(len(messages))
             await self._take(messages)
             await self._acknowledge(consumer, messages)
+            self._end = max(message.offset for message in messages) + 1
         elif not self._is_level:
             self._is_level = True
             if self._next is not None:
@@ -185,7 +208,7 @@ class SinkLife:
 
     async def _write(self, messages: Sequence[Message], start: int, end: int) -> None:
         with self._around.metrics.batch(len(messages)):
-            decoded = await self._decoding.decode(messages)
+            decoded = await self._decoding.decode(self._own(messages))
             for record, reason in decoded.refused:
                 await self._refuse(record, reason, 1)
             await self._writer.write(Batch(self._partition, start, end, decoded.records))
@@ -197,10 +220,18 @@ class SinkLife:
             self._written.add(start, end)
         self._around.state.position = end
 
+    def _own(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Those that are for this sink: of dead letters, the ones that it refused."""
+        if self._replay_until is None:
+            return messages
+        origin = self._subscription.removesuffix(REPLAY)
+        return [as_sent(each) for each in messages if each.attributes.get(SUBSCRIPTION) == origin]
+
     async def _refuse(self, record: Record[Any], reason: str, tries: int) -> None:
         self._around.metrics.failed.inc()
         await self._letters.store(record.message, reason, tries, self._around.clock.now_ms())
         self._around.metrics.dead_letters.inc()
+        self._around.state.dead += 1
         _log.warning(
             "%s: record %d of %s is in %s: %s",
             *(self._around.config.name, record.offset, self._topic, self._letters.topic, reason),

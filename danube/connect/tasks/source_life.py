@@ -16,9 +16,10 @@ from danube.connect.tasks.feed import Feed
 from danube.connect.tasks.outgoing import payload_of, producer_of
 from danube.connect.tasks.positions import Held, Mark, Resume
 from danube.connect.tasks.pump import Pump
-from danube.connect.tasks.surroundings import Draining, Status, Surroundings
+from danube.connect.tasks.surroundings import Draining, Surroundings
 from danube.model.errors import OffsetTrimmedError, SettingsError
 from danube.model.limits.faces import CONNECT_IDLE_S, CONNECT_SEARCH_RECORDS
+from danube.model.records.connectors import Status
 from danube.runtime.clock import sleep_for
 
 _log = logging.getLogger(__name__)

@@ -2,30 +2,16 @@
 
 import logging
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from danube.client import DanubeClient
 from danube.connect.config.file import ConnectorConfig
 from danube.connect.failures import reason_of
 from danube.connect.metrics import TaskMetrics
+from danube.model.records.connectors import Status
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 
 _log = logging.getLogger(__name__)
-
-
-class Status(StrEnum):
-    """State of a task."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    STANDBY = "standby"
-    """Another runner has its place, or its topic is not there."""
-    RETRYING = "retrying"
-    """It failed, and begins anew after a while."""
-    FAILED = "failed"
-    """Its configuration is wrong."""
-    STOPPED = "stopped"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +21,9 @@ class TaskState:
     connector: str
     task: str
     """The topic or partition; of a source that is pushed to, the connector."""
+    topic: str = ""
+    """The topic or partition that it reads or fills; empty for several."""
+    subscription: str = ""
     status: Status = Status.STARTING
     reason: str = ""
     """Of a status that is not RUNNING."""
@@ -43,6 +32,8 @@ class TaskState:
     restarts: int = 0
     written: int = 0
     """Records written or sent since the process began."""
+    dead: int = 0
+    """Those that went to the dead letters."""
     position: object = None
     """Of a sink, the end offset; of a source, its position."""
 

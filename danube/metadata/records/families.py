@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from danube.metadata.connectors.records import decode_report, decode_wish
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import (
     decode_automatic,
@@ -72,6 +73,8 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.SCHEMA_SETTINGS: schemas.decode_settings,
     keys.SCHEDULES: decode_schedule,
     keys.SCHEDULE_RUNNER: decode_runner,
+    keys.CONNECT_RUNNERS: decode_report,
+    keys.CONNECT_WISHES: decode_wish,
 }
 """Decoders of each family's values. A key of no family here is shown and not judged."""
 

@@ -34,6 +34,8 @@ its own, so that listing topics walks no subscriptions:
     /schemas/settings                                        the compatibility mode of subjects that have none
     /analytics/schedules/{schedule}                          a schedule of an analytics job
     /analytics/runner                                        the runner of schedules, while its lease lasts
+    /connect/runners/{runner}                                the connectors of a runner, while its lease lasts
+    /connect/wishes/{connector}                              what administrators want of a connector
 
     /auth/roles/{role}
     /auth/bindings/{scope}/{resource}/{binding}              the resource of the scope cluster is `*`
@@ -85,6 +87,9 @@ SCHEMA_SETTINGS = f"{SCHEMAS}/settings"
 ANALYTICS = "/analytics"
 SCHEDULES = f"{ANALYTICS}/schedules"
 SCHEDULE_RUNNER = f"{ANALYTICS}/runner"
+CONNECT = "/connect"
+CONNECT_RUNNERS = f"{CONNECT}/runners"
+CONNECT_WISHES = f"{CONNECT}/wishes"
 SECURITY = "/auth"
 SECURITY_ROLES = f"{SECURITY}/roles"
 SECURITY_BINDINGS = f"{SECURITY}/bindings"
@@ -160,6 +165,8 @@ schema_subject, parse_schema_subject = _named(SCHEMA_SUBJECTS)
 schema_id, parse_schema_id = _numbered(SCHEMA_IDS)
 schema_number, parse_schema_number = _numbered(SCHEMA_NUMBERS)
 schedule, parse_schedule = _named(SCHEDULES)
+connect_runner, _ = _named(CONNECT_RUNNERS)
+connect_wish, _ = _named(CONNECT_WISHES)
 topic = _of_topic(TOPICS)
 partitioned = _of_topic(PARTITIONED)
 producer_epoch = _of_topic(PRODUCERS)

@@ -342,6 +342,17 @@ CONNECT_FILE_BYTES_MAX = 1_048_576
 """Bytes of a file of connectors, and of a schema that it names."""
 CONNECT_REASON_CHARS_MAX = 500
 """Characters of a reason in a dead letter, a state or a log line."""
+CONNECT_NAME_CHARS_MAX = 100
+"""Of a connector's or a runner's name."""
+CONNECT_REPORT_S = 5.0
+"""A runner tells the cluster of its tasks, and hears what administrators want, this often."""
+CONNECT_LEASE_S = 20.0
+"""What a runner told is kept so long."""
+CONNECT_TASKS_TOLD_MAX = 200
+"""Tasks that a runner tells of, those that do not run first."""
+CONNECT_RUNNERS_MAX = 1_000
+CONNECT_REPLAY_IDLE_TURNS = 5
+"""A replay of dead letters ends after so many times CONNECT_IDLE_S without one."""
 CONNECT_IDLE_S = 1.0
 """Longest wait of a task for records: as soon as this it notices that it is to drain."""
 CONNECT_RECONNECT_S = 20.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from danube.connect.runner import Runner
 from danube.connect.sdk import Delivery
-from danube.connect.tasks.surroundings import Status
+from danube.model.records.connectors import Status
 from danube.testing.connect.faults import Faults, Step, faulty
 from danube.testing.connect.sides import SinkSide
 from danube.testing.connect.workbench import BATCH, TOPIC, Case, Workbench, payloads, until

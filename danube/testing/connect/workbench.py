@@ -91,6 +91,8 @@ class Workbench:
         definition: Definition,
         section: Mapping[str, Any],
         routes: Sequence[Mapping[str, Any]],
+        *,
+        tells: bool = False,
         **options: Any,  # noqa: ANN401 - of `[processing]`
     ) -> Runner:
         """Start a runner of the connector."""
@@ -102,7 +104,7 @@ class Workbench:
             processing=Processing(**{"batch_size": BATCH, "batch_timeout_ms": 0, "poll_interval_ms": 1} | options),
         )
         plan = Plan(config, definition, definition.settings.model_validate({**section, "routes": list(routes)}))
-        runner = Runner([plan], carrier=self.cell.carrier, clock=FastClock())
+        runner = Runner([plan], carrier=self.cell.carrier, clock=FastClock(), tells=tells)
         self.runners.append(runner)
         await runner.start(with_port=False)
         return runner

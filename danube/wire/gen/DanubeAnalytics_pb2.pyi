@@ -79,3 +79,91 @@ class BeginRunRequest(_message.Message):
     due_ms: int
     seen_begun_ms: int
     def __init__(self, runner: _Optional[str] = ..., name: _Optional[str] = ..., due_ms: _Optional[int] = ..., seen_begun_ms: _Optional[int] = ...) -> None: ...
+
+class ConnectorTask(_message.Message):
+    __slots__ = ("connector", "kind", "direction", "delivery", "task", "topic", "subscription", "status", "reason", "since_ms", "restarts", "written", "dead", "rate", "position")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    kind: str
+    direction: str
+    delivery: str
+    task: str
+    topic: str
+    subscription: str
+    status: str
+    reason: str
+    since_ms: int
+    restarts: int
+    written: int
+    dead: int
+    rate: float
+    position: str
+    def __init__(self, connector: _Optional[str] = ..., kind: _Optional[str] = ..., direction: _Optional[str] = ..., delivery: _Optional[str] = ..., task: _Optional[str] = ..., topic: _Optional[str] = ..., subscription: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., restarts: _Optional[int] = ..., written: _Optional[int] = ..., dead: _Optional[int] = ..., rate: _Optional[float] = ..., position: _Optional[str] = ...) -> None: ...
+
+class RunnerReport(_message.Message):
+    __slots__ = ("runner", "tasks", "release")
+    RUNNER_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    runner: str
+    tasks: _containers.RepeatedCompositeFieldContainer[ConnectorTask]
+    release: bool
+    def __init__(self, runner: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[ConnectorTask, _Mapping[str, object]]]] = ..., release: _Optional[bool] = ...) -> None: ...
+
+class ConnectorWish(_message.Message):
+    __slots__ = ("connector", "paused", "restarts", "replays", "set_by", "set_ms")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
+    SET_BY_FIELD_NUMBER: _ClassVar[int]
+    SET_MS_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    paused: bool
+    restarts: int
+    replays: int
+    set_by: str
+    set_ms: int
+    def __init__(self, connector: _Optional[str] = ..., paused: _Optional[bool] = ..., restarts: _Optional[int] = ..., replays: _Optional[int] = ..., set_by: _Optional[str] = ..., set_ms: _Optional[int] = ...) -> None: ...
+
+class ReportConnectorsResponse(_message.Message):
+    __slots__ = ("wishes",)
+    WISHES_FIELD_NUMBER: _ClassVar[int]
+    wishes: _containers.RepeatedCompositeFieldContainer[ConnectorWish]
+    def __init__(self, wishes: _Optional[_Iterable[_Union[ConnectorWish, _Mapping[str, object]]]] = ...) -> None: ...
+
+class ListConnectorsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListConnectorsResponse(_message.Message):
+    __slots__ = ("runners", "wishes")
+    RUNNERS_FIELD_NUMBER: _ClassVar[int]
+    WISHES_FIELD_NUMBER: _ClassVar[int]
+    runners: _containers.RepeatedCompositeFieldContainer[RunnerReport]
+    wishes: _containers.RepeatedCompositeFieldContainer[ConnectorWish]
+    def __init__(self, runners: _Optional[_Iterable[_Union[RunnerReport, _Mapping[str, object]]]] = ..., wishes: _Optional[_Iterable[_Union[ConnectorWish, _Mapping[str, object]]]] = ...) -> None: ...
+
+class ChangeConnectorRequest(_message.Message):
+    __slots__ = ("connector", "change", "set_by")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    SET_BY_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    change: str
+    set_by: str
+    def __init__(self, connector: _Optional[str] = ..., change: _Optional[str] = ..., set_by: _Optional[str] = ...) -> None: ...

@@ -73,8 +73,9 @@ def test_a_call_does_what_its_name_says() -> None:
 
 
 def test_few_calls_take_no_permission() -> None:
-    """Subjects and namespaces that one sees, a health check, an API key for a token, a record of one's own call."""
+    """Subjects and namespaces that one sees, a health check, a key for a token, one's own records and connectors."""
     assert [path for path, call in ENTRIES.items() if call.action in {Action.ANY_CALLER, Action.EVERYBODY}] == [
+        "danube.control.Connectors/ReportConnectors",
         "danube_schema.SchemaRegistry/ListSubjects",
         "danube.HealthCheck/HealthCheck",
         "danube.AuthService/Authenticate",

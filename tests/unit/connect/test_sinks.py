@@ -10,8 +10,8 @@ import pytest
 from danube.client import DispatchStrategy
 from danube.connect import WRITERS, Batch, Out, Partition, Sink, sink, source
 from danube.connect.sdk import Definition, Delivery, definition_of
-from danube.connect.tasks.surroundings import Status
 from danube.model.errors import SettingsError
+from danube.model.records.connectors import Status
 from danube.testing.connect.workbench import TOPIC, Workbench, payloads, until, workbench
 from tests.unit.connect.memory import MemoryExactSink, MemorySide
 

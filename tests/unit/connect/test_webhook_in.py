@@ -20,8 +20,8 @@ from danube.connect.connectors.webhook_in.settings import Auth, RateLimit
 from danube.connect.connectors.webhook_in.source import WebhookSource
 from danube.connect.runner import Runner
 from danube.connect.sdk import Context, definition_of
-from danube.connect.tasks.surroundings import Status
 from danube.model.errors import SettingsError
+from danube.model.records.connectors import Status
 from danube.testing.connect.workbench import TOPIC, Workbench, until, workbench
 
 KEY = {"x-api-key": "the-key"}

@@ -23,6 +23,7 @@ OPERATIONS = {
     **dict.fromkeys(("CreatePlan", "ApplyPlan"), "delete_topic"),
     **dict.fromkeys(("SetCompatibilityMode", "SetMode"), "set_schema_compatibility_mode"),
     "AddNode": "add_cluster_node",
+    "ChangeConnector": "restart_connector",
     "ClearRule": "clear_balance_rule",
     "DecidePlan": "reject_plan",
     "PromoteNode": "promote_cluster_node",

@@ -184,6 +184,11 @@ TABLE = {
         "ClaimRunner": "ManageCluster cluster write",
         "BeginRun": "ManageCluster cluster write",
     },
+    "Connectors": {
+        "ReportConnectors": BOUND,
+        "ListConnectors": "ManageCluster cluster read",
+        "ChangeConnector": "ManageCluster cluster write",
+    },
     "Audit": {"Record": BOUND, "Read": "ManageCluster cluster read"},
 }
 

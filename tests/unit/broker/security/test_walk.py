@@ -97,7 +97,7 @@ OF_BROKERS = {"Carry/Prepare": "move", "Partitions/Seek": "destroy"}
 ROUTINE = {
     *("CreateProducer", "SendMessage", "Subscribe", "Ack", "Nack", "Publish", "Consume", "CloseProducer"),
     *("CloseConsumer", "RegisterSchema", "RegisterVersion", "ClaimRunner", "BeginRun", "CreateTopic"),
-    *("CreatePartitionedTopic", "CreateSubscription", "Record"),
+    *("CreatePartitionedTopic", "CreateSubscription", "Record", "ReportConnectors"),
 }
 """Changes that applications, runners and faces make all day: the broker does not record them."""
 OWN_CONSENT = {"CreatePlan", "ApplyPlan"}
@@ -156,7 +156,7 @@ class Row:
             return Verdict.ALLOWED
         if scope is None:
             return Verdict.UNPROVEN
-        if self.method != "Record" and self._is_beyond(scope):
+        if self.method not in {"Record", "ReportConnectors"} and self._is_beyond(scope):
             return Verdict.NO_BINDING if self.method in BY_CLIENT else Verdict.BEYOND_SCOPE
         is_reading = self.effect == "read" and self.method not in OWN_CONSENT
         word = self.word.replace(" write", " read") if is_reading else self.word

@@ -1,0 +1,1 @@
+"""Connectors in the metadata of a cluster."""
