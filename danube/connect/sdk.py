@@ -98,6 +98,9 @@ class ExactSink(Sink[T]):
 class Source(Side, Generic[T]):
     """A source that is read from a position on."""
 
+    partitions = 1
+    """Of the topic; set before it is read. With several the newest batch is read again, and must be the same then."""
+
     def read(self, after: Any) -> AsyncIterator[Out[T]]:  # noqa: ANN401 - JSON
         """The records after a position, in order and the same each time; None means from the beginning."""
         raise NotImplementedError

@@ -59,6 +59,7 @@ class SourceLife:
             feed = Feed(producer)
             await feed.open()  # before the position is read: an older task stores nothing any more
             self._begin(await self._resume())
+            self._source.partitions = len(self._partitions)
             self._around.state.change(Status.RUNNING, self._around.clock.monotonic_s())
             while not self._draining.wanted:
                 await self._read_to_end(feed)
@@ -97,9 +98,11 @@ class SourceLife:
         with self._around.metrics.batch(len(batch)):
             records = self._records(batch)
             await feed.store(records)
-            self._after = batch[-1].position
+            before, self._after = self._after, batch[-1].position
             self._batch += 1
-            await self._source.confirm(self._after)
+            # Of several partitions one may lack its part of this batch after a crash: the batch is read again.
+            if (stored := self._after if len(self._partitions) == 1 else before) is not None:
+                await self._source.confirm(stored)
         self._around.metrics.processed.inc(len(records))
         self._around.metrics.repeated.inc(len(batch) - len(records))
         self._around.state.written += len(records)

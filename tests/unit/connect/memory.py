@@ -49,6 +49,7 @@ class MemorySource(Source[bytes]):
 
     async def read(self, after: Any) -> AsyncGenerator[Out[bytes], None]:
         index = 0 if after is None else int(after) + 1
+        assert index > self._side.confirmed, "it is asked for what it was told to forget"
         while True:
             while index < len(self._side.payloads):
                 payload = self._side.payloads[index]
