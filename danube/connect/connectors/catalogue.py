@@ -45,6 +45,16 @@ ENTRIES = (
         *("webhook_out", _SINK, _AT_LEAST, "POSTs each record to a URL, signed.", f"{_HERE}.webhook_out:WebhookSink"),
         extra="webhook",
     ),
+    Entry(
+        *("postgres", _SOURCE, _EXACT, "Changes of Postgres tables, after a snapshot."),
+        target=f"{_HERE}.postgres.source:PostgresSource",
+        extra="postgres",
+    ),
+    Entry(
+        *("postgres_out", _SINK, _EXACT, "Rows of a Postgres table, upserted by key."),
+        target=f"{_HERE}.postgres.sink:PostgresSink",
+        extra="postgres",
+    ),
     Entry("mqtt", _SOURCE, _AT_LEAST, "Topics of an MQTT broker."),
     Entry("deltalake", _SINK, _EXACT, "Tables of Delta Lake."),
     Entry("qdrant", _SINK, _AT_LEAST, "Collections of Qdrant."),

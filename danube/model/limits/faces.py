@@ -353,6 +353,12 @@ CONNECT_TASKS_TOLD_MAX = 200
 CONNECT_RUNNERS_MAX = 1_000
 CONNECT_REPLAY_IDLE_TURNS = 5
 """A replay of dead letters ends after so many times CONNECT_IDLE_S without one."""
+POSTGRES_CHUNK_ROWS = 5_000
+"""Rows that one query of a snapshot reads."""
+POSTGRES_FEEDBACK_S = 10.0
+"""A replication stream tells the server this often how far it is; the server waits for 60 s."""
+POSTGRES_SLOT_LAG_BYTES = 1_000_000_000
+"""A slot that holds more of the server's log is warned of."""
 CONNECT_IDLE_S = 1.0
 """Longest wait of a task for records: as soon as this it notices that it is to drain."""
 CONNECT_RECONNECT_S = 20.0

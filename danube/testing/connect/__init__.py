@@ -8,13 +8,15 @@ async def test_my_sink_keeps_the_contract(case: Case[SinkSide], tmp_path: Path) 
 """
 
 from danube.testing.connect.sides import SinkSide, SourceSide
-from danube.testing.connect.sink_cases import SINK_CASES
-from danube.testing.connect.source_cases import SOURCE_CASES
+from danube.testing.connect.sink_cases import SINK_CASES, SINK_KILLS
+from danube.testing.connect.source_cases import SOURCE_CASES, SOURCE_KILLS
 from danube.testing.connect.workbench import Case
 
 __all__ = [
     "SINK_CASES",
+    "SINK_KILLS",
     "SOURCE_CASES",
+    "SOURCE_KILLS",
     "Case",
     "SinkSide",
     "SourceSide",

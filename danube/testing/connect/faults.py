@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -54,6 +54,12 @@ class Faults:
         """Wait until a task stands still. Raises TimeoutError after PATIENCE_S."""
         async with asyncio.timeout(PATIENCE_S):
             await self.stopped.wait()
+
+    async def stands_or(self, is_so: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until a task stands still or, as it never comes there, something else is so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (self.stopped.is_set() or await is_so()):  # noqa: ASYNC110 - the other side tells nobody
+                await asyncio.sleep(0.01)
 
     def judge(self, batch: Batch[Any]) -> None:
         """Raise what is wished for this batch."""

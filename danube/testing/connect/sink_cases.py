@@ -1,5 +1,6 @@
 """Cases of the contract of sinks."""
 
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -30,15 +31,15 @@ class _Scene:
     async def holds(self, wanted: Sequence[bytes], *, twice_max: int = 0) -> None:
         """Wait until the other side holds all that is wanted, and judge what it holds twice."""
 
-        async def is_there() -> bool:
-            return set(wanted) <= set(await self.side.rows())
-
-        await until(is_there, f"the other side holds {len(wanted)} records")
+        await until(lambda: self.has(wanted), f"the other side holds {len(wanted)} records")
         rows = await self.side.rows()
         assert set(rows) == set(wanted), "the other side holds a record that nobody sent it"  # noqa: S101 - as above
         twice = sum(count - 1 for count in Counter(rows).values())
         allowed = 0 if self.is_exact else twice_max
         assert twice <= allowed, f"{twice} records are there twice, and {allowed} may be"  # noqa: S101 - as above
+
+    async def has(self, wanted: Sequence[bytes]) -> bool:
+        return set(wanted) <= set(await self.side.rows())
 
     async def acknowledged(self, runner: Runner, count: int) -> None:
         """Wait until so many records are worked off: the next runner gets none of them."""
@@ -182,6 +183,23 @@ async def _zombie(scene: _Scene) -> None:
     await scene.holds(payloads(_COUNT), twice_max=BATCH)
 
 
+def _killed_thrice(seed: int) -> Case[SinkSide]:
+    async def work(scene: _Scene) -> None:
+        chance, kills = random.Random(seed), 3  # noqa: S311 - a test's
+        await scene.bench.produce(payloads(_COUNT))
+        for _ in range(kills):
+            step = chance.choice((Step.OPENED, Step.BEFORE_WRITE, Step.AFTER_WRITE))
+            faults = Faults(stop_at=(step, 1 if step is Step.OPENED else chance.randint(1, 3)))
+            runner = await scene.run(faults)
+            await faults.stands_or(lambda: scene.has(payloads(_COUNT)))
+            await runner.close()
+        await scene.run()
+        await scene.holds(payloads(_COUNT), twice_max=kills * BATCH)
+
+    return _case(f"killed three times at random, seed {seed}", work)
+
+
+SINK_KILLS = tuple(_killed_thrice(seed) for seed in range(20))
 SINK_CASES = (
     _case("all records are written, once", _all_are_written),
     _case("each partition has a task", _partitions_are_read),

@@ -1,5 +1,6 @@
 """Cases of the contract of sources that are read."""
 
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -22,13 +23,13 @@ class _Scene:
         wanted = faulty(self.side.definition, faults)
         return await self.bench.run(wanted, self.side.section, [{"to": TOPIC, "partitions": partitions}])
 
+    async def has(self, wanted: Sequence[bytes]) -> bool:
+        return set(wanted) <= {message.payload for message in await self.bench.stored()}
+
     async def holds(self, wanted: Sequence[bytes]) -> None:
         """Wait until the topic has all that is wanted, each once, and in order where it has no partitions."""
 
-        async def is_there() -> bool:
-            return set(wanted) <= {message.payload for message in await self.bench.stored()}
-
-        await until(is_there, f"the topic has {len(wanted)} records")
+        await until(lambda: self.has(wanted), f"the topic has {len(wanted)} records")
         stored = [message.payload for message in await self.bench.stored()]
         assert Counter(stored) == Counter(wanted)  # noqa: S101 - as above
         if len(await self.bench.client.partitions(TOPIC)) == 1:
@@ -103,6 +104,26 @@ async def _second_stands_by(scene: _Scene) -> None:
     await scene.holds(payloads(_COUNT + 10))
 
 
+def _killed_thrice(seed: int, partitions: int) -> Case[SourceSide]:
+    async def work(scene: _Scene) -> None:
+        chance = random.Random(seed)  # noqa: S311 - a test's
+        await scene.side.add(payloads(_COUNT))
+        for _ in range(3):
+            step = chance.choice((Step.OPENED, Step.BEFORE_RECORD, Step.BEFORE_CONFIRM, Step.AFTER_CONFIRM))
+            faults = Faults(stop_at=(step, 1 if step is Step.OPENED else chance.randint(1, 3)))
+            runner = await scene.run(faults, partitions=partitions)
+            await faults.stands_or(lambda: scene.has(payloads(_COUNT)))
+            await runner.close()
+        await scene.run(partitions=partitions)
+        await scene.holds(payloads(_COUNT))
+        await scene.side.add(payloads(5, first=_COUNT))
+        await scene.holds(payloads(_COUNT + 5))
+
+    where = f", {partitions} partitions" if partitions else ""
+    return _case(f"killed three times at random, seed {seed}{where}", work)
+
+
+SOURCE_KILLS = tuple(_killed_thrice(seed, partitions) for partitions in (0, 3) for seed in range(20))
 SOURCE_CASES = (
     _case("all records are sent, once and in order", _all_are_sent),
     _case("drained and begun anew", _drained_and_begun_anew),
