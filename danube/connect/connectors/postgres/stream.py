@@ -53,7 +53,7 @@ class ReplicationStream:
             loop.remove_reader(socket)
 
     def confirm(self, lsn: int) -> None:
-        """What is committed before `lsn` is stored: the server may forget it."""
+        """Tell that all that is committed before `lsn` is stored: the server may forget it."""
         self._stored_lsn = max(self._stored_lsn, lsn)
         self._tell()
 
