@@ -14,6 +14,8 @@ BATCH = "x-connect-batch"
 AFTER = "x-connect-after"
 """Of a partitioned topic, the position before that batch, as JSON."""
 
+_encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -41,7 +43,7 @@ class Resume:
 def encoded(position: Any) -> str:  # noqa: ANN401 - JSON
     """A position as an attribute. Raises ValueError for one that JSON cannot write."""
     try:
-        return json.dumps(position, separators=(",", ":"), sort_keys=True, allow_nan=False)
+        return _encode(position)
     except TypeError as error:
         raise ValueError(f"a position is a value of JSON: {error}") from None
 

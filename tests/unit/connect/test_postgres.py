@@ -51,9 +51,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Workbench]:
 class _Payloads(PostgresSource):
     """Of each change the payload alone, for the contract."""
 
-    async def read(self, after: Any) -> AsyncGenerator[Out[str], None]:
+    async def read(self, after: Any) -> AsyncGenerator[Out[bytes], None]:
         async for change in super().read(after):
-            yield replace(change, value=json.loads(change.value)["after"]["payload"])
+            yield replace(change, value=json.loads(change.value)["after"]["payload"].encode())
 
 
 class _Rows(PostgresSink):

@@ -1,12 +1,12 @@
 """The Postgres source: the rows of tables as they are, then each change in the order of commits."""
 
-import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import psycopg
 from psycopg import sql
 from pydantic import Field, SecretStr, field_validator
@@ -20,6 +20,7 @@ from danube.connect.sdk import Context, Source, source
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import POSTGRES_CHUNK_ROWS, POSTGRES_SLOT_LAG_BYTES
 
+_encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 _COLUMNS = """
 SELECT a.attname, a.atttypid::int8, coalesce(a.attnum = ANY(i.indkey), false)
@@ -46,7 +47,7 @@ class PostgresSettings(SourceSettings):
 
 
 @source(settings=PostgresSettings)
-class PostgresSource(Source[str]):
+class PostgresSource(Source[bytes]):
     """Change data capture. Positions are `["snapshot", table, key]`, and `[LSN of the commit, number in it]` after."""
 
     def __init__(self, context: Context) -> None:
@@ -67,7 +68,7 @@ class PostgresSource(Source[str]):
             if connection is not None:
                 await connection.close()
 
-    async def read(self, after: Any) -> AsyncGenerator[Out[str], None]:  # noqa: ANN401 - JSON
+    async def read(self, after: Any) -> AsyncGenerator[Out[bytes], None]:  # noqa: ANN401 - JSON
         if self._connection is None or self._replication is None:
             raise SettingsError("the source is not open")
         if self._settings.snapshot and self.partitions > 1:
@@ -137,9 +138,9 @@ class PostgresSource(Source[str]):
             raise SettingsError(f"{table} has no primary key: add one, since changes and chunks are told by it")
         return Relation(table, columns)
 
-    async def _snapshot(self, connection: psycopg.AsyncConnection[Any], after: Any) -> AsyncGenerator[Out[str], None]:  # noqa: ANN401 - JSON
+    async def _snapshot(self, connection: psycopg.AsyncConnection[Any], after: Any) -> AsyncGenerator[Out[bytes], None]:  # noqa: ANN401 - JSON
         """Rows in chunks by primary key, as they are when they are read; the stream repeats what changed since."""
-        held: Out[str] | None = None
+        held: Out[bytes] | None = None
         _, first, last = after or (_SNAPSHOT, self._settings.tables[0], None)
         for table in (each for each in self._settings.tables if each >= first):
             async with other_side():
@@ -175,7 +176,7 @@ class PostgresSource(Source[str]):
         )
         return await (await connection.execute(query)).fetchall()
 
-    async def _changes(self, stream: ReplicationStream, after: list[int] | None) -> AsyncGenerator[Out[str], None]:
+    async def _changes(self, stream: ReplicationStream, after: list[int] | None) -> AsyncGenerator[Out[bytes], None]:
         """Changes after a position: the transaction that it is in comes whole, and its first part is passed over."""
         decoder, begin, number = Decoder(), Begin(0, 0), 0
         seen_lsn, seen = after or (0, 0)
@@ -190,7 +191,7 @@ class PostgresSource(Source[str]):
                             yield _out(event, [begin.lsn, number], begin.time_us // 1_000 + 946_684_800_000)
 
 
-def _out(change: Change, position: list[Any], time_ms: int) -> Out[str]:
+def _out(change: Change, position: list[Any], time_ms: int) -> Out[bytes]:
     """The record of a change: JSON of operation, table, rows; its key is the row's."""
     relation, row = change.relation, change.after or change.before or {}
     value: Row = {"op": change.operation, "table": relation.name, "before": change.before, "after": change.after}
@@ -198,9 +199,9 @@ def _out(change: Change, position: list[Any], time_ms: int) -> Out[str]:
         value["unchanged"] = list(change.unchanged)
     if position[0] != _SNAPSHOT:
         value |= {"lsn": position[0], "time_ms": time_ms}
-    key = json.dumps({"table": relation.name, **relation.key_of(row)}, separators=(",", ":"), ensure_ascii=False)
+    key = _encode({"table": relation.name, **relation.key_of(row)}).decode()
     return Out(
-        json.dumps(value, separators=(",", ":"), ensure_ascii=False),
+        _encode(value),
         position,
         key=key,
         attributes={"content-type": "application/json", "x-postgres-table": relation.name},
