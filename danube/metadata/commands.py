@@ -7,9 +7,9 @@ Leases need no time in here: the process that times them names the renewal that 
 effect when the lease was renewed meanwhile.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
 
 from danube.metadata.store import Changed, Condition, Delete, DeletePrefix, Entry, Put, Removed, Transaction
 from danube.model.errors import InvalidRequestError, UnsupportedError
@@ -287,20 +287,3 @@ def _check_part(part: Condition | Put | Delete | DeletePrefix) -> None:
         raise InvalidRequestError(
             f"the value of {key} has {len(part.value)} bytes: {METADATA_VALUE_BYTES_MAX} is the most that a key holds"
         )
-
-
-_KINDS: dict[str, type[Applied | Conflicted | LeaseMissing | TooManyLeases]] = {
-    kind.__name__: kind for kind in (Applied, Conflicted, LeaseMissing, TooManyLeases)
-}
-
-
-def outcome_fields(outcome: Outcome) -> list[Any]:
-    """The kind of an outcome and its fields, those of a lease that was given one by one."""
-    fields = astuple(outcome.lease if isinstance(outcome, LeaseGiven) else outcome)
-    return [type(outcome).__name__, *fields]
-
-
-def outcome_of(row: Sequence[Any]) -> Outcome:
-    """The outcome that `outcome_fields` was given. Raises ValueError, KeyError or TypeError for anything else."""
-    kind, *fields = row
-    return LeaseGiven(Lease(*fields)) if kind == LeaseGiven.__name__ else _KINDS[kind](*fields)
