@@ -8,7 +8,7 @@ import typer
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import ANALYTICS_RUN_S_MAX
 from danube.model.limits.security import TOKEN_BYTES_MAX
-from danube.runtime.console import DEBUG, warn_of_token
+from danube.runtime.console import DEBUG, duration_flag, warn_of_token
 from danube.runtime.paths import PATH_FLAG
 from spark_analytics.progress import PROGRAM
 from spark_analytics.render import ResultFormat
@@ -46,7 +46,7 @@ RunId = Annotated[
     str | None, typer.Option("--run-id", help="Name of the run; a random one by default.", show_default=False)
 ]
 TimeLimit = Annotated[
-    float, typer.Option("--time-limit-s", min=1, max=ANALYTICS_RUN_S_MAX, help="Give up after so many seconds.")
+    float, typer.Option("--time-limit-s", **duration_flag(1, ANALYTICS_RUN_S_MAX), help="Give up after so long.")
 ]
 CaCert = Annotated[
     Path | None,

@@ -110,9 +110,12 @@ Token = Annotated[
     ),
 ]
 ConnectTimeout = Annotated[
-    float, typer.Option("--connect-timeout-s", min=0.1, help="Give up on a broker that never answered, seconds.")
+    float,
+    typer.Option("--connect-timeout-s", **console.duration_flag(0.1), help="Give up on a broker that never answered."),
 ]
-RetryFor = Annotated[float, typer.Option("--retry-for-s", min=0.1, help="Give up on a broker that went away, seconds.")]
+RetryFor = Annotated[
+    float, typer.Option("--retry-for-s", **console.duration_flag(0.1), help="Give up on a broker that went away.")
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
 Debug = Annotated[bool, typer.Option(console.DEBUG, help="Show where an error came from.")]
 
@@ -277,7 +280,8 @@ def consume_command(
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Acknowledge nothing; the messages come again.")] = False,
     output: Annotated[OutputFormat, typer.Option("-o", "--output", help="How to write.")] = OutputFormat.TEXT,
     idle_timeout_s: Annotated[
-        float | None, typer.Option("--idle-timeout-s", min=0, help="Stop when nothing came for so many seconds.")
+        float | None,
+        typer.Option("--idle-timeout-s", **console.duration_flag(), help="Stop when nothing came for so long."),
     ] = None,
     ca_cert: CaCert = None,
     token: Token = None,

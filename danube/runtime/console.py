@@ -8,6 +8,7 @@ import codecs
 import errno
 import getpass
 import io
+import math
 import os
 import re
 import socket
@@ -16,7 +17,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.exit_codes import ExitCode, exit_code_of
 from danube.runtime.process import configure_logging
 
@@ -204,3 +205,23 @@ def whoever_calls() -> str:
 
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def duration_flag(least_s: float = 0.0, most_s: float = math.inf) -> Any:  # noqa: ANN401 - typer's parameters
+    """For a flag of typer's that is a number of seconds: it takes `90s` and `1h30m`, too."""
+
+    def seconds(given: str | float) -> float:
+        import typer  # noqa: PLC0415 - brokers have no flag of this kind
+
+        from danube.model.text import seconds_of  # noqa: PLC0415 - as above
+
+        try:
+            found = seconds_of(given) if isinstance(given, str) else given  # a default is a number already
+        except InvalidRequestError as error:
+            raise typer.BadParameter(str(error)) from None
+        if not least_s <= found <= most_s:
+            end = "" if math.isinf(most_s) else f", {most_s:g} at most"
+            raise typer.BadParameter(f"{given!r} is no time for it: {least_s:g} seconds at least{end}")
+        return found
+
+    return {"parser": seconds, "metavar": "DURATION"}

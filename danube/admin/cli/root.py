@@ -59,7 +59,7 @@ def danube_admin(
         AccessLevel | None, typer.Option("--access", help="The most that may be done.", metavar="read|write|destroy")
     ] = None,
     timeout_s: Annotated[
-        float | None, typer.Option("--timeout-s", metavar="SECONDS", help="Of one call to a broker.")
+        float | None, typer.Option("--timeout-s", **console.duration_flag(), help="Of one call to a broker.")
     ] = None,
     config_file: Annotated[
         Path | None,

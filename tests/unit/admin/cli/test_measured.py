@@ -9,6 +9,7 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.fields import FieldKind, field_specs
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tones import alarm_of, tone_of
+from danube.cli.__main__ import app as danube
 from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import PlanStatus
 from spark_analytics.__main__ import app as spark
@@ -36,6 +37,16 @@ def test_the_same_duration_is_taken_by_all_programs(admin: Admin) -> None:
     assert kept["every_s"] == 86_400
     shown = CliRunner().invoke(spark, ["lag", "--since", "1h30m", "--as-of", "yesterday"])
     assert "'yesterday' is not a time" in shown.stderr  # the span was taken
+
+
+def test_flags_of_programs_take_durations_too(admin: Admin) -> None:
+    assert admin("brokers", "list", "--timeout-s", "1m").code == 0
+    assert "no duration" in admin("brokers", "list", "--timeout-s", "soon").error
+    produce = ["produce", "--topic", "/default/orders", "--connect-timeout-s"]
+    assert "no duration" in CliRunner().invoke(danube, [*produce, "soon"]).stderr
+    assert "0.1 seconds at least" in CliRunner().invoke(danube, [*produce, "50ms"]).stderr
+    shown = CliRunner().invoke(spark, ["lag", "--time-limit-s", "5m", "--as-of", "yesterday"])
+    assert "'yesterday' is not a time" in shown.stderr
 
 
 def test_a_word_has_one_tone() -> None:
