@@ -23,7 +23,7 @@ IMAGES = ("broker", "admin", "analytics", "connect")
 
 def versions_agree() -> str:
     """The package, the chart and the changelog have one version."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    project: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((ROOT / "deploy/helm/danube/Chart.yaml").read_text())
     heads = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     found = {project, chart["version"], chart["appVersion"], heads[0], __version__}

@@ -56,7 +56,7 @@ def license_of(name: str) -> str:
         found = metadata.metadata(name)
     except metadata.PackageNotFoundError:
         return ""
-    told = found.get("License-Expression") or found.get("License") or ""
+    told = next((str(found[key]) for key in ("License-Expression", "License") if key in found), "")
     return told.strip().splitlines()[0][:80] if told.strip() else ""
 
 

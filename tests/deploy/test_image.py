@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from danube import __version__
 from danube.client import DanubeClientBuilder, DispatchStrategy, SubType
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.testing.patience import PATIENCE_S
@@ -30,8 +31,8 @@ def test_images_begin_with_the_programs_that_the_chart_expects() -> None:
     text = CONTAINERFILE.read_text()
     stages = dict(re.findall(r"FROM base AS (\w+)\n(.*?)(?=\nFROM |\Z)", text, re.DOTALL))
     begin = {
-        name: json.loads(re.search(r"^ENTRYPOINT (.*)$", stage, re.MULTILINE)[1]) for name, stage in stages.items()
-    }  # type: ignore[index]
+        name: json.loads(re.findall(r"^ENTRYPOINT (.*)$", stage, re.MULTILINE)[0]) for name, stage in stages.items()
+    }
     assert begin == ENTRYPOINTS
     assert "USER 10001:10001" in text
 
@@ -63,11 +64,9 @@ def built() -> Iterator[str]:
 @pytest.mark.cluster
 @pytest.mark.timeout(600)
 def test_a_broker_from_the_image_serves_and_drains_at_sigterm(built: str, tmp_path: Path) -> None:
-    described = json.loads(
-        _told("buildah", "inspect", "--type", "image", f"localhost/danube-broker:{image.__version__}")
-    )
+    described = json.loads(_told("buildah", "inspect", "--type", "image", f"localhost/danube-broker:{__version__}"))
     assert described["Docker"]["config"]["User"] == "10001:10001"
-    sizes = json.loads(_told("buildah", "images", "--json", f"localhost/danube-broker:{image.__version__}"))
+    sizes = json.loads(_told("buildah", "images", "--json", f"localhost/danube-broker:{__version__}"))
     megabytes = float(sizes[0]["size"].split()[0])
     assert megabytes <= MEGABYTES_MAX, sizes
     port, admin, metrics = free_port(), free_port(), free_port()

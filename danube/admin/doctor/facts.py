@@ -80,7 +80,7 @@ def _clock_is_synchronised() -> bool | None:
     with suppress(OSError, AttributeError):
         buffer = ctypes.create_string_buffer(512)
         if ctypes.CDLL(None).adjtimex(buffer) >= 0:
-            return not int.from_bytes(buffer[_STATUS_AT : _STATUS_AT + 4], "little") & _UNSYNCHRONISED
+            return not int.from_bytes(buffer.raw[_STATUS_AT : _STATUS_AT + 4], "little") & _UNSYNCHRONISED
     return None
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.query.pruning import kept, sliced, times_in
+from danube.query.pruning import Slice, kept, sliced, times_in
 from danube.tables.planning import OffsetRange, TopicState
 from danube.tables.rows import COLUMN_NAMES, arrow_schema
 
@@ -75,7 +75,7 @@ CONDITIONS = st.recursive(
 
 
 def ranges(condition: pa.compute.Expression | None, topics: list[str]) -> list[OffsetRange]:
-    slices: list[OffsetRange] = []
+    slices: list[Slice] = []
     for topic in topics:
         wanted = OffsetRange(topic, 1, 0, ROWS)
         state = TopicState(topic, 1, 0, ROWS, {time_ms: offset_at(time_ms) for time_ms in times_in(condition)})
