@@ -63,8 +63,8 @@ def pass_over_lost_messages_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 FOLDER_SABOTAGES = [
-    Sabotaged("5: every record of the metadata is checked", believe_records, 19, FOLDERS),
-    Sabotaged("5: metadata that has lost its end is missed", believe_the_end, 43, FOLDERS),
+    Sabotaged("5: every record of the metadata is checked", believe_records, 1, FOLDERS),
+    Sabotaged("5: metadata that has lost its end is missed", believe_the_end, 10, FOLDERS),
     Sabotaged("5: whose folder it is is checked", believe_the_identity, 50, FOLDERS),
     Sabotaged("repair: the journal follows on what is repaired", let_the_journal_go_back_in_time, 137, FOLDERS),
     Sabotaged("repair: placeholders are sent to nobody", pass_over_lost_messages_one_by_one, 2, FOLDERS),
