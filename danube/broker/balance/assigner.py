@@ -72,7 +72,8 @@ class Loads:
 
     def __init__(self, view: BalanceView) -> None:
         self._view = view
-        self._state = view.state()
+        self.state = view.state()
+        """Each topic where it counts."""
         self._expected = expected_demand("", [one.demand for one in view.topics])
 
     def assign(self, names: Sequence[TopicName], brokers: Sequence[int]) -> list[int]:
@@ -83,14 +84,14 @@ class Loads:
             return []
         # A broker that no rebalance touches gets new topics like any other.
         takes = {each for each, one in states.items() if one in {BrokerPlaceState.ACTIVE, BrokerPlaceState.EXCLUDED}}
-        takers = [each for each in self._state.places if each in takes]
+        takers = [each for each in self.state.places if each in takes]
         new = [self._topic(name, name.base_by_form) for name in names]
-        found = assign_topics(self._state, new, _SEED, takers)
+        found = assign_topics(self.state, new, _SEED, takers)
         return [found[str(name)] for name in names] if found else []
 
     def follow(self, name: TopicName, topic: TopicOwnership | None) -> None:
         """Count a topic where it is now; None for a topic that was deleted."""
-        state, text = self._state, str(name)
+        state, text = self.state, str(name)
         broker_id = 0
         if topic is not None and not topic.is_pinned:
             broker_id = topic.broker if topic.broker in state.places else topic.owner

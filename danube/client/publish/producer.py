@@ -117,7 +117,8 @@ class Producer:
 
         def place(data: Any) -> tuple[int, bytes]:  # noqa: ANN401 - as `send`
             self._check_open()
-            return self._router.choose(None), self._encode(data)
+            typed = self._settings.typed
+            return self._router.choose(None), data if typed is None else typed.encode(data)
 
         async def send(data: Any) -> int:  # noqa: ANN401 - as `send`
             return await self.send(data, attributes)

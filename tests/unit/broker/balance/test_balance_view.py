@@ -168,6 +168,20 @@ def test_new_topics_go_where_there_is_least_load_and_each_counts_as_soon_as_it_i
     assert abs(found.count(2) - found.count(3)) <= 1
 
 
+def test_topics_that_change_between_two_reports_count_as_in_a_new_view() -> None:
+    moved, deleted, made = "/default/t0", "/default/t1", "/default/t9"
+    followed = Loads(view())
+    after = {each: 2 if each == moved else 1 for each in SKEWED if each != deleted} | {made: 3}
+    reports = [received(report(1, 0.6, RATES)), received(report(2, 0.0, {})), received(report(3, 0.0, {}))]
+    for name, one in facts(reports, after).topics:
+        followed.follow(name, one)
+    followed.follow(TopicName.parse(deleted), None)
+    state = followed.state
+    assert state.broker_of == after
+    assert {each: len(on) for each, on in state.on.items()} == {1: 4, 2: 1, 3: 1}
+    assert state.shares[2][0] == pytest.approx(view().state().topics[moved].demand.cores)
+
+
 def test_partitions_of_a_topic_are_spread() -> None:
     base = TopicName("default", "parts")
     found = Loads(view()).assign([base.partition(index) for index in range(6)], [1, 2, 3])
