@@ -9,7 +9,7 @@ from danube.broker.balance.source import BalanceSource
 from danube.broker.balance.view import BalanceView
 from danube.broker.cluster.member import Cluster
 from danube.metadata.cluster.reconcile import Reconciler
-from danube.metadata.records.catalog import Records
+from danube.metadata.records.catalog import Records, TopicRecord
 from danube.model.calls.balance import BalanceFigures, BrokerPlaceState, MoveState, Rebalance
 from danube.model.limits.balance import REBALANCE_LOOK_S
 from danube.runtime.clock import Clock, sleep_for
@@ -30,7 +30,7 @@ class Rebalancer:
         self._topics = topics
         self._clock = clock
         self._reconciler = Reconciler(clock, self._reconcile, "a rebalance cannot go on")
-        cluster.topics.on_change(lambda _before, _after: self._wake())
+        cluster.topics.on_change(self._topic_changed)
         cluster.registry.on_change(self._wake)
         cluster.election.on_change(self._wake)
         records.on_change(self._wake)
@@ -39,6 +39,14 @@ class Rebalancer:
         """Begin, in tasks of this scope."""
         tasks.spawn(self._reconciler.run(), "rebalance")
         tasks.spawn(self._wake_on_time(), "rebalance timer")
+
+    def _topic_changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
+        """Look at changes of the topics that move, and of drains. Others wait for the timer: a look goes over all."""
+        running, changed = self._records.running, after or before
+        if running is not None:
+            moving = (move.topic for move in running.preview.moves)
+            if changed is None or str(changed.name) in moving:
+                self._reconciler.wake()
 
     def _wake(self) -> None:
         if self._records.running is not None:

@@ -1,4 +1,4 @@
-"""The clock of retention: wall time is not trusted after a jump until it has run evenly for long. Pure.
+"""Retention clock: a step of the clock counts CLOCK_STEP_MAX_S at most, until the clock has run evenly for long. Pure.
 
 What is deleted does not come back, so a jump of the clock alone must delete nothing, and time that really passes must.
 Monotonic time tells the two apart while a broker runs. For the time before its start the newest message is the
@@ -85,36 +85,28 @@ class RetentionClock:
         self._known_ms, self._known_s, self.step_ms, self._newest_ms = now_ms, now_s, None, None
 
 
-class ClockJumpGuard:
+class ClockJumpGuard(RetentionClock):
     """A `RetentionClock` over the broker's clock; each jump is logged once."""
 
     def __init__(self, clock: Clock, what: str, *, settled_s: float, newest_ms: int | None = None) -> None:
         """`what` goes by it, as the log says it; the others are those of `RetentionClock`."""
+        super().__init__(clock.now_ms(), clock.monotonic_s(), newest_ms, settled_s=settled_s)
         self._clock = clock
         self._what = what
-        self._settled_s = settled_s
-        self._time = RetentionClock(clock.now_ms(), clock.monotonic_s(), newest_ms, settled_s=settled_s)
-        self._time.time_ms(clock.now_ms(), clock.monotonic_s())
-        self._logged_step_ms = self._time.step_ms
-
-    @property
-    def step_ms(self) -> int | None:
-        """By how much the clock was off when it was read last; None when it was trusted."""
-        return self._logged_step_ms
+        self.time_ms(clock.now_ms(), clock.monotonic_s())
 
     def now_ms(self) -> int:
         """The time by which things are old, in milliseconds since the Unix epoch."""
-        now_ms = self._time.time_ms(self._clock.now_ms(), self._clock.monotonic_s())
-        step_ms = self._time.step_ms
-        if step_ms is None and self._logged_step_ms is not None:
+        before_ms = self.step_ms
+        now_ms = self.time_ms(self._clock.now_ms(), self._clock.monotonic_s())
+        if self.step_ms is None and before_ms is not None:
             _log.info("%s goes by the clock again", self._what)
-        elif step_ms is not None and step_ms != self._logged_step_ms:
+        elif self.step_ms is not None and self.step_ms != before_ms:
             _log.warning(
                 "the clock has jumped by %d s: %s goes by the earlier of what it says and what it should say, until "
                 "it is set right, or has gone on evenly for %d min",
-                *(step_ms // 1_000, self._what, self._settled_s // 60),
+                *(self.step_ms // 1_000, self._what, self._settled_s // 60),
             )
-        self._logged_step_ms = step_ms
         return now_ms
 
 
