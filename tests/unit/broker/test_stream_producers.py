@@ -158,7 +158,7 @@ async def test_batches_of_another_numbering_are_refused(streams: StreamPeer, top
     for key, body in [(KEY, sequenced(topic, 0, [b"a"], key=5)), (KEY, payload_batch(topic, [b"a"]))]:
         line, _ = await opened(streams, topic, key=key)
         await line.send(0, body)
-        with pytest.raises(InvalidBatchError, match="not the numbering id"):
+        with pytest.raises(InvalidBatchError, match="not the one that its stream was opened with"):
             await line.stored(1)
     plain = await streams.opened(topic)
     await plain.send(0, sequenced(topic, 0, [b"a"]))
