@@ -11,7 +11,7 @@ when it was written. The rules, for every log:
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from danube.runtime.checksum import FixedRecord
 from danube.runtime.disk import File
@@ -58,7 +58,7 @@ class FrameReader(Generic[H]):
     """Frames of one file, in order. `at` is the byte after the last one that was passed."""
 
     def __init__(
-        self, file: File, record: FixedRecord[H], is_own: Callable[[H], bool], *, start: int, base_position: int = 0
+        self, file: File, record: FixedRecord[Any], is_own: Callable[[H], bool], *, start: int, base_position: int = 0
     ) -> None:
         """`start` is the byte after the file's header; the log counts its first byte as `base_position`.
 

@@ -94,7 +94,6 @@ def cut_in_place(patch: pytest.MonkeyPatch) -> None:
             kept = [entry for entry in self._entries if files._headers[-1].first_index <= entry[1] < self._cut_at]
             files._file.truncate(56 + sum(52 + len(entry[0]) for entry in kept))
             files._end, files.next_index = files._file.size(), self._cut_at
-            files._last = kept[-1][1:] if kept else (self._cut_at - 1, 0)
             self._cut_at = None
         real(self)
 

@@ -94,7 +94,7 @@ def test_a_field_that_has_the_name_of_a_column_stays_in_the_decoded_value(paymen
     name = payments.rpartition("/")[2]
     answer = danube.sql(f'select * from "{name}" limit 1', broker.endpoints.service_url)
     assert answer.names[-5:] == ["decoded", "customer", "amount", "state", "tags"]
-    assert set(answer.rows()[0]["decoded"]) == {*PAYMENT["properties"]}  # type: ignore[misc]
+    assert set(answer.rows()[0]["decoded"]) == {*PAYMENT["properties"]}
     assert answer.to_pandas().shape[0] == 1
     assert "<td>" in answer._repr_html_()
 

@@ -51,7 +51,7 @@ def detail(*partitions: TopicDescription) -> TopicDetail:
 
 def test_every_field_of_a_partitioned_topic_has_its_sum_or_its_rule() -> None:
     storage = TopicStorageDescription(
-        **{name: 1 for name in TopicStorageDescription.__dataclass_fields__ if name != "durability"},  # type: ignore[arg-type]
+        **{name: 1 for name in TopicStorageDescription.__dataclass_fields__ if name != "durability"},
         durability=Durability.FSYNC,
     )
     moving = TopicState(state=OwnershipState.MOVING, target_broker_id="3", copied_bytes=5, log_bytes=9, reason="")

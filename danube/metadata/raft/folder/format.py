@@ -57,7 +57,7 @@ class RecordHeader(NamedTuple):
     """Header of a record."""
 
     file_id: int
-    index: int
+    entry_index: int
     term: int
     position: int
     synced_to: int

@@ -63,14 +63,16 @@ class Scan:
 
 def scan_file(header: FileHeader, file: File, *, is_last: bool = True) -> Scan:
     """Read the records behind a file's header."""
-    reader = FrameReader(file, RECORD, lambda record: record.file_id == header.file_id, start=FILE_HEADER_BYTES)
+    reader: FrameReader[RecordHeader] = FrameReader(
+        file, RECORD, lambda record: record.file_id == header.file_id, start=FILE_HEADER_BYTES
+    )
     scan = Scan(header, reader.size)
     while (record := reader.header()) is not None and _follows(record, scan):
         content, at = reader.content(record)
         command = content[at : at + record.content_bytes]
         if len(command) != record.content_bytes or crc_of(command) != record.command_crc:
             break
-        scan.entries.append((command, record.index, record.term))
+        scan.entries.append((command, record.entry_index, record.term))
         scan.claimed = record.synced_to
         reader.go_past(record)
         scan.end = reader.at
@@ -85,7 +87,7 @@ def _follows(record: RecordHeader, scan: Scan) -> bool:
         return False
     if scan.entries and record.term < scan.entries[-1][2]:
         return False
-    return record.index == scan.next_index
+    return record.entry_index == scan.next_index
 
 
 _log = logging.getLogger(__name__)
