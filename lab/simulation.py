@@ -18,11 +18,19 @@ from lab.raft import world as raft
 from lab.shared_log import world as shared_log
 from lab.storage.course import run_lives
 from lab.storage.damage import Damaged
+from lab.storage.old_metadata import OldMetadata
 from lab.storage.world import plan_settings, plan_world
 from lab.takeover.judge import JudgedRun
 
 POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE, SHARED = "power-cuts", "kills", "late-syncs", "damage", "shared"
-FOLDERS, RAFT, ALONE, SHARED_LOG, CLUSTER = "folders", "raft", "alone", "shared-log", "cluster"
+OLD_METADATA, FOLDERS, RAFT, ALONE, SHARED_LOG, CLUSTER = (
+    "old-metadata",
+    "folders",
+    "raft",
+    "alone",
+    "shared-log",
+    "cluster",
+)
 _WEAK = (Durability.INTERVAL, Durability.OS)
 
 
@@ -59,6 +67,17 @@ def simulate_damage(seed: int) -> Outcome:
     lives = [f"{damage.name}: {damage.what}" if damage else "nothing was damaged", *damaged.told]
     violations = _violations("damage is told, and its own topic's only", damaged.faults)
     return Outcome(DAMAGE, seed, world.history, lives, [*violations, *what_must_work_works(world.history)])
+
+
+def simulate_old_metadata(seed: int) -> Outcome:
+    """Put an old copy of metadata under a full folder, have a broker work on it, and judge what the newest finds."""
+    chance = seeded(seed)
+    world = plan_world(chance)
+    run = OldMetadata(world, plan_settings(chance, Durability.FSYNC, is_full=False))
+    run.run()
+    violations = _violations("no topic id is given out under which something is stored", run.faults)
+    violations += [one for one in check(world.history) if not run.explains(one)]
+    return Outcome(OLD_METADATA, seed, world.history, world.lives, violations)
 
 
 def simulate_shared(seed: int) -> Outcome:
@@ -114,6 +133,7 @@ KINDS: dict[str, Simulate] = {
     KILLS: simulate_kills,
     LATE_SYNCS: simulate_late_syncs,
     DAMAGE: simulate_damage,
+    OLD_METADATA: simulate_old_metadata,
     SHARED: simulate_shared,
     FOLDERS: simulate_folders,
     RAFT: simulate_raft,

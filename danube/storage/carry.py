@@ -127,6 +127,7 @@ class LogCarry:
         history = TopicHistory(record, manifest)
         self._journal.forget(record.topic_id)
         self._topics.deleted.discard(record.topic_id)
+        self._topics.unnamed.discard(record.topic_id)
         self._topics.refused.pop(record.topic_id, None)
         self._journal.adopt(base_of(history))
         self._topics.histories.put(history)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from danube.storage.environment import StorageEnvironment
 from danube.storage.flush.deletion import TopicDeleter, sweep_orphans
 from danube.storage.flush.manifest_builder import ManifestBuilder
 from danube.storage.flush.manifest_commit import ManifestCommitter
-from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
+from danube.storage.flush.manifest_lookup import base_of
 from danube.storage.flush.segment_flusher import FlushReport, NamedTopics, SegmentFlusher
 from danube.storage.journal import Journal
 from danube.storage.journal.folder import FOLDER
@@ -29,7 +29,7 @@ from danube.storage.journal.index import TopicIndex
 from danube.storage.journal.round import TopicState
 from danube.storage.log.histories import TopicHistories, TopicHistory
 from danube.storage.log.topic_log import ColdStore, TopicLog
-from danube.storage.open_checks import find_newer, keep_cursors_within, refuse_outdated
+from danube.storage.opening import find_topics, keep_cursors_within, learn, refuse_detached
 from danube.storage.quarantine import TopicNames, called
 from danube.storage.read_throttle import ColdReadThrottle
 from danube.storage.retention.enforcer import OldestUnread, Policies, RetentionEnforcer
@@ -38,7 +38,6 @@ from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.settings import StorageStats
 from danube.storage.stored_topics import Readable, StoredTopics
-from danube.storage.tiers.tier import SegmentTier
 
 _Step = Callable[[], Awaitable[object]]
 
@@ -95,7 +94,7 @@ class Storage:
         self._retention_enforcer = RetentionEnforcer(
             environment, topics, self._writer, self._committer, newest_ms=journal.newest_append_ms
         )
-        self._topic_deleter = TopicDeleter(environment, reader, self._drop)
+        self._topic_deleter = TopicDeleter(environment, topics, reader, self._drop, has_records=journal.has_records)
         self._turn = asyncio.Lock()
         """One at a time builds manifest versions: a flush, retention, a sweep."""
         self.carry = LogCarry(
@@ -123,22 +122,21 @@ class Storage:
     ) -> "Storage":
         """Recover the folder, or start a new one, and be ready for appends; `start` begins the background work.
 
-        `known_topics` holds the ids of the topics that exist; records of others are dropped. None keeps all. `names`
-        are those of topics as far as they are known, for the log. With `has_begun` an absent journal is missing, and no
-        new one is started.
+        `known_topics` holds the ids of the topics that metadata names as this broker's; None is all. Others are kept
+        and not served, unless they have a tombstone. `names` are those of topics as far as they are known, for the log.
+        With `has_begun` an absent journal is missing, and no new one is started.
 
         Raises:
             DamagedDataError: bytes of the journal that were known to be synced are not there, or not what was written.
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
             MetadataError: the metadata store failed.
         """
-        pointed = [
-            one
-            for one in (await environment.records.all()).values()
-            if known_topics is None or one.topic_id in known_topics
-        ]
-        found, newer = await environment.tier_runner.run(lambda: _find(environment.reading_tier, pointed, known_topics))
+        records = (await environment.records.all()).values()
+        deleted = set(await environment.records.deleted())
+        own = [one for one in records if known_topics is None or one.topic_id in known_topics]
+        found = await environment.tier_runner.run(lambda: find_topics(environment.reading_tier, own, deleted))
         named = dict(names or {})
+        detached: dict[int, int] = {}
         journal = await Journal.open(
             environment.disk,
             environment.clock,
@@ -147,15 +145,23 @@ class Storage:
             read_runner=environment.read_runner,
             settings=environment.settings.journal,
             broker_id=environment.broker_id,
-            known_topics=Readable(known_topics, found.refused),
+            known_topics=Readable(deleted, found.refused),
             bases={history.manifest.topic_id: base_of(history) for history in found.histories},
             has_begun=has_begun,
+            detached=detached,
         )
-        refuse_outdated(found, newer, journal)
+        refuse_detached(found, detached)
+        await learn(environment.records, found, journal)
+        unnamed = found.unnamed
+        if known_topics is not None:
+            unnamed |= {one for one in journal.topic_ids() if one not in known_topics and one not in deleted}
+        for topic_id in sorted(unnamed):
+            _log.warning("topic id %d has messages here, and the metadata does not name it: they are kept", topic_id)
         for topic_id, error in found.refused.items():
             _log.error("%s cannot be served: %s", called(topic_id, named), error)
-        await keep_cursors_within(journal, [history.manifest for history in found.histories], named)
-        topics = StoredTopics(known_topics, TopicHistories(found.histories), found.refused, named)
+        manifests = [one.manifest for one in found.histories if one.record.topic_id not in unnamed]
+        await keep_cursors_within(journal, manifests, named)
+        topics = StoredTopics(TopicHistories(found.histories), found.refused, named, deleted=deleted, unnamed=unnamed)
         storage = cls(environment, topics, journal)
         await storage.check_space()
         return storage
@@ -230,6 +236,7 @@ class Storage:
             raise ValueError(f"topic id {topic_id} is that of a topic which was deleted: ids are never used again")
         topic = self.journal.open_topic(topic_id, epoch)
         self.topics.opened.add(topic_id)
+        self.topics.unnamed.discard(topic_id)
         if name is not None:
             self.topics.names[topic_id] = name
         log = self._logs[topic_id] = TopicLog(topic, self.journal, self._cold, uses_reserve=uses_reserve)
@@ -278,6 +285,8 @@ class Storage:
         """Flush closed journal files into segments: one pass. Raises MetadataError, StorageUnavailableError."""
         async with self._turn:
             report = await self._flusher.flush()
+        if report.freed_bytes and self._topic_deleter.waiting:
+            self._sweep_s = 0.0
         self._passes += 1
         self._totals.add(report)
         return report
@@ -312,7 +321,8 @@ class Storage:
     async def sweep_orphans(self) -> None:
         """Remove files of flushes that died, and removed files that a power cut brought back."""
         async with self._turn:
-            manifests = [history.manifest for history in self.topics.histories]
+            named = (one for one in self.topics.histories if one.record.topic_id not in self.topics.unnamed)
+            manifests = [history.manifest for history in named]
             await sweep_orphans(manifests, self._writer, self._committer, self._environment.flush_runner)
 
     async def check_space(self) -> None:
@@ -448,11 +458,3 @@ class Storage:
         while True:
             await work()
             await clock.sleep_until(clock.monotonic_s() + self._environment.settings.check_interval_s)
-
-
-def _find(
-    tier: SegmentTier, pointed: Sequence[TopicStorage], known_topics: Container[int] | None
-) -> tuple[FoundHistories, Sequence[Manifest]]:
-    """The histories that metadata names, and newer manifests of known topics."""
-    found = find_histories(tier, pointed)
-    return found, find_newer(tier, found, known_topics) if known_topics is not None else ()

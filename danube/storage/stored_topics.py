@@ -13,8 +13,6 @@ from danube.storage.quarantine import TopicQuarantine
 class StoredTopics:
     """State of the topics of one broker."""
 
-    known: Container[int] | None = None
-    """Those that existed when the storage was opened; None is all."""
     histories: TopicHistories = field(default_factory=TopicHistories)
     refused: dict[int, DanubeError] = field(default_factory=dict)
     """Topics whose manifests cannot be read: all their files stay as they are."""
@@ -23,7 +21,9 @@ class StoredTopics:
     quarantine: TopicQuarantine = field(init=False)
     opened: set[int] = field(default_factory=set)
     deleted: set[int] = field(default_factory=set)
-    """Since the storage was opened, of those that are known: others take no memory once they are deleted."""
+    """Topics with a tombstone in metadata: nothing of them is needed."""
+    unnamed: set[int] = field(default_factory=set)
+    """Topics with messages here that metadata does not name as this broker's: they are kept, and served by nobody."""
     stale: set[int] = field(default_factory=set)
     """Another broker changed their records: they are loaded again before anything is built upon them."""
 
@@ -51,10 +51,8 @@ class StoredTopics:
             self.owned.discard(topic_id)
 
     def is_dead(self, topic_id: int) -> bool:
-        """True if the topic was deleted, now or before the storage was opened, so nothing of it is needed."""
-        if topic_id in self.deleted:
-            return True
-        return self.known is not None and topic_id not in self.known and topic_id not in self.opened
+        """True if metadata has a tombstone of the topic, so nothing of it is needed."""
+        return topic_id in self.deleted
 
     def quarantine_topic(self, topic_id: int, error: Exception, now_s: float) -> None:
         """Leave a topic out for a while, unless it is deleted or another broker's."""
@@ -73,8 +71,8 @@ class StoredTopics:
 
     def forget(self, topic_id: int) -> None:
         """Drop a deleted topic."""
-        if self.known is None or topic_id in self.known:  # others are dead once they are not among the opened ones
-            self.deleted.add(topic_id)
+        self.deleted.add(topic_id)
+        self.unnamed.discard(topic_id)
         self.opened.discard(topic_id)
         if self.owned is not None:
             self.owned.discard(topic_id)
@@ -91,11 +89,11 @@ def changed_by_another() -> StorageChangedError:
 
 
 class Readable(Container[int]):
-    """Topics whose records in the journal can be read: known, and their history is not refused."""
+    """Topics whose records in the journal are read: not deleted, and their history is not refused."""
 
-    def __init__(self, known: Container[int] | None, refused: Container[int]) -> None:
-        self._known = known
+    def __init__(self, deleted: Container[int], refused: Container[int]) -> None:
+        self._deleted = deleted
         self._refused = refused
 
     def __contains__(self, topic_id: object) -> bool:
-        return topic_id not in self._refused and (self._known is None or topic_id in self._known)
+        return topic_id not in self._refused and topic_id not in self._deleted

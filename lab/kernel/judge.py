@@ -26,6 +26,8 @@ from lab.kernel.history import (
     TopicDeleted,
 )
 
+CURSORS_ARE_ANSWERED = "a cursor covers only what was acknowledged"
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -225,7 +227,7 @@ def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Vi
                 skipped = set().union(*covered) - done[event.topic, event.subscription]
                 if skipped := skipped.difference(gone.get(event.topic, ())):
                     what = f"the cursor of {event.subscription} skips {_abridged(sorted(skipped))}"
-                    yield Violation("a cursor covers only what was acknowledged", what, event.topic, at)
+                    yield Violation(CURSORS_ARE_ANSWERED, what, event.topic, at)
             case _:
                 pass
 

@@ -18,11 +18,12 @@ from danube.metadata.records.record_format import (
     decode_counter,
     decode_tombstone,
     decode_topic_storage,
+    encode_counter,
     encode_tombstone,
     encode_topic_storage,
 )
 from danube.metadata.store import Condition, MetadataStore, Put, Transaction
-from danube.metadata.transaction_builder import TransactionBuilder, settle
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction, settle
 from danube.model.errors import JournalFencedError, LimitReachedError, StorageChangedError, VersionConflictError
 from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
@@ -181,6 +182,17 @@ class StorageRecords:
     async def last_topic_id(self) -> int:
         """The last topic id that was given out, linearizable: this metadata knows nothing of topics above it."""
         return decode_counter(await self._store.get(keys.TOPIC_ID_COUNTER, linearizable=True))
+
+    async def raise_counter(self, last: int) -> None:
+        """Have no topic id up to this one be given out any more: something is stored under it."""
+        if await self.last_topic_id() >= last:
+            return
+
+        async def change(builder: TransactionBuilder) -> None:
+            if decode_counter(await builder.read(keys.TOPIC_ID_COUNTER)) < last:
+                builder.put(keys.TOPIC_ID_COUNTER, encode_counter(last))
+
+        await commit_transaction(self._store, self._rng, change)
 
     async def deleted(self) -> list[int]:
         """The ids of deleted topics whose files may still be there, ascending."""

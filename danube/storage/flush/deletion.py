@@ -12,6 +12,7 @@ from danube.storage.flush.manifest_builder import ManifestBuilder
 from danube.storage.flush.manifest_commit import ManifestCommitter
 from danube.storage.segment.manifest import Manifest, folder_of
 from danube.storage.segment.reader import SegmentReader
+from danube.storage.stored_topics import StoredTopics
 from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
@@ -23,25 +24,48 @@ class TopicDeleter:
     A topic whose files cannot be removed is logged once, and kept in `left`.
     """
 
-    def __init__(self, environment: StorageEnvironment, reader: SegmentReader, forget: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        environment: StorageEnvironment,
+        topics: StoredTopics,
+        reader: SegmentReader,
+        forget: Callable[[int], None],
+        *,
+        has_records: Callable[[int], bool],
+    ) -> None:
+        """`has_records` tells of a topic whether a file of the journal has a record of it."""
         self._records = environment.records
+        self._topics = topics
+        self._has_records = has_records
         self._forget = forget
         self._reader = reader
         self._tier = environment.reading_tier
         self._runner = environment.tier_runner
         self.left: set[int] = set()
         """Deleted topics with files that the last sweep could not remove."""
+        self.waiting: set[int] = set()
+        """Deleted topics without files, whose records are still in the journal."""
 
     async def sweep(self) -> int:
-        """Remove the files of all deleted topics, then their tombstones; answers of how many. Raises MetadataError."""
+        """Remove the files of all deleted topics; answers of how many. Raises MetadataError.
+
+        The tombstone of one goes once the journal has no record of it either: without it they would be kept.
+        """
         swept = 0
         deleted = await self._records.deleted()
         self.left.intersection_update(deleted)
         for topic_id in deleted:
             self._forget(topic_id)
-            if await self._remove(topic_id):
-                await self._records.remove_tombstone(topic_id)
+            if not await self._remove(topic_id):
+                continue
+            if topic_id not in self.waiting:
                 swept += 1
+            self.waiting.add(topic_id)
+            if not self._has_records(topic_id):
+                await self._records.remove_tombstone(topic_id)
+                self.waiting.discard(topic_id)
+                self._topics.deleted.discard(topic_id)
+        self.waiting.intersection_update(deleted)
         return swept
 
     async def _remove(self, topic_id: int) -> bool:

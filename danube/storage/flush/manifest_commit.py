@@ -51,6 +51,10 @@ class ManifestCommitter:
                 break
         return lost
 
+    def keep(self, made: Sequence[ManifestVersion]) -> None:
+        """Go by manifests of topics that metadata does not know: the folder alone has them, and nothing is removed."""
+        self._apply(made, [replace(one.history.record, manifest_version=one.manifest.version) for one in made])
+
     async def reload(self, topic_id: int) -> bool:
         """Load what metadata names now of a stale topic; answers whether its owner is still the same.
 

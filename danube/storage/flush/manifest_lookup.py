@@ -91,7 +91,7 @@ def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
 
     Raises OSError, StorageUnavailableError, DataFolderError for files of a later version.
     """
-    return next((one for one in manifest_versions_beyond(tier, record) if _is_whole(tier, record.topic_id, one)), None)
+    return next((one for one in manifest_versions_beyond(tier, record) if is_whole(tier, record.topic_id, one)), None)
 
 
 def unnamed_history(tier: SegmentTier, record: TopicStorage, end_offset: int) -> Manifest | None:
@@ -118,7 +118,7 @@ def base_of(history: TopicHistory) -> TopicBase:
     )
 
 
-def _is_whole(tier: SegmentTier, topic_id: int, manifest_version: int) -> bool:
+def is_whole(tier: SegmentTier, topic_id: int, manifest_version: int) -> bool:
     """True if the manifest can be read and all segments that it names are there."""
     try:
         segments = load_manifest(tier, topic_id, manifest_version).segments

@@ -246,6 +246,10 @@ class SegmentFlusher:
     async def _commit(self, made: Sequence[ManifestVersion], report: FlushReport) -> None:
         # the manifest of a topic that was deleted meanwhile may lack dropped records
         made = [one for one in made if not self._topics.is_dead(one.manifest.topic_id)]
+        kept = [one for one in made if one.manifest.topic_id in self._topics.unnamed]
+        self._committer.keep(kept)
+        report.topics += len(kept)
+        made = [one for one in made if one not in kept]
         self._uncommitted = ()
         try:
             lost = await self._committer.commit(made)
@@ -286,7 +290,7 @@ class SegmentFlusher:
             files=journal.files,
             journal_id=journal.journal_id,
             position=position,
-            merges=merges and not self._is_room_short(),
+            merges=merges and not self._is_room_short() and topic_id not in self._topics.unnamed,
             cursors=snapshot.cursors,
             producer_states=snapshot.producer_states,
         )

@@ -214,6 +214,9 @@ class Recovered:
     known: Container[int] | None
     """The topics that exist; None for any."""
     bases: Mapping[int, TopicBase]
+    detached: dict[int, int] | None = None
+    """Gets the topics whose first record here does not follow on their base, and its offset; None where that is damage:
+    metadata may be older than a deletion, and the topic's other files are gone."""
     journal_id: int = 0
     files: FileTable = field(default_factory=FileTable)
     closed: list[ClosedFile] = field(default_factory=list)
@@ -259,6 +262,9 @@ class Recovered:
             if run is None:
                 return False
             runs[topic_id] = run.above(self._covered(topic_id))
+            if runs[topic_id] and self._detaches(topic_id, runs[topic_id].bases[0]):
+                del runs[topic_id]
+                continue
             if not self.topics.get(topic_id, _NOTHING).fits(runs[topic_id]):
                 return False
         for topic_id, run in runs.items():
@@ -276,6 +282,8 @@ class Recovered:
     def finish(self) -> None:
         """Take back what a base says of records that are gone: it may be newer than what the disk kept."""
         for topic_id, base in self.bases.items():
+            if topic_id in (self.detached or ()):
+                continue
             end = self.topics[topic_id].end_offset
             if topic_id in self.producer_states:
                 self.producer_states[topic_id].drop_from(end)
@@ -285,6 +293,9 @@ class Recovered:
 
     def _add_batch(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
         topic_id, base = envelope.topic_id, envelope.base_offset
+        if self._detaches(topic_id, base):
+            contents.unlisted.add(topic_id)
+            return
         index = self.topics.get(topic_id)
         if index is None:
             index = self.topics[topic_id] = TopicIndex()
@@ -312,7 +323,16 @@ class Recovered:
         return not self._is_unknown(topic_id) and position >= self._covered(topic_id)
 
     def _is_unknown(self, topic_id: int) -> bool:
-        return self.known is not None and topic_id not in self.known
+        return (self.known is not None and topic_id not in self.known) or topic_id in (self.detached or ())
+
+    def _detaches(self, topic_id: int, first_offset: int) -> bool:
+        """True if a topic's first batch here does not follow on what is before: from now on it is left out."""
+        index = self.topics.get(topic_id, _NOTHING)
+        if self.detached is None or len(index) or first_offset <= index.end_offset:
+            return False
+        self.detached[topic_id] = first_offset
+        self.topics.pop(topic_id, None)
+        return True
 
     def _covered(self, topic_id: int) -> int:
         base = self.bases.get(topic_id)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import JOURNAL_INDEX_TOPICS_AT_ONCE, JOURNAL_INDEXES_WAITING_MAX
@@ -81,6 +81,7 @@ class DurableTopics:
         self.on_closed: FileClosed = lambda *_: None
         self.is_in_closed_file: Callable[[int], bool] = lambda _: False
         """True if a file before the last has a record of a topic."""
+        self.topics_in_closed_files: Callable[[], Iterable[int]] = tuple
         self._contents = recovered.contents or FileContents(recovered.files.starts[-1])
         self._topics = {topic_id: TopicState(topic_id, index) for topic_id, index in recovered.topics.items()}
         for (topic_id, subscription_id), cursor in recovered.cursors.items():
@@ -124,6 +125,14 @@ class DurableTopics:
     def state(self, topic_id: int) -> TopicState | None:
         """The state of a topic as it is; None for one without records or base."""
         return self._topics.get(topic_id)
+
+    def topic_ids(self) -> set[int]:
+        """Topics with a record in any file, or a state."""
+        return {*self._topics, *self._contents.topics, *self.topics_in_closed_files()}
+
+    def has_records(self, topic_id: int) -> bool:
+        """True if any file has a record of the topic."""
+        return topic_id in self._contents.topics or self.is_in_closed_file(topic_id)
 
     def index(self, topic_id: int) -> TopicIndex | None:
         """The index of a topic; None when it has no batches."""
@@ -262,6 +271,11 @@ class ClosedFiles:
         if any(topic_id in file.topics for file in self._closed):
             return True
         return any(topic_id in contents.topics for contents, _ in self._waiting)
+
+    def topic_ids(self) -> set[int]:
+        """Topics with a record in one of them, or in one that is being closed."""
+        waiting = [contents.topics for contents, _ in self._waiting]
+        return set().union(*(file.topics for file in self._closed), *waiting)
 
     def on_closed(self, listener: Callable[[], None]) -> None:
         """Have `listener` called with every further one."""

@@ -120,6 +120,7 @@ class Journal(DurableTopics):
             recovered.closed, self, JournalFolder(disk, folder), read_runner, writer.end.journal_id
         )
         self.on_closed, self.is_in_closed_file = self._closed.add, self._closed.has_topic
+        self.topics_in_closed_files = self._closed.topic_ids
         self.commit.start()
 
     @classmethod
@@ -139,6 +140,7 @@ class Journal(DurableTopics):
         fence: Fence | None = None,
         journal_id: int | None = None,
         has_begun: bool = False,
+        detached: dict[int, int] | None = None,
     ) -> "Journal":
         """Recover the journal of the folder, or start a new one, and be ready for appends.
 
@@ -146,6 +148,7 @@ class Journal(DurableTopics):
         are the topics' states in segments, from which the journal goes on.
         A journal that other brokers reach has a `fence`: it is read before anything is shown or acknowledged.
         `journal_id` is that of a new journal; None has one chosen at random. With `has_begun` no new one is started.
+        `detached` gets the topics whose records do not follow on their base, and are left out; None has them damaged.
         The runners stay the caller's: close them after `close()`.
 
         Raises:
@@ -155,7 +158,16 @@ class Journal(DurableTopics):
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
         """
         new_id = rng.new_id if journal_id is None else lambda: journal_id
-        recovery = Recovery(disk, broker_id, new_id, known_topics, bases=bases, folder=folder, has_begun=has_begun)
+        recovery = Recovery(
+            disk,
+            broker_id,
+            new_id,
+            known_topics,
+            bases=bases,
+            folder=folder,
+            has_begun=has_begun,
+            detached=detached,
+        )
         file, end = await runner.run(recovery.run if fence is None else partial(run_unfenced, recovery, fence))
         writer = RoundWriter(disk, file, end, settings.file_bytes_max, folder, fence=fence, clock=clock)
         return cls(

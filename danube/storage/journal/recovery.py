@@ -44,8 +44,9 @@ class Recovery:
         bases: Mapping[int, TopicBase] | None = None,
         folder: str = FOLDER,
         has_begun: bool = False,
+        detached: dict[int, int] | None = None,
     ) -> None:
-        """`has_begun` says that there was a journal before: then one that is not there is missing."""
+        """`detached` as in `Recovered`; `has_begun` says that a journal that is not there is missing."""
         self._disk = disk
         self._folder = JournalFolder(disk, folder)
         self._broker_id = broker_id
@@ -55,7 +56,7 @@ class Recovery:
         self._end: JournalEnd | None = None
         self._is_indexed = False
         """True if the file at hand was added by its index."""
-        self.recovered = Recovered(known_topics, bases or {})
+        self.recovered = Recovered(known_topics, bases or {}, detached)
 
     def run(self) -> tuple[File, JournalEnd]:
         """Read everything; answers the last file, open for appends and synced, and where the journal goes on.

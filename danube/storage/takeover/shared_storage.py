@@ -43,7 +43,7 @@ class SharedStorage(Storage):
     shares_logs = True
 
     def __init__(self, environment: SharedEnvironment, own: OwnJournal) -> None:
-        topics = StoredTopics(None, TopicHistories(own.found.histories), own.found.refused)
+        topics = StoredTopics(TopicHistories(own.found.histories), own.found.refused)
         ownership = Ownership(environment, own, topics)
         super().__init__(environment, topics, own.journal, folder=own.folder, named=ownership.named_in_own)
         self._ownership = ownership
