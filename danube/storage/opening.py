@@ -30,7 +30,6 @@ from danube.storage.flush.manifest_lookup import (
     find_histories,
     is_whole,
     load_manifest,
-    manifest_versions_there,
     newest_whole,
 )
 from danube.storage.journal import Journal
@@ -55,8 +54,10 @@ class FoundTopics(FoundHistories):
     """The highest with files."""
 
 
-def find_topics(tier: SegmentTier, own: Sequence[TopicStorage], deleted: Container[int]) -> FoundTopics:
-    """The topics of a folder; `own` are the records of this broker's, `deleted` those with a tombstone. It blocks.
+def find_topics(
+    tier: SegmentTier, own: Sequence[TopicStorage], known: Container[int] | None, deleted: Container[int]
+) -> FoundTopics:
+    """The topics of a folder; `own` are the records of `known` ones, `deleted` those with a tombstone. It blocks.
 
     Raises StorageUnavailableError when the folder cannot be listed: then no topic may be made.
     """
@@ -64,9 +65,9 @@ def find_topics(tier: SegmentTier, own: Sequence[TopicStorage], deleted: Contain
         stored = {int(name) for name in tier.list(SEGMENTS) if name.isdecimal()}
     except OSError as error:
         raise StorageUnavailableError(f"the segments cannot be listed: {fault_of(error, SEGMENTS)}") from error
-    known = find_histories(tier, [one for one in own if one.topic_id not in deleted])
-    histories = {one.record.topic_id: one for one in known.histories}
-    found = FoundTopics(refused=dict(known.refused), last_topic_id=max(stored, default=0))
+    pointed = find_histories(tier, [one for one in own if one.topic_id not in deleted])
+    histories = {one.record.topic_id: one for one in pointed.histories}
+    found = FoundTopics(refused=dict(pointed.refused), last_topic_id=max(stored, default=0))
     records = {one.topic_id: one for one in own}
     for topic_id in sorted(one for one in stored if one not in deleted):
         record = records.get(topic_id) or TopicStorage(topic_id)
@@ -75,12 +76,8 @@ def find_topics(tier: SegmentTier, own: Sequence[TopicStorage], deleted: Contain
             _make_durable(tier, topic_id, newer.version)
             found.refused.pop(topic_id, None)
             histories[topic_id] = TopicHistory(replace(record, manifest_version=newer.version), newer)
-        if topic_id not in records:
+        if topic_id not in records and not (known is None or topic_id in known):
             found.unnamed.add(topic_id)
-            if newer is None and manifest_versions_there(tier, topic_id):
-                found.refused[topic_id] = DamagedDataError(
-                    f"no manifest of topic id {topic_id}, unknown to the metadata, is whole: its files are kept"
-                )
         elif newer is not None:
             found.newer.append((record, newer.version))
     found.histories = list(histories.values())

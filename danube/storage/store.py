@@ -134,7 +134,9 @@ class Storage:
         records = (await environment.records.all()).values()
         deleted = set(await environment.records.deleted())
         own = [one for one in records if known_topics is None or one.topic_id in known_topics]
-        found = await environment.tier_runner.run(lambda: find_topics(environment.reading_tier, own, deleted))
+        found = await environment.tier_runner.run(
+            lambda: find_topics(environment.reading_tier, own, known_topics, deleted)
+        )
         named = dict(names or {})
         detached: dict[int, int] = {}
         journal = await Journal.open(

@@ -227,6 +227,7 @@ async def test_much_of_it_leaves_within_minutes(world: StorageWorld) -> None:
 
 async def test_what_was_deleted_while_the_broker_was_down_leaves_too(world: StorageWorld) -> None:
     record = await two_topics_in_one_file(world)
+    await delete(world, GONE)
     storage = await world.reopen(known_topics={LEFT})
     storage.topic(LEFT, 2)
     storage.start()
