@@ -1,11 +1,18 @@
 """Logs of topics on their way between the disks of two brokers: written out, read, adopted, abandoned.
 
 A log is carried as its segments and its manifest. Segments never change, so they are copied while the topic is served;
-a copy that broke off goes on with the segments that are missing. The owner keeps its files until metadata names the
-next owner.
+a copy that broke off goes on with the segments that are missing.
+
+1. At any time one disk at least has all of the log, and no mark says that this is a copy.
+2. A copy is marked from its begin until it is whole, and metadata is about to name its broker as the owner. What is
+   marked may be removed: the owner has all of it.
+3. The transaction that names the next owner leaves a tombstone for the disk of the owner before. That one removes its
+   files for the tombstone alone, and not because the topic is another broker's: metadata may be an older copy.
+4. A copy begins once the tombstone of an earlier stay is served: a sweep never meets the files of a new one.
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
@@ -26,6 +33,7 @@ from danube.storage.flush.manifest_lookup import base_of, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.journal import Journal
 from danube.storage.log.histories import TopicHistory
+from danube.storage.opening import COPY, is_copy
 from danube.storage.segment.manifest import SEGMENTS, Manifest, Segment, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.reader import SegmentReader
@@ -143,18 +151,43 @@ class LogCarry:
         else:
             self.adopt(record, history.manifest)
 
+    async def begin_copy(self, topic_id: int) -> None:
+        """Mark what is copied from now on as a copy, durably. Raises StorageUnavailableError."""
+        await _run(self._flush_runner, lambda: self._mark(topic_id), folder_of(topic_id))
+
+    async def end_copy(self, topic_id: int) -> None:
+        """Remove the mark, durably, before metadata may name this broker: the owner before removes its files then."""
+        await _run(self._flush_runner, lambda: self._unmark(topic_id), folder_of(topic_id))
+
     async def abandon(self, topic_id: int) -> None:
-        """Remove a topic that metadata says is another broker's, and its files. Raises StorageUnavailableError."""
-        self._drop(topic_id)
+        """Remove a copy of a topic that never was this broker's: its owner has all of it.
+
+        Raises StorageUnavailableError.
+        """
         folder = folder_of(topic_id)
+        if not await _run(self._tier_runner, lambda: is_copy(self._reading_tier, topic_id), folder):
+            return
         await _run(self._tier_runner, lambda: self._remove(topic_id), folder)
         await _run(self._flush_runner, lambda: self._writing_tier.close_folder(folder), folder)
 
-    async def unowned(self) -> Collection[int]:
-        """Topics with files here that this storage does not have. Raises StorageUnavailableError."""
-        names = await _run(self._tier_runner, lambda: self._reading_tier.list(SEGMENTS), SEGMENTS)
-        ids = {int(name) for name in names if name.isdecimal()}
-        return {each for each in ids - self._topics.refused.keys() if self._topics.histories.get(each) is None}
+    async def copies(self) -> Collection[int]:
+        """Topics of which there are copies here that are no more than that. Raises StorageUnavailableError."""
+        return await _run(self._tier_runner, self._find_copies, SEGMENTS)
+
+    def _find_copies(self) -> Collection[int]:
+        ids = {int(name) for name in self._reading_tier.list(SEGMENTS) if name.isdecimal()}
+        return {each for each in ids if self._topics.histories.get(each) is None and is_copy(self._reading_tier, each)}
+
+    def _mark(self, topic_id: int) -> None:
+        folder = folder_of(topic_id)
+        self._disk.make_folder(folder)
+        with contextlib.suppress(FileExistsError):
+            self._disk.create_whole(f"{folder}/{COPY}", [b""])
+
+    def _unmark(self, topic_id: int) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.remove(f"{folder_of(topic_id)}/{COPY}")
+        self._disk.sync_folder(folder_of(topic_id))
 
     def _verify(self, topic_id: int, segment: Segment, name: str) -> None:
         try:

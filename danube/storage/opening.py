@@ -36,7 +36,7 @@ from danube.storage.journal import Journal
 from danube.storage.journal.round import TopicState
 from danube.storage.log.histories import TopicHistory
 from danube.storage.quarantine import TopicNames, called
-from danube.storage.segment.manifest import SEGMENTS, Manifest, manifest_name
+from danube.storage.segment.manifest import SEGMENTS, Manifest, folder_of, manifest_name
 from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
@@ -52,6 +52,15 @@ class FoundTopics(FoundHistories):
     """Records of this broker's topics, and the newer manifest version that counts."""
     last_topic_id: int = 0
     """The highest with files."""
+
+
+COPY = "copy"
+"""File in the folder of a topic whose files are a copy on their way: they are no log of this broker's."""
+
+
+def is_copy(tier: SegmentTier, topic_id: int) -> bool:
+    """True if the files of a topic are a copy on their way. It blocks."""
+    return COPY in tier.list(folder_of(topic_id))
 
 
 def find_topics(
@@ -70,13 +79,16 @@ def find_topics(
     found = FoundTopics(refused=dict(pointed.refused), last_topic_id=max(stored, default=0))
     records = {one.topic_id: one for one in own}
     for topic_id in sorted(one for one in stored if one not in deleted):
+        is_known = topic_id in records or known is None or topic_id in known
+        if not is_known and is_copy(tier, topic_id):
+            continue
         record = records.get(topic_id) or TopicStorage(topic_id)
         newer = _newer(tier, record, histories.get(topic_id), found.refused)
         if newer is not None:
             _make_durable(tier, topic_id, newer.version)
             found.refused.pop(topic_id, None)
             histories[topic_id] = TopicHistory(replace(record, manifest_version=newer.version), newer)
-        if topic_id not in records and not (known is None or topic_id in known):
+        if not is_known:
             found.unnamed.add(topic_id)
         elif newer is not None:
             found.newer.append((record, newer.version))

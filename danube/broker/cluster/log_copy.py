@@ -120,6 +120,7 @@ class LogCopy:
 
     async def run(self) -> None:
         """Copy the log, and own the topic. Raises DanubeError; then its owner serves it on, or again."""
+        await self._storage.begin_copy(self._record.topic_id)
         for _ in range(CARRY_PASSES_MAX):
             offered, _revision = await self._offer(CarryStep.COPY)
             try:
@@ -152,7 +153,12 @@ class LogCopy:
         if record.revision != revision:
             raise StorageChangedError(f"the owner of {self._record.name} has changed it since it offered it")
         self._check_wanted()
-        (owned,) = await self._stored.own([record], self._broker_id)
+        await self._storage.carry.end_copy(self._record.topic_id)
+        try:
+            (owned,) = await self._stored.own([record], self._broker_id)
+        except StorageChangedError:  # it is not this broker's, nor will be by this
+            await self._storage.carry.begin_copy(self._record.topic_id)
+            raise
         self._storage.carry.adopt(owned, manifest)
 
     async def _give_up_unless_owned(self) -> None:

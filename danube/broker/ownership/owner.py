@@ -116,29 +116,29 @@ class TopicOwner:
         self._storage.forget(topic_id)
 
     async def abandon(self, topic_ids: Iterable[int]) -> None:
-        """Remove logs on this broker's disk whose topics are other brokers' by now, or deleted.
+        """Remove logs on this broker's disk that have a tombstone, and copies of topics that are other brokers'.
 
-        A topic has a record as long as it exists. One whose id is above the last one was given out by newer metadata
-        than this: its log stays. Raises MetadataError, StorageUnavailableError.
+        Raises MetadataError, StorageUnavailableError.
         """
         if self._storage.shares_logs:
             return
-        last = await self._stored.last_topic_id()
+        gone = {*await self._stored.deleted()}
         for topic_id in topic_ids:
             stored = await self._stored.outcome(topic_id)
-            is_deleted = not stored.revision and topic_id <= last
-            if is_deleted or stored.owner not in {0, self._broker_id}:
+            if topic_id not in gone and stored.owner != self._broker_id:
                 await self._storage.carry.abandon(topic_id)
+        if gone:
+            await self._storage.sweep_deleted()
 
     async def sweep_unowned(self, topics: ClusterTopics) -> None:
-        """Remove logs on this broker's disk of topics that it does not own, and is not about to.
+        """Remove copies on this broker's disk of topics that are not about to be its own, and what has a tombstone.
 
         Raises MetadataError, StorageUnavailableError.
         """
         if self._storage.shares_logs:
             return
         arriving = {one.topic_id for one in topics if one.broker == self._broker_id}
-        await self.abandon(set(await self._storage.carry.unowned()) - arriving)
+        await self.abandon(set(await self._storage.carry.copies()) - arriving)
 
     async def check_fence(self, on_fenced: Callable[[], None]) -> None:
         """Call `on_fenced` if others have taken over what this broker owned. Raises StorageUnavailableError."""

@@ -52,6 +52,7 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.PRODUCERS: decode_producer_epoch,
     keys.STORED_TOPICS: decode_topic_storage,
     keys.DELETED_TOPICS: decode_tombstone,
+    keys.DEPARTED_TOPICS: decode_tombstone,
     keys.LOST_LOGS: decode_lost_log,
     keys.STORED_JOURNALS: decode_journal,
     keys.REGISTERED: decode_registration,

@@ -62,6 +62,7 @@ PLANS = "/plans"
 PRODUCERS = "/producers"
 STORED_TOPICS = "/storage/topics"
 DELETED_TOPICS = "/storage/deleted"
+DEPARTED_TOPICS = "/storage/departed"
 LOST_LOGS = "/storage/lost"
 STORED_JOURNALS = "/storage/journals"
 CLUSTER = "/cluster"
@@ -155,6 +156,26 @@ namespace, parse_namespace = _named(NAMESPACES)
 plan, parse_plan = _named(PLANS)
 stored_topic, parse_stored_topic = _numbered(STORED_TOPICS)
 deleted_topic, parse_deleted_topic = _numbered(DELETED_TOPICS)
+
+
+def departed_topics_of(broker_id: int) -> str:
+    """The prefix of topics whose logs another broker's disk has, and this broker's is to remove."""
+    return _path(DEPARTED_TOPICS, str(broker_id))
+
+
+def departed_topic(broker_id: int, topic_id: int) -> str:
+    """The key of one of them."""
+    return _path(DEPARTED_TOPICS, str(broker_id), str(topic_id))
+
+
+def parse_departed_topic(key: str) -> int:
+    """The topic's id. Raises MetadataError."""
+    _, topic_id = _parts(DEPARTED_TOPICS, key, 2)
+    if not _NUMBER.fullmatch(topic_id):
+        raise _foreign(DEPARTED_TOPICS, key)
+    return int(topic_id)
+
+
 lost_log, parse_lost_log = _numbered(LOST_LOGS)
 stored_journal, parse_stored_journal = _numbered(STORED_JOURNALS)
 registered_broker, parse_registered_broker = _numbered(REGISTERED)

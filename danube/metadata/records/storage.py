@@ -4,7 +4,8 @@ A record changes by compare-and-set only: of two brokers that take a topic over,
 
 Each topic has a record from its creation on; without one no broker begins with it.
 A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there no broker can
-write a record for it.
+write a record for it. Where each broker has logs on its own disk, a topic that another one owns from now on leaves a
+tombstone, too, for the disk of its owner before.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -22,7 +23,7 @@ from danube.metadata.records.record_format import (
     encode_tombstone,
     encode_topic_storage,
 )
-from danube.metadata.store import Condition, MetadataStore, Put, Transaction
+from danube.metadata.store import Condition, Delete, MetadataStore, Put, Transaction
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction, settle
 from danube.model.errors import JournalFencedError, LimitReachedError, StorageChangedError, VersionConflictError
 from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
@@ -37,6 +38,8 @@ __all__ = [
     "add_tombstone",
     "owner_of",
 ]
+
+PlainWrite = Put | Delete
 
 _LIST_FROM = 16  # topics: from so many on, listing all records is cheaper than asking for each
 
@@ -164,12 +167,26 @@ class StorageRecords:
         """
         self._asked.update({record.topic_id: record for record in records})
         try:
-            owned = await self._write([record.owned_by(broker_id) for record in records])
+            owned = await self._write(
+                [record.owned_by(broker_id) for record in records], also=self._moves(records, broker_id)
+            )
         except StorageChangedError:
             self._answered(records)
             raise
         self._answered(records)
         return owned
+
+    def _moves(self, records: Iterable[TopicStorage], broker_id: int) -> list[PlainWrite]:
+        """Where each broker has logs on its own disk: a tombstone for that of each owner before, and none for this."""
+        writes: list[PlainWrite] = []
+        for record in records:
+            if self._deleted_of is not None and record.owner not in {0, broker_id}:
+                departed = keys.departed_topic(record.owner, record.topic_id)
+                writes += (
+                    Put(departed, encode_tombstone(broker_id)),
+                    Delete(keys.departed_topic(broker_id, record.topic_id)),
+                )
+        return writes
 
     def _answered(self, records: Iterable[TopicStorage]) -> None:
         for record in records:
@@ -195,22 +212,37 @@ class StorageRecords:
         await commit_transaction(self._store, self._rng, change)
 
     async def deleted(self) -> list[int]:
-        """The ids of deleted topics whose files may still be there, ascending."""
-        tombstones = await self._store.list(keys.DELETED_TOPICS)
-        mine = (each for each in tombstones if self._deleted_of in {None, decode_tombstone(each)})
-        return sorted(keys.parse_deleted_topic(entry.key) for entry in mine)
+        """The ids of topics with a tombstone, ascending: they were deleted, or another broker has their logs by now."""
+        return sorted({**await self._deleted(), **await self._departed()})
 
     async def remove_tombstone(self, topic_id: int) -> None:
-        """The files of a deleted topic are gone, and nobody is left who would write new ones. Idempotent."""
-        await self._store.delete(keys.deleted_topic(topic_id))
+        """The files of the topic are gone, and nobody is left who would write new ones. Idempotent."""
+        tombstones = {**await self._deleted(), **await self._departed()}
+        if topic_id in tombstones:
+            await self._store.delete(tombstones[topic_id])
 
-    async def _write(self, records: Sequence[TopicStorage], journal: JournalEntry | None = None) -> list[TopicStorage]:
+    async def _deleted(self) -> dict[int, str]:
+        """Keys of tombstones of deleted topics, by topic id."""
+        found = await self._store.list(keys.DELETED_TOPICS)
+        mine = [each.key for each in found if self._deleted_of in {None, decode_tombstone(each)}]
+        return {keys.parse_deleted_topic(key): key for key in mine}
+
+    async def _departed(self) -> dict[int, str]:
+        """Keys of tombstones of topics that are other brokers' by now, by topic id."""
+        if self._deleted_of is None:
+            return {}
+        found = await self._store.list(keys.departed_topics_of(self._deleted_of))
+        return {keys.parse_departed_topic(each.key): each.key for each in found}
+
+    async def _write(
+        self, records: Sequence[TopicStorage], journal: JournalEntry | None = None, also: Sequence[PlainWrite] = ()
+    ) -> list[TopicStorage]:
         if self.before_write is not None:
             await self.before_write()
         stands = () if journal is None else (journal.stands,)
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
-                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands))
+                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands, also))
             except VersionConflictError:
                 await self._check_stands(stands)
                 await self._raise_losers(records)
@@ -274,14 +306,19 @@ def _with_epochs(record: TopicStorage, epochs: tuple[EpochRange, ...]) -> TopicS
     return replace(record, epochs=epochs, epoch=max(record.epoch, epochs[-1].epoch) if epochs else record.epoch)
 
 
-def _transaction(records: Sequence[TopicStorage], transaction_id: str, stands: Sequence[Condition] = ()) -> Transaction:
+def _transaction(
+    records: Sequence[TopicStorage],
+    transaction_id: str,
+    stands: Sequence[Condition] = (),
+    also: Sequence[PlainWrite] = (),
+) -> Transaction:
     conditions = [*stands]
     for record in records:
         conditions.append(Condition(keys.stored_topic(record.topic_id), record.revision))
         if not record.revision:  # a deleted topic has none either
             conditions.append(Condition(keys.deleted_topic(record.topic_id), 0))
     writes = [Put(keys.stored_topic(record.topic_id), encode_topic_storage(record)) for record in records]
-    return Transaction(transaction_id, tuple(conditions), tuple(writes))
+    return Transaction(transaction_id, tuple(conditions), (*writes, *also))
 
 
 def _require_newer(changes: Sequence[tuple[TopicStorage, int]]) -> None:

@@ -55,12 +55,14 @@ class TopicDeleter:
         deleted = await self._records.deleted()
         self.left.intersection_update(deleted)
         for topic_id in deleted:
-            self._forget(topic_id)
-            if not await self._remove(topic_id):
-                continue
-            if topic_id not in self.waiting:
+            if (
+                topic_id not in self.waiting
+            ):  # else its files are gone, and those there now are of a copy that comes back
+                self._forget(topic_id)
+                if not await self._remove(topic_id):
+                    continue
                 swept += 1
-            self.waiting.add(topic_id)
+                self.waiting.add(topic_id)
             if not self._has_records(topic_id):
                 await self._records.remove_tombstone(topic_id)
                 self.waiting.discard(topic_id)
