@@ -320,15 +320,14 @@ class Storage:
             self._sweep_s = min(self._sweep_s, self._environment.clock.monotonic_s() + FLUSH_RETRY_S)
         return swept
 
-    async def begin_copy(self, topic_id: int) -> None:
-        """Begin to copy the log of a topic to this disk, once what was there of it is gone.
+    async def clear_for_copy(self, topic_id: int) -> None:
+        """Have what is left of an earlier stay of a topic removed, before its log is copied to this disk.
 
         Raises MetadataError, StorageUnavailableError.
         """
         await self.sweep_deleted()
         if topic_id in self._topic_deleter.left:
             raise StorageUnavailableError(f"the files of an earlier stay of topic {topic_id} could not be removed yet")
-        await self.carry.begin_copy(topic_id)
 
     async def sweep_orphans(self) -> None:
         """Remove files of flushes that died, and removed files that a power cut brought back."""

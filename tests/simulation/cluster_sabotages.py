@@ -79,7 +79,8 @@ def remove_files_once_they_are_offered(patch: pytest.MonkeyPatch) -> None:
     async def prepare(self: LogOffers, wanted: PrepareCarry) -> CarryOffer:
         offer = await original(self, wanted)
         if wanted.step is CarryStep.PAUSE:
-            await self._storage.carry.abandon(wanted.topic_id)
+            self._storage.carry._drop(wanted.topic_id)
+            self._storage.carry._remove(wanted.topic_id)
         return offer
 
     patch.setattr(LogOffers, "prepare", prepare)

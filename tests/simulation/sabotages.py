@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from danube.logfile.files import MarkFile
-from danube.metadata.records.storage import TopicStorage
+from danube.metadata.records.storage import StorageRecords, TopicStorage
 from danube.model.errors import JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
+from danube.storage import opening
 from danube.storage.batches.batch import BatchHeader, read_header
 from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.flush import flush_plan, manifest_builder, manifest_lookup, segment_flusher
@@ -24,6 +25,7 @@ from danube.storage.flush.manifest_lookup import FoundHistories, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.journal import commit, contents
 from danube.storage.journal.commit import GroupCommit
+from danube.storage.journal.contents import Recovered
 from danube.storage.journal.durable import DurableTopics
 from danube.storage.journal.folder import FOLDER, Fence, JournalFolder, first_path, path
 from danube.storage.journal.format import FirstFile, encode_first
@@ -38,12 +40,13 @@ from danube.storage.retention.retention_clock import RetentionClock
 from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment import block
 from danube.storage.segment.manifest import Manifest
+from danube.storage.store import Storage
 from danube.storage.takeover import takeover
 from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.takeover.steps import PROTOCOL, Part, Step
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from lab.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
+from lab.simulation import DAMAGE, KINDS, OLD_METADATA, POWER_CUTS, SHARED
 from tests.simulation.sabotage import Sabotaged, search
 
 # Rules 1 to 4: rounds and the journal's end
@@ -256,7 +259,7 @@ def stop_everybody_for_one(patch: pytest.MonkeyPatch) -> None:
     def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundHistories:
         return FoundHistories([load_history(tier, record) for record in records])
 
-    patch.setattr("danube.storage.store.find_histories", find_histories)
+    patch.setattr(opening, "find_histories", find_histories)
     assert manifest_lookup.find_histories is not find_histories
 
 
@@ -430,6 +433,45 @@ def leave_out(step: Step) -> Callable[[pytest.MonkeyPatch], None]:
     return take_over_without
 
 
+# Old metadata
+
+
+def take_the_unknown_for_deleted(patch: pytest.MonkeyPatch) -> None:
+    """Have what metadata does not know be as good as deleted."""
+    original = Storage.start
+
+    def start(self: Storage) -> None:
+        for topic_id in [*self.topics.unnamed]:
+            self.forget(topic_id)
+        original(self)
+
+    patch.setattr(Storage, "start", start)
+
+
+def go_by_what_metadata_names(patch: pytest.MonkeyPatch) -> None:
+    """Have the manifest that metadata names count, whatever newer one there is."""
+    patch.setattr(opening, "_newer", lambda *_: None)
+
+
+def count_what_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """Have a newer manifest count though it may still vanish."""
+    patch.setattr(opening, "_make_durable", lambda *_: None)
+
+
+def give_out_ids_again(patch: pytest.MonkeyPatch) -> None:
+    """Leave the counter of topic ids as metadata has it."""
+
+    async def raise_counter(_self: StorageRecords, _last: int) -> None:
+        return None
+
+    patch.setattr(StorageRecords, "raise_counter", raise_counter)
+
+
+def refuse_all_for_a_gap(patch: pytest.MonkeyPatch) -> None:
+    """Call the journal damaged where one topic's records do not follow on what is there of it."""
+    patch.setattr(Recovered, "_detaches", lambda *_: False)
+
+
 SABOTAGES = [
     Sabotaged("1: nothing is acknowledged before it is durable", leave_out_syncs, 0),
     Sabotaged("1: nothing is seen before it is durable", show_what_is_written, 4),
@@ -456,7 +498,12 @@ SABOTAGES = [
     Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 11, SHARED),
     Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 4),
     Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 153),
-    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 105),
+    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 5),
+    Sabotaged("old metadata: only a tombstone makes a topic dead", take_the_unknown_for_deleted, 1, OLD_METADATA),
+    Sabotaged("old metadata: the newest whole manifest counts", go_by_what_metadata_names, 1, OLD_METADATA),
+    Sabotaged("old metadata: what counts is durable first", count_what_is_not_synced, 25, OLD_METADATA),
+    Sabotaged("old metadata: no id that is used is given out", give_out_ids_again, 0, OLD_METADATA),
+    Sabotaged("old metadata: a gap stops its topic only", refuse_all_for_a_gap, 13, OLD_METADATA),
     Sabotaged("6: a journal goes when no topic's record names it", remove_journals_that_are_needed, 1, SHARED),
     Sabotaged("6: a file is kept for topics that are others' by now", forget_what_is_given, 1, SHARED),
     Sabotaged("take: what a former owner left is cut before one's own", cut_ones_own_first, 0, SHARED),

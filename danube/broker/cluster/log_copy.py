@@ -120,7 +120,7 @@ class LogCopy:
 
     async def run(self) -> None:
         """Copy the log, and own the topic. Raises DanubeError; then its owner serves it on, or again."""
-        await self._storage.begin_copy(self._record.topic_id)
+        await self._storage.clear_for_copy(self._record.topic_id)
         for _ in range(CARRY_PASSES_MAX):
             offered, _revision = await self._offer(CarryStep.COPY)
             try:
@@ -186,6 +186,7 @@ class LogCopy:
         missing_bytes = sum(one.file_bytes for one in missing)
         self.copied_bytes = manifest.file_bytes - missing_bytes
         await self._storage.carry.check_room(missing_bytes)
+        await self._storage.carry.begin_copy(manifest.topic_id)
         for segment in missing:
             content = await self._read(segment, is_paced=is_paced)
             await self._storage.carry.put(manifest.topic_id, segment, content)

@@ -455,12 +455,15 @@ async def test_a_log_that_the_metadata_is_too_old_to_know_stays_on_the_disk(netw
     await network.put(EVENTS, first, DispatchStrategy.NON_RELIABLE)
     deleted = await topic_id_of(network, EVENTS)
     await first.admin.delete_topic(EVENTS)
-    folders = [network.folder / "a" / "segments" / str(topic_id) for topic_id in (deleted, deleted + 1_000)]
+    await network.start("b")
+    await network.put(ORDERS, await network.start("c"))
+    other = await topic_id_of(network, ORDERS)
+    folders = [network.folder / "a" / "segments" / str(topic_id) for topic_id in (deleted, deleted + 1_000, other)]
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / "0000000001.manifest").touch()
     await first.broker.moves.topics._owner.sweep_unowned(first.broker.moves.topics.cluster)
-    assert [await is_removed(folder) for folder in folders] == [True, False]
+    assert [folder.exists() for folder in folders] == [False, True, True]
 
 
 def fence_all(folder: Path, broker_id: int) -> None:
