@@ -65,7 +65,8 @@ class OldMetadata:
         if not judges:
             self._chance_to_copy(life)
         self._disk = asyncio.run(course.run(steps))
-        self._now_ms = environment.clock.now_ms() + 1_000
+        self._now_ms = environment.clock.now_ms() + 1_000 - round(self._world.clock_off_s * 1_000)
+        self._world.clock_off_s = 0.0
 
     def _chance_to_copy(self, life: StorageLife) -> None:
         """Take copies in the middle of a life, too."""
