@@ -89,7 +89,7 @@ class World:
 
     def __init__(self, folder: Path, brokers: int = 1) -> None:
         self.clock = SimClock()
-        self._meta_store = MetaStore(MemoryStore(self.clock), MetaStoreType.MEMORY) if brokers > 1 else None
+        self._meta_store = MetaStore(MemoryStore(self.clock), MetaStoreType.MEMORY)
         self._brokers: list[Broker | None] = [None] * brokers
         self.scope = TaskScope("applications")
         self._calls = TaskScope("calls")
@@ -139,7 +139,7 @@ class World:
         of_cluster = {"mode": "cluster", "storage": {"mode": "shared_fs", "folder": shared}}
         settings = BrokerSettings.model_validate(
             {
-                **(of_cluster if self._meta_store is not None else {}),
+                **(of_cluster if len(self._brokers) > 1 else {}),
                 "data_dir": self._folder / f"data-{number}",
                 "broker_addr": addresses[0],
                 "admin_addr": addresses[1],
