@@ -1,12 +1,12 @@
 """Values that sinks and sources handle: records in batches of one partition, and records to be sent. Pure."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from danube.client.message import Message
 from danube.connect.failures import RefusedError
+from danube.model.untrusted_json import decode_json
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Record(Generic[T]):
     def json(self) -> Any:  # noqa: ANN401 - JSON
         """The payload as JSON. Raises RefusedError for this record where it is none."""
         try:
-            return json.loads(self.payload)
+            return decode_json(self.payload)
         except ValueError as error:
             raise RefusedError(f"the payload is not JSON: {error}", [self.offset]) from None
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from danube.logfile.files import MarkFile
-from danube.metadata.records.storage import StorageRecords, TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
 from danube.storage import opening
@@ -25,7 +25,6 @@ from danube.storage.flush.manifest_lookup import FoundHistories, load_history
 from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.journal import commit, contents
 from danube.storage.journal.commit import GroupCommit
-from danube.storage.journal.contents import Recovered
 from danube.storage.journal.durable import DurableTopics
 from danube.storage.journal.folder import FOLDER, Fence, JournalFolder, first_path, path
 from danube.storage.journal.format import FirstFile, encode_first
@@ -40,13 +39,19 @@ from danube.storage.retention.retention_clock import RetentionClock
 from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment import block
 from danube.storage.segment.manifest import Manifest
-from danube.storage.store import Storage
 from danube.storage.takeover import takeover
 from danube.storage.takeover.journal_removal import JournalRemover
 from danube.storage.takeover.steps import PROTOCOL, Part, Step
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from lab.simulation import DAMAGE, KINDS, OLD_METADATA, POWER_CUTS, SHARED
+from tests.simulation.old_metadata_sabotages import (
+    count_what_is_not_synced,
+    give_out_ids_again,
+    go_by_what_metadata_names,
+    refuse_all_for_a_gap,
+    take_the_unknown_for_deleted,
+)
 from tests.simulation.sabotage import Sabotaged, search
 
 # Rules 1 to 4: rounds and the journal's end
@@ -431,45 +436,6 @@ def leave_out(step: Step) -> Callable[[pytest.MonkeyPatch], None]:
 
     take_over_without.__name__ = f"take_over_without_{step.name.lower()}"
     return take_over_without
-
-
-# Old metadata
-
-
-def take_the_unknown_for_deleted(patch: pytest.MonkeyPatch) -> None:
-    """Have what metadata does not know be as good as deleted."""
-    original = Storage.start
-
-    def start(self: Storage) -> None:
-        for topic_id in [*self.topics.unnamed]:
-            self.forget(topic_id)
-        original(self)
-
-    patch.setattr(Storage, "start", start)
-
-
-def go_by_what_metadata_names(patch: pytest.MonkeyPatch) -> None:
-    """Have the manifest that metadata names count, whatever newer one there is."""
-    patch.setattr(opening, "_newer", lambda *_: None)
-
-
-def count_what_is_not_synced(patch: pytest.MonkeyPatch) -> None:
-    """Have a newer manifest count though it may still vanish."""
-    patch.setattr(opening, "_make_durable", lambda *_: None)
-
-
-def give_out_ids_again(patch: pytest.MonkeyPatch) -> None:
-    """Leave the counter of topic ids as metadata has it."""
-
-    async def raise_counter(_self: StorageRecords, _last: int) -> None:
-        return None
-
-    patch.setattr(StorageRecords, "raise_counter", raise_counter)
-
-
-def refuse_all_for_a_gap(patch: pytest.MonkeyPatch) -> None:
-    """Call the journal damaged where one topic's records do not follow on what is there of it."""
-    patch.setattr(Recovered, "_detaches", lambda *_: False)
 
 
 SABOTAGES = [

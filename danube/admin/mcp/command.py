@@ -36,6 +36,7 @@ Standard output carries the protocol alone; what there is to say goes to standar
 """
 
 _HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_INSTALL = "danube.mcp.install"
 _HTTP = "HTTP server (with --http)"
 _Certificate = Annotated[
     Path | None,
@@ -133,13 +134,19 @@ def _with_install(kind: Any, of_install: typer.Typer) -> Any:  # noqa: ANN401 - 
     class ServeOrInstall(kind):  # type: ignore[misc]  # as above
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as in Typer
             words = words_of(args)
-            if words is not None:
-                command = get_command(of_install)
-                with command.make_context(f"{ctx.info_name} install", words, parent=ctx.parent) as context:
-                    command.invoke(context)
-                raise typer.Exit
-            parsed: list[str] = super().parse_args(ctx, args)
-            return parsed
+            if words is None:
+                parsed: list[str] = super().parse_args(ctx, args)
+                return parsed
+            command = get_command(of_install)
+            ctx.meta[_INSTALL] = command.make_context(f"{ctx.info_name} install", words, parent=ctx.parent)
+            return []
+
+        def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
+            inner = ctx.meta.get(_INSTALL)
+            if inner is None:
+                return super().invoke(ctx)
+            with inner:
+                return inner.command.invoke(inner)
 
     return ServeOrInstall
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from danube.model.untrusted_json import decode_json
+
 SOURCE = "x-connect-source"
 """Name of the connector that stored the record."""
 POSITION = "x-connect-position"
@@ -72,11 +74,11 @@ def resume_of(marks: Sequence[Mark | None]) -> Resume:
     if not known:
         return Resume()
     if len(marks) == 1:
-        return Resume(after=json.loads(known[0].position))
+        return Resume(after=decode_json(known[0].position))
     newest = max(mark.batch for mark in known)
     after = next(mark.after for mark in known if mark.batch == newest)
     held = {index: mark.position for index, mark in enumerate(marks) if mark is not None and mark.batch == newest}
-    return Resume(after=json.loads(after), batch=newest, held=held)
+    return Resume(after=decode_json(after), batch=newest, held=held)
 
 
 class Held:

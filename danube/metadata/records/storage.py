@@ -168,7 +168,7 @@ class StorageRecords:
         self._asked.update({record.topic_id: record for record in records})
         try:
             owned = await self._write(
-                [record.owned_by(broker_id) for record in records], also=self._moves(records, broker_id)
+                [record.owned_by(broker_id) for record in records], extra=self._moves(records, broker_id)
             )
         except StorageChangedError:
             self._answered(records)
@@ -177,7 +177,7 @@ class StorageRecords:
         return owned
 
     def _moves(self, records: Iterable[TopicStorage], broker_id: int) -> list[PlainWrite]:
-        """Where each broker has logs on its own disk: a tombstone for that of each owner before, and none for this."""
+        """Tombstones for the disks of the owners before, and none for this one's; none where logs are shared."""
         writes: list[PlainWrite] = []
         for record in records:
             if self._deleted_of is not None and record.owner not in {0, broker_id}:
@@ -235,14 +235,14 @@ class StorageRecords:
         return {keys.parse_departed_topic(each.key): each.key for each in found}
 
     async def _write(
-        self, records: Sequence[TopicStorage], journal: JournalEntry | None = None, also: Sequence[PlainWrite] = ()
+        self, records: Sequence[TopicStorage], journal: JournalEntry | None = None, extra: Sequence[PlainWrite] = ()
     ) -> list[TopicStorage]:
         if self.before_write is not None:
             await self.before_write()
         stands = () if journal is None else (journal.stands,)
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
-                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands, also))
+                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands, extra))
             except VersionConflictError:
                 await self._check_stands(stands)
                 await self._raise_losers(records)
@@ -310,7 +310,7 @@ def _transaction(
     records: Sequence[TopicStorage],
     transaction_id: str,
     stands: Sequence[Condition] = (),
-    also: Sequence[PlainWrite] = (),
+    extra: Sequence[PlainWrite] = (),
 ) -> Transaction:
     conditions = [*stands]
     for record in records:
@@ -318,7 +318,7 @@ def _transaction(
         if not record.revision:  # a deleted topic has none either
             conditions.append(Condition(keys.deleted_topic(record.topic_id), 0))
     writes = [Put(keys.stored_topic(record.topic_id), encode_topic_storage(record)) for record in records]
-    return Transaction(transaction_id, tuple(conditions), (*writes, *also))
+    return Transaction(transaction_id, tuple(conditions), (*writes, *extra))
 
 
 def _require_newer(changes: Sequence[tuple[TopicStorage, int]]) -> None:

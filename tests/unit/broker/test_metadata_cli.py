@@ -327,7 +327,8 @@ def test_inspect_shows_members_terms_and_files_of_raft(member: Path) -> None:
     ended = run("inspect", data_dir=member)
     assert ended.code == 0
     assert f"@{ADDRESS}" in ended.out
-    assert "entries 10 to 11, known to be synced" in ended.out
+    assert "entries 10 to 11" in ended.out
+    assert "how far its log is synced" in ended.out
 
 
 def test_inspect_names_the_damage_of_a_raft_folder_and_ends_with_8(member: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from danube.model.errors import InvalidRequestError, SettingsError
+from danube.model.untrusted_json import decode_json
 
 Settings = dict[str, Any]
 
@@ -143,7 +144,7 @@ def with_server(host: Host, text: str, name: str, entry: Settings) -> str:
 
 def _in_json(host: Host, text: str, name: str, entry: Settings) -> str:
     try:
-        settings = json.loads(text) if text.strip() else {}
+        settings = decode_json(text) if text.strip() else {}
     except ValueError as error:
         raise SettingsError(f"it is no JSON ({error}), or has comments: add the server by hand, see --print") from None
     servers = settings.setdefault(host.key, {}) if isinstance(settings, dict) else None

@@ -1,10 +1,11 @@
 """Decoder of pgoutput, the format of logical replication (version 1): bytes in, changes out. Pure."""
 
-import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from danube.model.untrusted_json import decode_json
 
 Row = dict[str, Any]
 _INTEGERS = {20, 21, 23, 26}
@@ -77,7 +78,15 @@ def value_of(text: str | None, type_id: int) -> Any:  # noqa: ANN401 - JSON
         return text in {"t", "true"}
     if type_id in _FLOATS and text not in {"NaN", "Infinity", "-Infinity"}:
         return float(text)
-    return json.loads(text) if type_id in _JSONS else text
+    return _json(text) if type_id in _JSONS else text
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - JSON
+    """The value; the text as it is where a reader of JSON might not hold it, such as a number of 30 digits."""
+    try:
+        return decode_json(text)
+    except ValueError:
+        return text
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from tests.faces.seeded import seeded_gateway
 
 ARGUMENTS = ["mcp", "--endpoint", "http://127.0.0.1:50051"]
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )

@@ -101,7 +101,7 @@ async def test_paused_it_does_not_look_and_says_so(terminal: Terminal) -> None:
     terminal.app._tick()
     await terminal.rest()
     assert len(terminal.gateway.calls) == before
-    assert "read 60 s ago, paused" in terminal.text
+    assert "read 1 m ago, paused" in terminal.text
 
 
 @pytest.mark.slow
