@@ -19,11 +19,12 @@ from danube.model.errors import DanubeError, SettingsError
 from danube.model.limits.faces import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
-from danube.objects.place import Adapter, ObjectPlace
+from danube.objects.place import ObjectPlace
 from danube.runtime.paths import expanded
-from danube.tables.link import Endpoint
+from danube.tables.link import Endpoint, read_certificate
 from danube.tables.planning import Positions
 from danube.tables.rows import COLUMN_NAMES
+from danube.tables.segments import segment_place
 
 _WORDS: Mapping[object, FetchFrom] = {word.value: word for word in FetchFrom}
 
@@ -85,15 +86,12 @@ def _parse_time(text: str) -> Positions:
 
 
 def _parse_folder(path: str) -> Path | ObjectPlace:
-    if "://" in path:
-        try:
-            return ObjectPlace.of(path, adapter=Adapter.S3FS if path.startswith("s3") else Adapter.OBSTORE)
-        except SettingsError as error:
-            raise ValueError(str(error).replace("object_store.url", "the option folder")) from None
-    folder = expanded(Path(path))
-    if not folder.is_absolute():
+    if "://" not in path and not expanded(Path(path)).is_absolute():
         raise ValueError(f"{path[:80]!r} is no absolute path: workers have other working folders")
-    return folder
+    try:
+        return segment_place(path)
+    except SettingsError as error:
+        raise ValueError(str(error).replace("object_store.url", "the option folder")) from None
 
 
 def _parse_checkpoint(path: str) -> Path:
@@ -102,9 +100,9 @@ def _parse_checkpoint(path: str) -> Path:
 
 def _read_certificate(path: str) -> bytes:
     try:
-        return expanded(Path(path)).read_bytes()
-    except OSError as error:
-        raise ValueError(f"cannot read {path} ({error.strerror}): give the path of a PEM file") from None
+        return read_certificate(path)
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
 
 
 class SourceKind(StrEnum):

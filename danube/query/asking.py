@@ -1,20 +1,18 @@
 """Queries as people write them: addresses, certificates, durations and folders as texts."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from danube.model.address import host_and_port
 from danube.model.calls.stream import FetchTime
-from danube.model.errors import InvalidRequestError, SettingsError
+from danube.model.errors import InvalidRequestError
 from danube.model.limits.faces import CLI_RETRY_TOTAL_S
 from danube.model.text import SPAN_WORDS, parse_start, span_s
-from danube.objects.place import Adapter, ObjectPlace
 from danube.query.bounds import QUERY_READ_BYTES_MAX, QUERY_ROWS_MAX, QUERY_TIMEOUT_S, QueryBounds
 from danube.query.session import Answer, Query, Question
 from danube.runtime.clock import Clock, SystemClock
-from danube.runtime.paths import expanded
-from danube.tables.link import Endpoint
+from danube.tables.link import Endpoint, read_certificate
+from danube.tables.segments import segment_place
 
 
 def sql(query: str, service_url: str | None = None, **options: Any) -> Answer:  # noqa: ANN401 - see query_of
@@ -53,14 +51,14 @@ def query_of(
         sql=sql,
         since_ms=None if since is None else moment_ms(since, now_ms),
         until_ms=None if until is None else moment_ms(until, now_ms),
-        folder=None if folder is None else _folder(folder),
+        folder=None if folder is None else segment_place(folder),
         bounds=QueryBounds(rows_max=rows_max, read_bytes_max=read_bytes_max, timeout_s=timeout_s),
     )
     endpoint = Endpoint(
         service_url=service_url,
-        ca_pem=None if ca_cert is None else _certificate(ca_cert),
+        ca_pem=None if ca_cert is None else read_certificate(ca_cert),
         token=token,
-        retry_s=CLI_RETRY_TOTAL_S,
+        retry_s=min(CLI_RETRY_TOTAL_S, timeout_s),
     )
     return Query(endpoint, question, clock)
 
@@ -74,16 +72,3 @@ def moment_ms(text: str, now_ms: int) -> int:
     if not isinstance(start, FetchTime):
         raise InvalidRequestError(f"{text[:40]!r} is no time: give {SPAN_WORDS}, or a time such as 2026-01-31T12:00Z")
     return start.append_time_ms
-
-
-def _certificate(path: str) -> bytes:
-    try:
-        return expanded(Path(path)).read_bytes()
-    except OSError as error:
-        raise SettingsError(f"cannot read {path} ({error.strerror}): give the path of a PEM file") from None
-
-
-def _folder(text: str) -> Path | ObjectPlace:
-    if "://" in text:
-        return ObjectPlace.of(text, adapter=Adapter.S3FS if text.startswith("s3") else Adapter.OBSTORE)
-    return expanded(Path(text)).absolute()

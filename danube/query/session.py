@@ -2,9 +2,11 @@
 
 import re
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -52,7 +54,7 @@ class Answer:
     """Rows of a query, and what it cost."""
 
     table: Table
-    """Of Arrow."""
+    """Of Arrow; of columns that the query gives one name, the later ones have a number behind it."""
     is_cut: bool
     """True if there are more rows than the bound."""
     topics: tuple[str, ...]
@@ -67,7 +69,7 @@ class Answer:
         return list(self.table.column_names)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows, as values of Python; of two columns of one name the last."""
+        """The rows, as values of Python."""
         columns = [column.to_pylist() for column in self.table.columns]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -149,14 +151,17 @@ class Query:
             end=Positions(FetchFrom.LATEST if question.until_ms is None else FetchTime(question.until_ms)),
             folder=question.folder,
         )
-        for number, topic in enumerate(sorted({str(topic) for topic in names.values()})):
-            connection.register(f"topic_{number}", TopicTable(source, TopicName.parse(topic)))
-            for name in (name for name, named in names.items() if str(named) == topic):
-                if len(name) > 1:
-                    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name[:1])}")
-                connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM topic_{number}")  # noqa: S608 - quoted
+        topics = {str(topic): topic for topic in names.values()}
+        for whole, topic in topics.items():
+            connection.register(whole, TopicTable(source, topic))
+        for name, topic in names.items():
+            if len(name) > 1:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name[:1])}")
+            if name != (str(topic),):
+                view, table = _quoted(name), _quoted((str(topic),))
+                connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {table}")  # noqa: S608 - quoted
         connection.execute("SET lock_configuration = true")
-        return tuple(sorted({str(topic) for topic in names.values()}))
+        return tuple(sorted(topics))
 
     def _rows(self, connection: DuckDb) -> tuple[Table, bool]:
         if self._is_ended:
@@ -170,7 +175,7 @@ class Query:
             size_bytes += batch.nbytes
             if rows > rows_max or size_bytes > QUERY_ANSWER_BYTES_MAX:
                 break
-        table = pa.Table.from_batches(batches, schema=reader.schema)
+        table = pa.Table.from_batches(batches, schema=reader.schema).rename_columns(_distinct(reader.schema.names))
         return table.slice(0, rows_max), rows > rows_max or size_bytes > QUERY_ANSWER_BYTES_MAX
 
     def _told(self, error: duckdb.Error) -> DanubeError:
@@ -227,6 +232,15 @@ def _parts(text: str) -> Name:
         parts.append(found[2] or found[1].replace('""', '"'))
         position, goes_on = found.end(), found[3]
     return tuple(parts)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, each once: `key`, `key_1`."""
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        found[name if name not in found else next(each for each in numbered if each not in (*found, *names))] = None
+    return list(found)
 
 
 def _quoted(name: Name) -> str:

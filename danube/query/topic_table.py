@@ -62,9 +62,9 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         self._ranges = batch_ranges(states, source.start, source.end, fail_on_data_loss=False)
         self._indices = {each.topic: source.link.partition_index(each.topic) for each in self._ranges}
         self._decoding = _schema_of(source.link, self._topic)
-        fields = [] if self._decoding is None else _fields(self._decoding)
-        self._typed = tuple(field.name for field in fields)
         decoded = [] if self._decoding is None else [pa.field(DECODED, self._decoding.shape().arrow)]
+        fields = [field for each in decoded for field in _fields(each.type)]
+        self._typed = tuple(field.name for field in fields)
         self._schema = pa.schema([*arrow_schema(COLUMN_NAMES), *decoded, *fields])
 
     @property
@@ -142,8 +142,8 @@ def _schema_of(link: Link, topic: str) -> TopicSchema | None:
     return schema
 
 
-def _fields(schema: TopicSchema) -> list[Any]:
-    kind = schema.shape().arrow
+def _fields(kind: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+    """The fields of values that become columns."""
     taken = {*COLUMN_NAMES, DECODED}
     return [field for field in kind if field.name not in taken] if pa.types.is_struct(kind) else []
 

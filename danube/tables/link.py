@@ -9,23 +9,33 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.connection.retry import Failure, RetryPolicy, delay_before_retry
 from danube.model.calls.schemas import FindVersion, VersionDescription
 from danube.model.calls.stream import FetchedBatch
-from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError, UnavailableError
+from danube.model.errors import (
+    DanubeError,
+    PreconditionFailedError,
+    SettingsError,
+    TopicNotFoundError,
+    UnavailableError,
+)
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
-from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
 from danube.model.topic import TopicName
 from danube.rpc.engines import ClientTls, client_carrier
 from danube.runtime.blocking import LoopThread
 from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.paths import expanded
 from danube.runtime.rng import Rng, SystemRng
 from danube.tables.planning import OffsetRange, TopicState
 
 T = TypeVar("T")
+
+BOUNDS_AT_ONCE_MAX = 64
+"""Partitions of one topic whose offsets are asked for at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +49,14 @@ class Endpoint:
     """How long a broker that was lost is tried for."""
     skip_unreachable: bool = False
     """Whether partitions of brokers that do not run are left out."""
+
+
+def read_certificate(path: str) -> bytes:
+    """The PEM file of the authority to trust. Raises SettingsError."""
+    try:
+        return expanded(Path(path)).read_bytes()
+    except OSError as error:
+        raise SettingsError(f"cannot read {path} ({error.strerror}): give the path of a PEM file") from None
 
 
 class Link:
@@ -117,8 +135,8 @@ class Link:
                 f"there is no topic {topic} at {self.endpoint.service_url}: check its name, or create it"
             )
         found: list[TopicState | UnavailableError] = []
-        for at in range(0, len(names), SPARK_BOUNDS_AT_ONCE_MAX):
-            some = names[at : at + SPARK_BOUNDS_AT_ONCE_MAX]
+        for at in range(0, len(names), BOUNDS_AT_ONCE_MAX):
+            some = names[at : at + BOUNDS_AT_ONCE_MAX]
             found += await asyncio.gather(*(self._state_or_fault(name, times_ms) for name in some))
         self.unreached = [name for name, each in zip(names, found, strict=True) if isinstance(each, UnavailableError)]
         states = [each for each in found if isinstance(each, TopicState)]

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.limits.faces import SPARK_PARTITIONS_MAX
 
+SLICES_MAX = 10_000
+"""Slices of one read: Spark's driver keeps each of them in memory; beyond it slices become larger."""
 DATA_LOSS_ADVICE = "to go on with what is left, set fail_on_data_loss to false"
 
 
@@ -116,11 +117,11 @@ def first_readable(state: TopicState, start: int, *, fail_on_data_loss: bool) ->
 def slices(ranges: Iterable[OffsetRange], rows_per_partition: int) -> list[OffsetRange]:
     """The same records in slices of about equal size, none above `rows_per_partition`, in order.
 
-    They become larger where there would be more than SPARK_PARTITIONS_MAX of them.
+    They become larger where there would be more than SLICES_MAX of them.
     """
     ranges = list(ranges)
     total = sum(one.rows for one in ranges)
-    spare = max(1, SPARK_PARTITIONS_MAX - len(ranges))  # each range may have one slice that is not full
+    spare = max(1, SLICES_MAX - len(ranges))  # each range may have one slice that is not full
     rows = max(rows_per_partition, -(-total // spare))
     return [cut for one in ranges for cut in _cut(one, rows)]
 

@@ -9,7 +9,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
-from danube.model.limits.faces import SPARK_ARROW_BYTES
+from danube.model.limits.broker import MIB
 from danube.objects.place import ObjectPlace
 from danube.tables.columns import ColumnBuilder
 from danube.tables.decoding import DECODED, NEEDED, Decoder, TopicSchema
@@ -18,6 +18,9 @@ from danube.tables.planning import OffsetRange, first_readable
 from danube.tables.segments import segment_folder
 
 RecordBatch: TypeAlias = Any  # pyarrow has no types
+
+ARROW_BATCH_BYTES = 1 * MIB
+"""Stored batches smaller than this are joined: each batch of Arrow costs its reader about the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,7 @@ def _joined(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     for batch in batches:
         waiting.append(batch)
         size += batch.nbytes
-        if size >= SPARK_ARROW_BYTES:
+        if size >= ARROW_BATCH_BYTES:
             yield _join(waiting)
             waiting, size = [], 0
     if waiting:

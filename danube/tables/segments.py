@@ -10,14 +10,15 @@ from pathlib import Path
 
 from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DamagedDataError, DanubeError, PreconditionFailedError, SettingsError
-from danube.model.limits.faces import SPARK_SEGMENT_READ_BYTES
+from danube.model.limits.broker import MIB
 from danube.model.limits.objects import OBJECT_READS_AHEAD
 from danube.objects.bill import Bill, Cause
 from danube.objects.opening import open_objects
-from danube.objects.place import ObjectPlace
+from danube.objects.place import Adapter, ObjectPlace
 from danube.objects.retrying import RetryingStore
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
+from danube.runtime.paths import expanded
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.stored_batch import StoredBatch
 from danube.storage.object_store.object_tier import BlockCache, ObjectTier
@@ -29,7 +30,16 @@ from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from danube.tables.planning import OffsetRange
 
+SEGMENT_READ_BYTES = 4 * MIB
+"""Bodies of one read of segments in a shared folder: a few blocks, so that each is read once."""
 _MANIFEST = ".manifest"
+
+
+def segment_place(text: str) -> Path | ObjectPlace:
+    """The place of segments: a folder, or the URL of a bucket and prefix. Raises SettingsError."""
+    if "://" in text:
+        return ObjectPlace.of(text, adapter=Adapter.S3FS if text.startswith("s3") else Adapter.OBSTORE)
+    return expanded(Path(text)).absolute()
 
 
 class SegmentFolder:
@@ -69,12 +79,12 @@ class SegmentFolder:
 
     def _read(self, wanted: OffsetRange, manifest: Manifest, at: int) -> list[StoredBatch]:
         try:
-            return self._reader.read(wanted.topic_id, manifest.segments, at, SPARK_SEGMENT_READ_BYTES)
+            return self._reader.read(wanted.topic_id, manifest.segments, at, SEGMENT_READ_BYTES)
         except DanubeError:
             newest = self.manifest(wanted.topic_id)
             if newest.version == manifest.version or at < newest.start_offset:
                 raise
-            return self._reader.read(wanted.topic_id, newest.segments, at, SPARK_SEGMENT_READ_BYTES)
+            return self._reader.read(wanted.topic_id, newest.segments, at, SEGMENT_READ_BYTES)
 
 
 def _fetched(batch: StoredBatch, start: int, end: int) -> FetchedBatch:

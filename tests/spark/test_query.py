@@ -99,6 +99,19 @@ def test_a_field_that_has_the_name_of_a_column_stays_in_the_decoded_value(paymen
     assert "<td>" in answer._repr_html_()
 
 
+def test_columns_of_one_name_are_told_apart(payments: str, broker: BrokerProcess) -> None:
+    name = payments.rpartition("/")[2]
+    answer = danube.sql(f'select key, "offset" as key, 7 as key from "{name}" limit 1', broker.endpoints.service_url)
+    assert answer.names == ["key", "key_1", "key_2"]
+    assert answer.rows()[0]["key_2"] == 7
+
+
+def test_a_topic_may_have_any_name(broker: BrokerProcess, spark: SparkSession) -> None:
+    Lake(spark, broker, "/default/topic_0").publish([b"x", b"y"])
+    asked = 'select count(*) as n from topic_0 join "/default/topic_0" as b on b."offset" = topic_0."offset"'
+    assert danube.sql(asked, broker.endpoints.service_url).rows() == [{"n": 2}]
+
+
 def test_little_is_read_for_conditions_on_offsets_partitions_and_times(payments: str, broker: BrokerProcess) -> None:
     name, url = payments.rpartition("/")[2], broker.endpoints.service_url
     for condition in ("partition = 1", "append_time > now() + interval 1 day", '"offset" < 0'):

@@ -109,20 +109,12 @@ TUI_CALL_TIMEOUT_S = 600.0
 """A call that a person made and that has not ended by then is given up."""
 
 # Spark
-SPARK_PARTITIONS_MAX = 10_000
-"""Slices of one read: Spark's driver keeps each of them in memory; beyond it slices become larger."""
 SPARK_PARTITION_ROWS = 250_000
 """Rows of one slice, when nothing is set: a second of work or less, so that all cores have some."""
-SPARK_ARROW_BYTES = 1 * MIB
-"""Stored batches smaller than this are joined before they go to Spark, where each batch costs about the same."""
-SPARK_SEGMENT_READ_BYTES = 4 * MIB
-"""Bodies of one read of segments in a shared folder: a few blocks, so that each is read once."""
 SPARK_SINK_BYTES = 8 * MIB
 """Payloads of one group of numbered batches: half of what fits the 64 batches that a broker remembers."""
 SPARK_SINK_ROWS = 100_000
 """Rows of one group, for small payloads."""
-SPARK_BOUNDS_AT_ONCE_MAX = 64
-"""Partitions of one topic whose offsets are asked for at the same time."""
 SPARK_OPTION_CHARS_MAX = 256 * KIB
 """Characters of one option: offsets of PARTITIONS_MAX partitions with the longest names would fit."""
 SPARK_RETRY_TOTAL_S = 60.0

@@ -1,5 +1,6 @@
 """How workers reach a cluster that wants TLS and a token."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -49,14 +50,9 @@ async def server(door: Acceptor) -> AsyncIterator[CarrierServer]:
 
 
 async def test_certificate_and_token_of_the_options_open_the_door(server: CarrierServer, door: Acceptor) -> None:
-    options = parse_options(
-        {
-            "topic": TOPIC,
-            "service_url": f"https://{server.address}",
-            "ca_cert": str(CERTIFICATES / "ca.pem"),
-            "token": "s3cret",
-        }
-    )
+    given = {"topic": TOPIC, "service_url": f"https://{server.address}", "token": "s3cret"}
+    given["ca_cert"] = str(CERTIFICATES / "ca.pem")
+    options = await asyncio.to_thread(parse_options, given)  # it reads the file
     async with await connect(options.endpoint) as client:
         assert await client.partitions(TOPIC) == (TOPIC,)
     assert door.tokens == ["Bearer s3cret"]

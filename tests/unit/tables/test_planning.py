@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from danube.model.calls.stream import FetchFrom, FetchTime
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.limits.faces import SPARK_PARTITIONS_MAX
 from danube.tables.planning import (
+    SLICES_MAX,
     OffsetRange,
     Positions,
     TopicState,
@@ -36,7 +36,7 @@ def test_slices_hold_every_record_once_and_in_order(ranges: list[OffsetRange], r
         cuts = [cut for cut in found if cut.topic == one.topic]
         assert [one.start, *(cut.end for cut in cuts)] == [*(cut.start for cut in cuts), one.end]
         assert all(cut.rows and cut.topic_id == one.topic_id for cut in cuts)
-    assert len(found) <= SPARK_PARTITIONS_MAX
+    assert len(found) <= SLICES_MAX
 
 
 @given(st.integers(0, 2**40), st.integers(1, 10**6), st.integers(1, 10**6))
@@ -45,7 +45,7 @@ def test_slices_of_one_range_touch_and_are_of_about_the_same_size(start: int, ro
     edges = [found[0].start, *(cut.end for cut in found)]
     assert edges == sorted({start, *(cut.start for cut in found), start + rows})
     assert max(cut.rows for cut in found) - min(cut.rows for cut in found) <= 1
-    assert len(found) <= SPARK_PARTITIONS_MAX
+    assert len(found) <= SLICES_MAX
 
 
 def test_slices_are_no_larger_than_what_is_asked_for() -> None:
@@ -53,8 +53,8 @@ def test_slices_are_no_larger_than_what_is_asked_for() -> None:
 
 
 def test_slices_grow_where_there_would_be_too_many() -> None:
-    found = slices([OffsetRange("/default/t", 7, 0, 10 * SPARK_PARTITIONS_MAX)], 1)
-    assert (len(found) <= SPARK_PARTITIONS_MAX, sum(cut.rows for cut in found)) == (True, 10 * SPARK_PARTITIONS_MAX)
+    found = slices([OffsetRange("/default/t", 7, 0, 10 * SLICES_MAX)], 1)
+    assert (len(found) <= SLICES_MAX, sum(cut.rows for cut in found)) == (True, 10 * SLICES_MAX)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 1_000), max_size=6), st.integers(1, 3_000))

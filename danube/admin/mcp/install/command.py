@@ -5,13 +5,14 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from danube.admin.access import AccessLevel
+from danube.admin.access import AccessLevel, ApprovalMode
 from danube.admin.mcp.install.hosts import HOSTS, Host, entry_of, host_of, snippet, with_server
 from danube.admin.profiles import TargetFlags, resolve_target
 from danube.admin.target import PROGRAM
@@ -22,7 +23,6 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.paths import PATH_FLAG, expanded
 
 _SETTINGS_BYTES_MAX = 4 * 1024 * 1024
-_TOKEN = "DANUBE_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
 
 HELP = f"""Add this server to the settings of an assistant's program: {", ".join(HOSTS)}.
 
@@ -106,24 +106,31 @@ def _change(host: Host, path: Path, before: str, after: str, *, is_sure: bool) -
 
 
 def _arguments(given: TargetFlags, access: AccessLevel | None, toolsets: str | None, name: str) -> list[str]:
-    """Arguments of the server. Raises SettingsError where a token would have to be among them."""
-    target = resolve_target(given, os.environ)
+    """Arguments of the server: the same cluster with the same limits, by name where it has one.
+
+    Raises SettingsError where a token would have to be among them, and for a toolset that is not there.
+    """
+    target = resolve_target(replace(given, access=access or given.access), os.environ)
     arguments = ["mcp"]
-    if given.context is not None:
-        arguments += ["--context", given.context]
+    if target.context is not None:
+        arguments += ["--context", target.context]
+        if given.config_file is not None:
+            arguments += ["--config-file", str(expanded(given.config_file).absolute())]
+    elif target.token is not None:
+        raise SettingsError(
+            "a token is set, and settings of a program are no place for it: name the cluster with"
+            f" `{PROGRAM} contexts set NAME --endpoint {target.endpoint} --token-file FILE`, then use --context"
+        )
     else:
-        if os.environ.get(_TOKEN):
-            raise SettingsError(
-                f"{_TOKEN} is set, and settings of a program are no place for a token: name the cluster with"
-                f" `{PROGRAM} contexts set NAME --endpoint {target.endpoints[0]} --token-file FILE`, then use --context"
-            )
-        arguments += ["--endpoint", ",".join(target.endpoints)]
-    if (level := access or given.access) is not None:
-        arguments += ["--access", str(level)]
-    if given.approval is not None:
-        arguments += ["--approval", str(given.approval)]
+        arguments += ["--endpoint", target.endpoint]
+    if target.guard.level is not AccessLevel.DESTROY:
+        arguments += ["--access", str(target.guard.level)]
+    if target.guard.approval is not ApprovalMode.DESTROY:
+        arguments += ["--approval", str(target.guard.approval)]
     if toolsets is not None:
-        arguments += ["--toolsets", toolsets]
+        from danube.admin.mcp.tool_catalogue import check_toolsets  # noqa: PLC0415 - `--help` needs no operation
+
+        arguments += ["--toolsets", ",".join(check_toolsets(toolsets.split(",")))]
     return arguments + (["--name", name] if name != "danube" else [])
 
 

@@ -143,6 +143,26 @@ def test_a_token_never_becomes_part_of_settings(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_the_current_context_is_named_and_its_limits_stay(tmp_path: Path) -> None:
+    contexts = tmp_path / "contexts.yaml"
+    contexts.write_text(
+        "current: live\ncontexts: {live: {endpoint: 'http://b:1', access: read, token_env: LIVE_TOKEN}}\n"
+    )
+    printed = run("cursor", "--print", DANUBE_ADMIN_CONFIG=str(contexts), LIVE_TOKEN="secret-of-ann").stdout
+    assert servers("cursor", printed)["danube"]["args"] == ["mcp", "--context", "live", "--access", "read"]
+    named = run("cursor", "--print", "--config-file", str(contexts), LIVE_TOKEN="secret-of-ann").stdout
+    assert servers("cursor", named)["danube"]["args"][3:5] == ["--config-file", str(contexts)]
+
+
+def test_limits_of_variables_become_arguments() -> None:
+    printed = run("cursor", "--print", DANUBE_ADMIN_ACCESS="write", DANUBE_ADMIN_APPROVAL="move").stdout
+    assert servers("cursor", printed)["danube"]["args"][3:] == ["--access", "write", "--approval", "move"]
+
+
+def test_a_toolset_that_is_not_there_is_refused() -> None:
+    assert "there is no toolset 'mesages'" in run("cursor", "--print", "--toolsets", "mesages").output
+
+
 def test_flags_become_arguments(tmp_path: Path) -> None:
     words = ["--access", "read", "--toolsets", "default,messages", "--name", "live", "--endpoint", "http://b:1"]
     printed = run("windsurf", *words, "--print").stdout
