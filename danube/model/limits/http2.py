@@ -14,10 +14,10 @@ HTTP2_CONNECTION_WINDOW_BYTES = 64 * MIB
 """Credit of a whole connection, given back as frames arrive: streams have bounds of their own."""
 HTTP2_HEADER_TABLE_BYTES = 4_096
 """Dynamic table of header compression, at each end: the protocol's default."""
-HTTP2_HEADER_CACHE_BLOCKS = 256
-"""Decoded header blocks kept for each connection."""
-HTTP2_HEADER_CACHE_BLOCK_BYTES = 1 * KIB
-"""A longer block is decoded each time."""
+HTTP2_HEADER_CACHE_HEADS = 64
+"""Heads that a connection keeps by their blocks, and as many by their fields: some 600 KiB at most."""
+HTTP2_HEADER_CACHE_LIST_BYTES = 2 * KIB
+"""The head of a longer list of fields is read each time."""
 HTTP2_HEADER_EXCESS = 16
 """Headers of so many times the bound of metadata are still read, to refuse one call; more ends the connection."""
 HTTP2_HEADER_FRAMES_MAX = 32

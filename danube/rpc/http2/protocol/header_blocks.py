@@ -13,7 +13,7 @@ from hpack.exceptions import HPACKError
 
 from danube.model.limits import http2 as limits
 from danube.rpc.http2.protocol.frames import ErrorCode, ProtocolError
-from danube.rpc.http2.protocol.header_table import ENTRY_BYTES, TIMEOUT, Field, FieldReader
+from danube.rpc.http2.protocol.header_table import TIMEOUT, Field, FieldReader, list_bytes
 
 H = TypeVar("H")
 K = TypeVar("K")
@@ -50,30 +50,31 @@ class HeaderDecoder(Generic[H]):
         except (HPACKError, IndexError) as error:
             raise ProtocolError(ErrorCode.COMPRESSION_ERROR, "a header block cannot be decoded") from error
         timeout = _take_timeout(fields)
-        found = self._head(fields), timeout
+        key = tuple(fields)
+        head = self._by_fields.get(key)
+        is_small = head is not None
+        if head is None:
+            head, is_small = self._head(fields)
+            if is_small:
+                _keep(self._by_fields, key, head)
+        found = head, timeout
         if self._reader.changes != self._changes:
             self._changes = self._reader.changes
             self._by_block.clear()
-        elif len(block) <= limits.HTTP2_HEADER_CACHE_BLOCK_BYTES:
+        elif is_small:
             _keep(self._by_block, block, found)
         return found
 
-    def _head(self, fields: list[Field]) -> H:
-        key = tuple(fields)
-        head = self._by_fields.get(key)
-        if head is not None:
-            return head
-        list_bytes = sum(len(name) + len(value) + ENTRY_BYTES for name, value in fields)
-        if list_bytes > self._list_bytes_max:
+    def _head(self, fields: list[Field]) -> tuple[H, bool]:
+        """A head, and True if it may be kept: a short block can name large entries of the table again and again."""
+        size = list_bytes(fields)
+        if size > self._list_bytes_max:
             raise ProtocolError(ErrorCode.ENHANCE_YOUR_CALM, "the headers are far larger than this end takes")
-        head = self._parse(fields)
-        if list_bytes <= limits.HTTP2_HEADER_CACHE_BLOCK_BYTES:
-            _keep(self._by_fields, key, head)
-        return head
+        return self._parse(fields), size <= limits.HTTP2_HEADER_CACHE_LIST_BYTES
 
 
 def _keep(cache: dict[K, V], key: K, value: V) -> None:
-    if len(cache) >= limits.HTTP2_HEADER_CACHE_BLOCKS:
+    if len(cache) >= limits.HTTP2_HEADER_CACHE_HEADS:
         cache.clear()
     cache[key] = value
 

@@ -6,6 +6,7 @@ against the `hpack` package, whose static table and Huffman code it uses.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from hpack.exceptions import HPACKDecodingError, InvalidTableIndexError, InvalidTableSizeError
@@ -106,6 +107,11 @@ class FieldReader:
         while self._size_bytes > self._bytes_max:
             name, value = self._entries.pop()
             self._size_bytes -= len(name) + len(value) + ENTRY_BYTES
+
+
+def list_bytes(fields: Iterable[Field]) -> int:
+    """Bytes of a list of fields as HTTP/2 counts them."""
+    return sum(len(name) + len(value) + ENTRY_BYTES for name, value in fields)
 
 
 def _static(index: int) -> Field:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from danube.rpc.http2.protocol.header_table import ENTRY_BYTES, Field
+from danube.rpc.http2.protocol.header_table import Field, list_bytes
 
 _UPPERCASE: Final = re.compile(rb"[^!#$%&'*+\-.^_`|~0-9a-z]")
 _FORBIDDEN_VALUE: Final = re.compile(rb"[\0\r\n]")
@@ -78,7 +78,7 @@ def request_head(fields: list[Field]) -> RequestHead:
         bad_timeout=timeout is not None and _TIMEOUT.fullmatch(timeout) is None,
         user_agent=values.get(b"user-agent", b"").decode(errors="replace"),
         metadata=_metadata(fields),
-        list_bytes=_list_bytes(fields),
+        list_bytes=list_bytes(fields),
         content_bytes=content_bytes,
         has_pseudo=has_pseudo,
         malformed=malformed or bad_length,
@@ -101,7 +101,7 @@ def response_head(fields: list[Field]) -> ResponseHead:
         grpc_status=None if status is None else int(status) if status.isdigit() and len(status) < 4 else 2,
         message=percent_decoded(values.get(b"grpc-message", b"")),
         fields=values,
-        list_bytes=_list_bytes(fields),
+        list_bytes=list_bytes(fields),
         content_bytes=content_bytes,
         has_pseudo=has_pseudo,
         is_final=http_status is None or not http_status.startswith(b"1"),
@@ -175,10 +175,6 @@ def _content_bytes(values: Mapping[bytes, bytes]) -> tuple[int | None, str]:
     if not length.isdigit() or len(length) > 15:
         return None, "the content length is no number"
     return int(length), ""
-
-
-def _list_bytes(fields: list[Field]) -> int:
-    return sum(len(name) + len(value) + ENTRY_BYTES for name, value in fields)
 
 
 def _metadata(fields: list[Field]) -> dict[str, str]:

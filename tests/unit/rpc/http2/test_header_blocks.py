@@ -87,11 +87,19 @@ def test_random_encoders_and_repeated_calls_are_understood() -> None:
 
 def test_cache_is_bounded() -> None:
     decoded = decoder()
-    for number in range(3 * limits.HTTP2_HEADER_CACHE_BLOCKS):
+    for number in range(3 * limits.HTTP2_HEADER_CACHE_HEADS):
         decoded.decode(encode([(b"x", b"%d" % number)]))
-    assert decoded.cached <= 2 * limits.HTTP2_HEADER_CACHE_BLOCKS
-    decoded.decode(encode([(b"x", bytes(2 * limits.HTTP2_HEADER_CACHE_BLOCK_BYTES))]))
-    assert decoded.cached <= 2 * limits.HTTP2_HEADER_CACHE_BLOCKS
+    assert decoded.cached <= 2 * limits.HTTP2_HEADER_CACHE_HEADS
+    decoded.decode(encode([(b"x", bytes(2 * limits.HTTP2_HEADER_CACHE_LIST_BYTES))]))
+    assert decoded.cached <= 2 * limits.HTTP2_HEADER_CACHE_HEADS
+
+
+def test_short_block_that_names_a_large_entry_of_the_table_is_not_kept() -> None:
+    decoded = decoder()
+    decoded.decode(b"\x40\x01x\x7f\xa1\x1e" + b"v" * 4_000)
+    for count in range(1, 9):
+        assert decoded.decode(b"\xbe" * count)[0] == [(b"x", b"v" * 4_000)] * count
+    assert decoded.cached == 0
 
 
 def test_long_values_and_secrets_are_encoded_as_hpack_reads_them() -> None:
