@@ -44,7 +44,6 @@ class Watched:
 class HeldLease:
     """A lease that one key lived by."""
 
-    life: str
     client: str
     key: str
     lease_id: int
@@ -161,7 +160,7 @@ class RecordedStore:
         self._done(Expiry(key, lease_id), called_s)
 
     def let_go(self, key: str, lease_id: int, until_s: float) -> None:
-        self._history.leases.append(HeldLease(self._life, self._client, key, lease_id, until_s))
+        self._history.leases.append(HeldLease(self._client, key, lease_id, until_s))
 
     async def watch(self, prefix: str) -> None:
         """Follow a watch until it ends or this is cancelled. Raises MetadataError."""

@@ -1,6 +1,5 @@
 """Rules for the answers of a metadata store, read from the history of a round. Pure."""
 
-import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,11 +52,11 @@ class Told:
             self.contradictions.append(f"revision {revision} of {key} was {known!r} to one and {value!r} to another")
 
 
-def judge(history: History, *, ended_s: Mapping[str, float] | None = None, steps_max: int = STEPS_MAX) -> Judgement:
-    """Every promise that was broken. `ended_s` says when lives ended, where leases end with the life they were
-    granted in.
-    """
-    operations = [*history.operations, *_expiries(history, ended_s or {})]
+def judge(history: History, *, steps_max: int = STEPS_MAX) -> Judgement:
+    """Every promise that was broken."""
+    # Leases that nobody kept any more may have ended at any time after that.
+    expiries = (Operation(Expiry(one.key, one.lease_id), one.client, one.until_s) for one in history.leases)
+    operations = [*history.operations, *expiries]
     told = _told(history, operations)
     verdict = check(settle_seen(operations, _revision_by_value(told)), steps_max=steps_max)
     violations = [
@@ -76,14 +75,6 @@ def judge(history: History, *, ended_s: Mapping[str, float] | None = None, steps
 
 def _of(promise: str, found: Iterable[str]) -> Iterator[Violation]:
     return (Violation(promise, what) for what in found)
-
-
-def _expiries(history: History, ended_s: Mapping[str, float]) -> list[Operation]:
-    """Leases that nobody kept any more may have ended at any time after that."""
-    return [
-        Operation(Expiry(one.key, one.lease_id), one.client, min(one.until_s, ended_s.get(one.life, math.inf)))
-        for one in history.leases
-    ]
 
 
 # What everybody was told

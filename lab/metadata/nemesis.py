@@ -6,7 +6,7 @@ of cluster cannot suffer it leaves out of `faults()`.
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -57,10 +57,6 @@ class Cluster:
     def life(self, member: int) -> Life | None:
         """The member's store, while it runs."""
         raise NotImplementedError
-
-    def ended_s(self) -> Mapping[str, float]:
-        """When lives ended, by name, in a store whose leases end with the member that they were granted through."""
-        return {}
 
     async def start(self) -> None:
         """Start all nodes; returns when every member serves."""

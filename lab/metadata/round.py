@@ -99,7 +99,7 @@ class Round:
         finally:
             await load.close()
         seconds = loop_s() - began_s
-        judgement = judge(self.history, ended_s=self._cluster.ended_s(), steps_max=measure.steps_max)
+        judgement = judge(self.history, steps_max=measure.steps_max)
         checked_s = loop_s() - began_s - seconds
         result = self._result(judgement, seconds, checked_s, left)
         self._environment.rounds.append(result)

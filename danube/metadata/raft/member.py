@@ -240,7 +240,7 @@ class Member:
     def removed_member(self) -> None:
         """Another voter, which has a leader, says that this member takes no part.
 
-        It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_DISMISSED_S,
+        It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_REMOVED_S,
         by nobody denied, and nobody leads this member meanwhile.
         """
         self._removal = removal_repeated(self._removal, now_s())

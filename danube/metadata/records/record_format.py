@@ -32,7 +32,7 @@ class TopicRecord:
     created_ms: int
     schema_subject: str | None = None
     broker: int = 0
-    """The broker that is to serve it; 0 in records from before there were clusters. `TopicStorage` has its owner."""
+    """The broker that is to serve it, 0 for none. `TopicStorage` has its owner."""
     pending: tuple[PendingPolicies, ...] = ()
     """Policies of subscriptions that do not exist yet, sorted by their names."""
     policies: Policies = NO_POLICIES

@@ -139,15 +139,8 @@ def test_a_snapshot_that_lacks_a_key_is_refused_where_all_its_removals_are_known
 def test_a_key_goes_when_its_lease_may_have_ended_and_no_earlier(until_s: float, promises: set[str]) -> None:
     leased = Change((), (Put(A, b"1", 7),), 1)
     history = history_of(leased, Read((B,), (None,)), Read((A,), (None,)))
-    history.leases.append(HeldLease("0.0", "0.0 c", A, 7, until_s))
+    history.leases.append(HeldLease("0.0 c", A, 7, until_s))
     assert broken(history) == promises
-
-
-def test_leases_may_end_with_their_member_where_the_store_says_so() -> None:
-    history = history_of(Change((), (Put(A, b"1", 7),), 1), Read((A,), (None,)))
-    history.leases.append(HeldLease("0.0", "0.0 c", A, 7, 60.0))
-    assert {one.promise for one in judge(history).violations} == {"linearizable"}
-    assert judge(history, ended_s={"0.0": 0.9}).violations == []
 
 
 @pytest.mark.parametrize(("count", "promises"), [(2, set[str]()), (3, set[str]()), (1, {"counter"}), (4, {"counter"})])
