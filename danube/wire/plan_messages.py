@@ -190,7 +190,9 @@ def _check_connector(name: str) -> None:
 _CONNECTOR, _TOLD = Rule(check=_check_connector), _short("text", CONNECT_REASON_CHARS_MAX)
 _TEXTS = ("kind", "direction", "delivery", "task", "topic", "subscription", "reason", "position")
 record(ConnectorTask, analytics_pb.ConnectorTask, connector=_CONNECTOR, **dict.fromkeys(_TEXTS, _TOLD))
-REPORT_CONNECTORS = record(RunnerReport, analytics_pb.RunnerReport, runner=_CONNECTOR, tasks=Rule(check=_check_tasks))
+REPORT_CONNECTORS = record(
+    RunnerReport, analytics_pb.RunnerReport, runner=_CONNECTOR, tasks=Rule(check=_check_tasks), principal=_CALLER
+)
 CONNECTOR_WISH = record(ConnectorWish, analytics_pb.ConnectorWish)
 CONNECTOR_WISHES = listing(analytics_pb.ReportConnectorsResponse, "wishes", ConnectorWish)
 LIST_CONNECTORS = Unread(analytics_pb.ListConnectorsRequest)

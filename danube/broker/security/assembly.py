@@ -45,7 +45,7 @@ class Security:
 
 
 def unguarded(deps: Dependencies, metadata: Metadata, carrier: Carrier) -> Security:
-    """Security that is off, over a carrier that is deps: nothing is read or followed."""
+    """Security that is off, over a given carrier: nothing is read or followed."""
     directory = SecurityDirectory(metadata.store, deps.clock)
     control = SecurityControl(directory, SecurityRecords(metadata.store, deps.rng), deps.clock, deps.rng)
     return Security(

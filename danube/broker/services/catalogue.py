@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from danube.broker.control.cluster import ClusterControl
+from danube.broker.security.current import current_principal
 from danube.broker.services import targets
 from danube.broker.services.authenticate import authenticate
 from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now, routine
@@ -18,9 +19,11 @@ from danube.broker.services.produce import create_producer, send_message
 from danube.broker.services.stream import FetchStream, PublishStream, bounds, close_consumer, close_producer
 from danube.broker.services.stream_consume import ConsumeStream
 from danube.broker.services.targets import by_operation, carrying_messages, of_a_client
+from danube.metadata.connectors.records import ConnectorRecords
 from danube.model.calls.admin import AddNode
 from danube.model.calls.client import ClientKind
 from danube.model.plans.plan import Effect
+from danube.model.records.connectors import ConnectorWish, RunnerReport
 from danube.wire import admin_messages as admin
 from danube.wire import client_messages as client
 from danube.wire import control_messages as control
@@ -119,9 +122,18 @@ _SCHEDULE_CALLS = {
 }
 """On both ports: administrators keep schedules, and the runner is a client."""
 
+
+async def _reported(connectors: ConnectorRecords, report: RunnerReport) -> tuple[ConnectorWish, ...]:
+    return await connectors.report(replace(report, principal=str(current_principal() or "")))
+
+
 _CONNECTOR_CALLS = {
     "ReportConnectors": replace(
-        routine(_PROVEN.later(WRITE, plan.REPORT_CONNECTORS, lambda c: c.connectors.report, plan.CONNECTOR_WISHES)),
+        routine(
+            _PROVEN.later(
+                WRITE, plan.REPORT_CONNECTORS, lambda c: partial(_reported, c.connectors), plan.CONNECTOR_WISHES
+            )
+        ),
         authorize=lambda gate, principal, _: gate.check_bound(principal),
     ),
     "ListConnectors": _CLUSTER.later(

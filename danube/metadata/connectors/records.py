@@ -9,8 +9,8 @@ from danube.metadata.records import keys
 from danube.metadata.records.record_values import record_values
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
-from danube.model.errors import LimitReachedError, MetadataError, NotFoundError
-from danube.model.limits.faces import CONNECT_LEASE_S, CONNECT_RUNNERS_MAX
+from danube.model.errors import AlreadyExistsError, LimitReachedError, MetadataError, NotFoundError
+from danube.model.limits.faces import CONNECT_LEASE_S, CONNECT_RUNNERS_MAX, CONNECT_RUNNERS_OF_ONE_MAX
 from danube.model.records.connectors import ChangeConnector, ConnectorBook, ConnectorWish, RunnerReport
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
@@ -35,14 +35,19 @@ class ConnectorRecords:
         return ConnectorBook(runners=runners, wishes=await self._all(keys.CONNECT_WISHES, decode_wish))
 
     async def report(self, report: RunnerReport) -> tuple[ConnectorWish, ...]:
-        """Keep what a runner tells until it tells again; answers the wishes. Raises LimitReachedError."""
+        """Keep what a runner tells until it tells again; answers the wishes.
+
+        Raises LimitReachedError, and AlreadyExistsError for the name of another principal's runner.
+        """
         key = keys.connect_runner(report.runner)
         entry = await self._store.get(key)
+        if entry is not None and decode_report(entry).principal != report.principal:
+            raise AlreadyExistsError(f"another principal has a runner {report.runner[:40]!r}: run it on another host")
         if report.release:
             if entry is not None:
                 await self._store.revoke_lease(entry.lease_id)
             return ()
-        await self._keep(key, encode_report(report), entry)
+        await self._keep(key, report, entry)
         told = {task.connector for task in report.tasks}
         return tuple(wish for wish in await self._all(keys.CONNECT_WISHES, decode_wish) if wish.connector in told)
 
@@ -61,14 +66,19 @@ class ConnectorRecords:
 
         return await commit_transaction(self._store, self._rng, change)
 
-    async def _keep(self, key: str, value: bytes, entry: Entry | None) -> None:
+    async def _keep(self, key: str, report: RunnerReport, entry: Entry | None) -> None:
+        value = encode_report(report)
         if entry is not None:
             with suppress(NotFoundError):  # its lease has run out meanwhile
                 await self._store.renew_lease(entry.lease_id)
                 await self._store.put(key, value, lease_id=entry.lease_id)
                 return
-        if len(await self._store.list(keys.CONNECT_RUNNERS)) >= CONNECT_RUNNERS_MAX:
+        told = await self._all(keys.CONNECT_RUNNERS, decode_report)
+        if len(told) >= CONNECT_RUNNERS_MAX:
             raise LimitReachedError(f"{CONNECT_RUNNERS_MAX} runners tell of connectors, the most there may be")
+        own = sum(one.principal == report.principal for one in told)
+        if report.principal and own >= CONNECT_RUNNERS_OF_ONE_MAX:
+            raise LimitReachedError(f"{report.principal} has {own} runners, the most it may: stop some")
         await self._store.put(key, value, lease_id=await self._store.grant_lease(CONNECT_LEASE_S))
 
     async def _all(self, prefix: str, decode: Callable[[Entry], R]) -> tuple[R, ...]:

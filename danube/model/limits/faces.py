@@ -343,6 +343,8 @@ CONNECT_LEASE_S = 20.0
 CONNECT_TASKS_TOLD_MAX = 200
 """Tasks that a runner tells of, those that do not run first."""
 CONNECT_RUNNERS_MAX = 1_000
+CONNECT_RUNNERS_OF_ONE_MAX = 100
+"""Runners that tell of connectors: of all principals, and of one."""
 CONNECT_REPLAY_IDLE_TURNS = 5
 """A replay of dead letters ends after so many times CONNECT_IDLE_S without one."""
 POSTGRES_CHUNK_ROWS = 5_000

@@ -51,6 +51,8 @@ class RunnerReport:
     tasks: tuple[ConnectorTask, ...] = ()
     release: bool = False
     """It ends."""
+    principal: str = ""
+    """The principal that told, by authentication; empty without it."""
 
 
 class Change(StrEnum):

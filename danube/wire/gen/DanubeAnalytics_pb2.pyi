@@ -115,14 +115,16 @@ class ConnectorTask(_message.Message):
     def __init__(self, connector: _Optional[str] = ..., kind: _Optional[str] = ..., direction: _Optional[str] = ..., delivery: _Optional[str] = ..., task: _Optional[str] = ..., topic: _Optional[str] = ..., subscription: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., restarts: _Optional[int] = ..., written: _Optional[int] = ..., dead: _Optional[int] = ..., rate: _Optional[float] = ..., position: _Optional[str] = ...) -> None: ...
 
 class RunnerReport(_message.Message):
-    __slots__ = ("runner", "tasks", "release")
+    __slots__ = ("runner", "tasks", "release", "principal")
     RUNNER_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     runner: str
     tasks: _containers.RepeatedCompositeFieldContainer[ConnectorTask]
     release: bool
-    def __init__(self, runner: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[ConnectorTask, _Mapping[str, object]]]] = ..., release: _Optional[bool] = ...) -> None: ...
+    principal: str
+    def __init__(self, runner: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[ConnectorTask, _Mapping[str, object]]]] = ..., release: _Optional[bool] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class ConnectorWish(_message.Message):
     __slots__ = ("connector", "paused", "restarts", "replays", "set_by", "set_ms")

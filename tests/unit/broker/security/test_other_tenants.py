@@ -9,6 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from danube.broker.services.call import Resource
 from danube.broker.services.catalogue import ADMIN_CALLS, CLIENT_CALLS
+from danube.metadata.connectors import records
 from danube.model.calls.client import (
     AccessMode,
     ClientKind,
@@ -23,13 +24,16 @@ from danube.model.calls.client import (
 from danube.model.calls.schemas import CheckVersion, FindVersion, RegisteredSchema, RegisterVersion
 from danube.model.calls.security import BindingKey
 from danube.model.errors import (
+    AlreadyExistsError,
     ConsumerNotFoundError,
     DanubeError,
+    LimitReachedError,
     NotFoundError,
     NotPermittedError,
     PreconditionFailedError,
 )
 from danube.model.policies import FailurePolicy, PoisonPolicy, SetFailurePolicy, SubscriptionName
+from danube.model.records.connectors import RunnerReport
 from danube.model.schema import SchemaImport, SchemaType
 from danube.model.security.grants import BindingScope
 from danube.model.subscription import SubscriptionType
@@ -42,6 +46,7 @@ from tests.unit.broker.security.conftest import FOREIGN, OWN, ROOT, Proven, Secu
 from tests.unit.broker.security.test_matrix import filled
 
 RECORD = b'{"type": "record", "name": "Order", "fields": [{"name": "secret_field", "type": "int"}]}'
+CONNECTORS = "/danube.control.Connectors"
 FIND_VERSION = "/danube.control.Schemas/FindVersion"
 USER = b'{"type": "record", "name": "User", "fields": [{"name": "order", "type": "Order"}]}'
 
@@ -74,6 +79,14 @@ class Tenants:
         asked = schema.FIND_VERSION.encode(FindVersion(**wanted))
         found = await self.of(name).call(FIND_VERSION, asked)
         return schema.VERSION_DESCRIPTION.decode(found).subject
+
+    async def report(self, name: str, report: RunnerReport) -> None:
+        await self.client(name).call(f"{CONNECTORS}/ReportConnectors", plan_messages.REPORT_CONNECTORS.encode(report))
+
+    async def runners(self) -> dict[str, str]:
+        """The principals of all runners, by name."""
+        found = await self.of(ROOT).call(f"{CONNECTORS}/ListConnectors", b"")
+        return {one.runner: one.principal for one in plan_messages.CONNECTORS.decode(found).runners}
 
     async def set_dead_letters(self, name: str, source: str, target: str) -> None:
         policy = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=TopicName.parse(target))
@@ -461,3 +474,27 @@ async def health(tenants: Tenants, name: str, kind: ClientKind, identity: int) -
     asked = client_messages.HEALTH_CHECK.encode(HealthCheck(request_id=1, client=kind, id=identity))
     found = await tenants.client(name).call("/danube.HealthCheck/HealthCheck", asked)
     return client_messages.HEALTH_STATUS.decode(found)
+
+
+async def test_runner_of_one_tenant_is_neither_overwritten_nor_ended_by_another(tenants: Tenants) -> None:
+    report = RunnerReport(runner="etl-1", principal="user:other")
+    for theirs in (report, replace(report, release=True)):
+        await tenants.report("owner", report)
+        with pytest.raises(AlreadyExistsError, match="another principal has a runner 'etl-1'"):
+            await tenants.report("other", theirs)
+        assert await tenants.runners() == {"etl-1": "user:owner"}
+    await tenants.report("owner", replace(report, release=True))
+    await tenants.report("other", report)
+    assert await tenants.runners() == {"etl-1": "user:other"}
+
+
+async def test_runners_of_one_tenant_leave_room_for_those_of_others(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "CONNECT_RUNNERS_OF_ONE_MAX", 1)
+    await tenants.report("owner", RunnerReport(runner="a"))
+    with pytest.raises(LimitReachedError, match="user:owner has 1 runners, the most it may"):
+        await tenants.report("owner", RunnerReport(runner="b"))
+    await tenants.report("owner", RunnerReport(runner="a"))
+    await tenants.report("other", RunnerReport(runner="c"))
+    assert await tenants.runners() == {"a": "user:owner", "c": "user:other"}
