@@ -88,8 +88,11 @@ class Attachment:
     def open(self, *, may_create: bool = False) -> None:
         """Begin to attach, also after having given up; nothing happens when that is under way or done.
 
-        `may_create`: the application asks for it, so a topic that is not there may be created.
+        `may_create`: the application asks for it, so a topic that is not there may be created. Raises
+        UnrecoverableError once its owner is closed.
         """
+        if self._scope.closed:
+            raise _closed()
         if may_create and self.link is None:
             self._session.may_create = True
         if self._running is not None and not self._running.done():

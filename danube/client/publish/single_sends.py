@@ -53,7 +53,7 @@ class _Sends:
         self._sent: deque[asyncio.Future[bool]] = deque()
         """Those in the stream, in order."""
         self._stream: BatchStream | None = None
-        self._work: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[Exception | None] | None = None
         self._idle: TimerHandle | None = None
         self._is_unsupported = False
 
@@ -61,34 +61,35 @@ class _Sends:
         """As `SingleSends.send`."""
         while self._waiting_bytes > CLIENT_SENDS_WAITING_BYTES_MAX:
             await self._room.wait()
-        if self._is_unsupported:
+        if self._is_unsupported or self._scope.closed:
             return False
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((record, stored))
         self._waiting_bytes += len(record)
         if self._stream is not None:
             self._fill()
-        elif self._work is None or self._work.done():
+        elif self._work is None:
             self._work = self._scope.spawn(self._run(), "batches of single sends")
+            self._work.add_done_callback(self._settle)
         return await stored
 
-    async def _run(self) -> None:
-        """One stream, from the first send to a moment without any."""
-        stream = self._producer.batch_stream(NO_ATTRIBUTES, self._stored, are_whole=self._are_whole, on_room=self._fill)
-        error: Exception | None = None
+    async def _run(self) -> Exception | None:
+        """One stream, from the first send to a moment without any; answers the error that ended it."""
+        batch_stream = self._producer.batch_stream
         try:
+            stream = batch_stream(NO_ATTRIBUTES, self._stored, are_whole=self._are_whole, on_room=self._fill)
             await stream.open(self._scope)
             self._stream = stream
             self._fill()
             await stream.ended()
-            error = stream.error
-        except Exception as failure:
-            error = failure
+            await stream.finish()  # which raises its error, or keeps its sequence for the next one
+        except Exception as error:
+            return error
         finally:
             self._stream = None
             if self._idle is not None:
                 self._idle.cancel()
-            self._settle(error)
+        return None
 
     def _fill(self) -> None:
         """Put into the stream's batch what fits."""
@@ -121,8 +122,9 @@ class _Sends:
             stream, self._stream = self._stream, None
             stream.end()
 
-    def _settle(self, error: Exception | None) -> None:
+    def _settle(self, work: "asyncio.Task[Exception | None]") -> None:
         """Nothing more comes of a stream that ended: each send that is left is made by itself, or fails."""
+        error, self._work = None if work.cancelled() else work.result(), None
         self._is_unsupported = isinstance(error, UnsupportedError)
         left = [*self._sent, *(stored for _, stored in self._waiting)]
         self._sent.clear()

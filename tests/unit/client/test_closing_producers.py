@@ -11,10 +11,13 @@ from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, P
 from danube.client.connection import paths
 from danube.client.connection.connection import Connection
 from danube.client.connection.paths import BrokerAddress
+from danube.model.errors import UnrecoverableError
 from danube.model.limits.broker import CLIENT_DETACH_TIMEOUT_S
+from danube.model.limits.stream import CLIENT_SENDS_WAITING_BYTES_MAX
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, Service, UnaryCall
 from danube.testing.in_process_broker import Cell, running_broker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.network import MemoryCarrier
 from danube.wire import client_messages
@@ -60,6 +63,23 @@ async def test_closed_client_has_no_producer_connected(cell: Cell, direct: Danub
     assert await connected(cell) == 1
     await direct.close()
     assert await connected(cell) == 0
+
+
+@pytest.mark.parametrize("waiting_max", [CLIENT_SENDS_WAITING_BYTES_MAX, 10])
+async def test_sends_under_way_of_a_closed_producer_are_stored_or_fail_as_closed(
+    direct: DanubeClient, monkeypatch: pytest.MonkeyPatch, waiting_max: int
+) -> None:
+    monkeypatch.setattr("danube.client.publish.single_sends.CLIENT_SENDS_WAITING_BYTES_MAX", waiting_max)
+    producer = producer_of(direct)
+    await producer.create()
+    sends = [asyncio.ensure_future(producer.send(b"%d" % number)) for number in range(100)]
+    await asyncio.sleep(0)
+    await producer.close()
+    async with asyncio.timeout(PATIENCE_S):
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    errors = [each for each in outcomes if isinstance(each, BaseException)]
+    assert errors
+    assert {type(each) for each in errors} == {UnrecoverableError}
 
 
 class MuteBroker(FakeBroker):

@@ -1,5 +1,6 @@
 """`send_many` with de-duplication and exclusive producers, through streams that break and brokers that start anew."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -16,6 +17,7 @@ from danube.model.errors import (
 from danube.rpc.http2.client.stream import Http2ClientStream
 from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates
 from danube.testing.in_process_broker import Cell, running_broker
+from danube.testing.patience import PATIENCE_S
 
 TOPIC = "/default/orders"
 PAYLOADS = [b"%d" % number for number in range(20_000)]
@@ -110,6 +112,27 @@ async def test_one_row_of_numbers_serves_many_calls_and_a_second_one_those_at_th
     assert (first.base_sequence, second.base_sequence) == (0, 2)
     assert len({one.numbering_id for one in seen}) == 2
     assert sorted(one.base_sequence for one in others) == [0, 3]
+
+
+async def test_bursts_of_single_sends_continue_one_row_of_numbers(
+    client: DanubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.client.publish.single_sends.CLIENT_SINGLES_IDLE_S", 0.0)
+    seen: set[int] = set()
+    original = StoredProducerStates.add
+
+    def add(remembered: StoredProducerStates, batch: SequencedBatch, offset: int) -> None:
+        seen.add(batch.numbering_id)
+        original(remembered, batch, offset)
+
+    monkeypatch.setattr(StoredProducerStates, "add", add)
+    async with builder(client).with_deduplication().build() as producer:
+        for _ in range(5):
+            await asyncio.gather(*(producer.send(b"x") for _ in range(20)))
+            streams = [one for one in asyncio.all_tasks() if "batches of single sends" in one.get_name()]
+            assert (await asyncio.wait(streams, timeout=PATIENCE_S))[1] == set()
+        await producer.send_many([b"y"])
+    assert len(seen) == 1
 
 
 async def test_producer_that_was_told_nothing_begins_a_new_row(client: DanubeClient) -> None:
