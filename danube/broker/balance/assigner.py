@@ -1,6 +1,5 @@
 """Assigner: the brokers of new and orphaned topics, by the strategy of the cluster."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -48,6 +47,9 @@ class LoadAssigner:
         return self._newest().assign(names, brokers)
 
     def _topic_changed(self, before: TopicRecord | None, after: TopicRecord | None) -> None:
+        if self._clock.monotonic_s() > self._stale_s:  # others choose: what changes is not kept for ever
+            self._loads = None
+            self._changed.clear()
         for record in (before, after):
             if record is not None and self._loads is not None:
                 self._changed[str(record.name)] = record.name
@@ -57,7 +59,7 @@ class LoadAssigner:
         if self._loads is None or now_s > self._stale_s or basis != self._basis:
             view = self._source.view()
             ends_s = [one.received_s + view.facts.stale_s for one in view.facts.reports.values()]
-            self._stale_s = min((each for each in ends_s if each >= now_s), default=math.inf)
+            self._stale_s = min((each for each in ends_s if each >= now_s), default=now_s + view.facts.stale_s)
             self._loads, self._basis = Loads(view), basis
         else:
             for text, name in self._changed.items():

@@ -2,25 +2,29 @@
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from danube.broker.balance.assigner import Loads
+from danube.broker.balance.assigner import LoadAssigner, Loads
 from danube.broker.balance.picture import brokers_of
 from danube.broker.balance.preview import Pace, preview
 from danube.broker.balance.reporting.reports import LoadReports
-from danube.broker.balance.view import view_of
+from danube.broker.balance.source import BalanceSettings, BalanceSource
+from danube.broker.balance.view import BalanceView, view_of
+from danube.broker.ownership.cluster_topics import ClusterTopics
 from danube.loadmgr.load import BrokerLoad, TopicLoad
 from danube.loadmgr.score import Strategy
 from danube.metadata.records import keys
 from danube.metadata.records.cluster import BrokerDrain, decode_load, encode_load
+from danube.metadata.records.record_format import TopicRecord, encode_topic
 from danube.metadata.store import Entry
 from danube.model.calls.balance import BalanceRule, BrokerPlaceState, RebalanceWish, RuleKind
 from danube.model.errors import InvalidRequestError, NotFoundError
 from danube.model.ownership import StorageMode
-from danube.model.topic import TopicName
+from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.simulated.clock import SimClock
-from tests.unit.broker.balance.scene import NOW_MS, RATES, SKEWED, facts, received, report, skewed, view
+from tests.unit.broker.balance.scene import NOW_MS, NOW_S, RATES, SKEWED, facts, received, report, skewed, view
 
 WISH = RebalanceWish()
 
@@ -180,6 +184,45 @@ def test_topics_that_change_between_two_reports_count_as_in_a_new_view() -> None
     assert state.broker_of == after
     assert {each: len(on) for each, on in state.on.items()} == {1: 4, 2: 1, 3: 1}
     assert state.shares[2][0] == pytest.approx(view().state().topics[moved].demand.cores)
+
+
+class Source:
+    """A source whose reports do not change."""
+
+    settings = BalanceSettings()
+    views = 0
+
+    def basis(self) -> tuple[object, ...]:
+        return ()
+
+    def failed(self) -> dict[int, int]:
+        return {}
+
+    def view(self) -> BalanceView:
+        self.views += 1
+        return view()
+
+
+def test_changes_of_topics_are_kept_for_as_long_as_the_reports_they_are_counted_from() -> None:
+    clock, topics, source = SimClock(start_s=NOW_S), ClusterTopics(own_id=1), Source()
+    assigner = LoadAssigner(cast("BalanceSource", source), topics, clock)
+
+    def create(number: int) -> None:
+        name = TopicName("default", f"made{number}")
+        record = TopicRecord(name, 1_000 + number, DispatchStrategy.RELIABLE, 0, broker=2)
+        topics.follow_topic(keys.topic(name), Entry(keys.topic(name), encode_topic(record), 1, 1))
+
+    assigner(NAMES[:1], [1, 2, 3])
+    create(1)
+    assert set(assigner._changed) == {"/default/made1"}
+    assigner(NAMES[1:2], [1, 2, 3])
+    assert (assigner._changed, source.views) == ({}, 1)
+    create(2)
+    clock.advance(skewed().stale_s)
+    create(3)
+    assert not assigner._changed
+    assigner(NAMES[2:3], [1, 2, 3])
+    assert source.views == 2
 
 
 def test_partitions_of_a_topic_are_spread() -> None:
