@@ -10,7 +10,7 @@ from danube.runtime.clock import Clock
 QUERY_ROWS_MAX = 1_000
 """Rows of an answer, where nothing is set."""
 QUERY_READ_BYTES_MAX = 2 * 1024**3
-"""Bytes of messages that a query reads, where nothing is set."""
+"""Bytes of stored batches that a query fetches, where nothing is set."""
 QUERY_TIMEOUT_S = 60.0
 """Time of a query, where nothing is set."""
 QUERY_CHARS_MAX = 64 * 1024
@@ -73,6 +73,10 @@ class Usage:
                 f" {self.planned:,}, and its bound is {size_text(self.bounds.read_bytes_max)}: {NARROWER}, or raise"
                 " --max-read"
             )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise LimitReachedError once the time is over."""
         if self.elapsed_s > self.bounds.timeout_s:
             raise self.late()
 

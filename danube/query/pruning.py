@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.dataset as ds  # type: ignore[import-untyped]
 from pyarrow import fs
 
-from danube.tables.planning import OffsetRange, TopicState
+from danube.tables.planning import OffsetRange
 
 Expression: TypeAlias = Any  # pyarrow has no types
 
@@ -56,9 +56,9 @@ def times_in(condition: Expression | None) -> tuple[int, ...]:
     return tuple(sorted(time_ms for time_ms in found if time_ms >= 0)[:TIMES_MAX])
 
 
-def sliced(wanted: OffsetRange, state: TopicState, partition: int | None, rows: int) -> Iterator[Slice]:
-    """A range in slices of at most `rows`, cut at the times of `state.offsets_at`."""
-    cuts = [(min(max(offset, wanted.start), wanted.end), time_ms) for time_ms, offset in state.offsets_at.items()]
+def sliced(wanted: OffsetRange, offsets_at: Mapping[int, int], partition: int | None, rows: int) -> Iterator[Slice]:
+    """A range in slices of at most `rows`, cut at the first offset of each time (ms)."""
+    cuts = [(min(max(offset, wanted.start), wanted.end), time_ms) for time_ms, offset in offsets_at.items()]
     start, since_ms = wanted.start, None
     for end, until_ms in [*sorted(cuts), (wanted.end, None)]:
         for at in range(start, end, rows):
@@ -112,8 +112,3 @@ def _joined(ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         else:
             joined.append(each)
     return joined
-
-
-def by_topic(states: Sequence[TopicState]) -> Mapping[str, TopicState]:
-    """States by the names of their topics."""
-    return {state.topic: state for state in states}

@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from html import escape
 from itertools import count
@@ -98,15 +98,8 @@ class Query:
         """The answer. Raises InvalidRequestError for SQL that is none, LimitReachedError at a bound, DanubeError."""
         if len(self._question.sql) > QUERY_CHARS_MAX:
             raise InvalidRequestError(f"the query has more than {QUERY_CHARS_MAX:,} characters")
-        thread = LoopThread("danube-query")
-        try:
-            link = Link(self._endpoint, thread)
-            try:
-                return self._answer(link)
-            finally:
-                link.close()
-        finally:
-            thread.close()
+        with closing(LoopThread("danube-query")) as thread, closing(Link(self._endpoint, thread)) as link:
+            return self._answer(link)
 
     def end(self) -> None:
         """End the query, from another thread: `run` raises."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
@@ -12,15 +13,18 @@ from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.topic import TopicName
 from danube.objects.place import ObjectPlace
 from danube.query.bounds import Usage
-from danube.query.pruning import by_topic, kept, slice_rows, sliced, times_in
+from danube.query.pruning import kept, slice_rows, sliced, times_in
 from danube.tables.decoding import DECODED, TopicSchema
 from danube.tables.link import Link
-from danube.tables.planning import OffsetRange, Positions, TopicState, batch_ranges
+from danube.tables.planning import OffsetRange, Positions, batch_ranges
 from danube.tables.reading import SliceReader
 from danube.tables.rows import COLUMN_NAMES, arrow_schema
 
 Expression: TypeAlias = Any  # pyarrow has no types
 RecordBatch: TypeAlias = Any
+
+_KNOWN_WITHOUT_MESSAGES = {"topic", "partition", "offset"}
+_OFFSETS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,6 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
             ranges = self._wanted(condition)
             usage.plan(sum(each.rows for each in ranges))
             for batch in self._read(ranges, needed):
-                usage.read(batch.num_rows, batch.nbytes)
                 chosen = batch if condition is None else batch.filter(condition)
                 yield chosen.select(list(names))
         except Exception as error:
@@ -100,21 +103,26 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     def _wanted(self, condition: Expression | None) -> list[OffsetRange]:
         times = times_in(condition)
-        states = by_topic(self._source.link.states(self._topic, times) if times else [])
+        states = self._source.link.states(self._topic, times) if times else []
+        offsets_at = {state.topic: state.offsets_at for state in states}
         rows = slice_rows(sum(each.rows for each in self._ranges))
         slices = [
             piece
             for each in self._ranges
-            for piece in sliced(each, states.get(each.topic, _timeless(each)), self._indices[each.topic], rows)
+            for piece in sliced(each, offsets_at.get(each.topic, {}), self._indices[each.topic], rows)
         ]
         return kept(slices, condition, self._schema)
 
     def _read(self, ranges: Sequence[OffsetRange], needed: Sequence[str]) -> Iterator[RecordBatch]:
+        if {*needed} <= _KNOWN_WITHOUT_MESSAGES:
+            yield from self._offsets(ranges, needed)
+            return
         is_typed = any(name == DECODED or name in self._typed for name in needed)
         reader = SliceReader(
             endpoint=self._source.link.endpoint,
             link=self._source.link,
-            columns=[name for name in COLUMN_NAMES if name in needed] or ["offset"],
+            columns=[name for name in COLUMN_NAMES if name in needed],
+            on_fetched=lambda batch: self._source.usage.read(batch.end - batch.first, len(batch.body)),
             fail_on_data_loss=False,
             decoding=self._decoding if is_typed else None,
             folder=self._source.folder,
@@ -122,6 +130,20 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         for wanted in ranges:
             for batch in reader.read(wanted):
                 yield self._spread(batch) if is_typed and self._typed else batch
+
+    def _offsets(self, ranges: Sequence[OffsetRange], needed: Sequence[str]) -> Iterator[RecordBatch]:
+        """Rows of which only the place is wanted: every offset of a range is a message, so nothing is fetched."""
+        schema = pa.schema([self._schema.field(name) for name in needed or ["offset"]])
+        for wanted in ranges:
+            for start in range(wanted.start, wanted.end, _OFFSETS_AT_ONCE):
+                offsets = pa.array(np.arange(start, min(wanted.end, start + _OFFSETS_AT_ONCE), dtype=np.int64))
+                same = {"topic": wanted.topic, "partition": self._indices[wanted.topic]}
+                arrays = [
+                    pa.repeat(pa.scalar(same[each.name], each.type), len(offsets)) if each.name in same else offsets
+                    for each in schema
+                ]
+                self._source.usage.check_time()
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _spread(self, batch: RecordBatch) -> RecordBatch:
         """The batch with the fields of its decoded values as columns."""
@@ -146,7 +168,3 @@ def _fields(kind: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
     """The fields of values that become columns."""
     taken = {*COLUMN_NAMES, DECODED}
     return [field for field in kind if field.name not in taken] if pa.types.is_struct(kind) else []
-
-
-def _timeless(wanted: OffsetRange) -> TopicState:
-    return TopicState(wanted.topic, wanted.topic_id, wanted.start, wanted.end)

@@ -1,6 +1,6 @@
 """One slice of a topic -> Arrow batches, through the stream of stored batches that brokers offer. Runs on workers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,6 +32,8 @@ class SliceReader:
     """The way to the cluster; None takes that of this process. It cannot be sent to a worker."""
     columns: Sequence[str]
     fail_on_data_loss: bool
+    on_fetched: Callable[[FetchedBatch], None] | None = None
+    """Called with each stored batch before it is built, to count it; it may raise."""
     decoding: TopicSchema | None = None
     """The schema of the column `decoded`; None for none."""
     folder: Path | ObjectPlace | None = None
@@ -49,12 +51,18 @@ class SliceReader:
         partition = self._link.partition_index(wanted.topic) if "partition" in self.columns else None
         if self.decoding is None:
             builder = ColumnBuilder(wanted.topic, self.columns, partition)
-            yield from _joined(map(builder.build, contiguous(wanted, self._batches(wanted))))
+            yield from _joined(map(builder.build, self._fetched(wanted)))
             return
         builder = ColumnBuilder(wanted.topic, [*self.columns, *NEEDED], partition)
         decoder = Decoder(self._link, self.decoding)
-        built = map(builder.build, contiguous(wanted, self._batches(wanted)))
+        built = map(builder.build, self._fetched(wanted))
         yield from (decoder.add_to(batch).select([*self.columns, DECODED]) for batch in _joined(built))
+
+    def _fetched(self, wanted: OffsetRange) -> Iterator[FetchedBatch]:
+        for batch in contiguous(wanted, self._batches(wanted)):
+            if self.on_fetched is not None:
+                self.on_fetched(batch)
+            yield batch
 
     @property
     def _link(self) -> Link:

@@ -115,8 +115,19 @@ def test_a_topic_may_have_any_name(broker: BrokerProcess, spark: SparkSession) -
 def test_little_is_read_for_conditions_on_offsets_partitions_and_times(payments: str, broker: BrokerProcess) -> None:
     name, url = payments.rpartition("/")[2], broker.endpoints.service_url
     for condition in ("partition = 1", "append_time > now() + interval 1 day", '"offset" < 0'):
-        answer = danube.sql(f'select count(*) from "{name}" where {condition}', url)
+        answer = danube.sql(f'select count(key), count(value) from "{name}" where {condition}', url)
         assert answer.messages <= MESSAGES / 2
+
+
+def test_rows_are_counted_by_their_offsets_and_nothing_is_fetched(payments: str, broker: BrokerProcess) -> None:
+    name, url = payments.rpartition("/")[2], broker.endpoints.service_url
+    whole = danube.sql(f'select count(*) as n, max("offset") as last, min(topic) as t from "{name}"', url)
+    assert (whole.messages, whole.read_bytes, whole.rows()[0]["n"]) == (0, 0, MESSAGES)
+    assert whole.rows()[0]["t"] == f"{payments}-part-0"
+
+
+def test_times_of_flags_bound_all_topics(payments: str, broker: BrokerProcess) -> None:
+    name, url = payments.rpartition("/")[2], broker.endpoints.service_url
     assert danube.sql(f'select count(*) as n from "{name}"', url, since="2031-01-01").rows() == [{"n": 0}]
     assert danube.sql(f'select count(*) as n from "{name}"', url, since="1h", until="0s").rows() == [{"n": MESSAGES}]
 

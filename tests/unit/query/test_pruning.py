@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.query.pruning import Slice, kept, sliced, times_in
-from danube.tables.planning import OffsetRange, TopicState
+from danube.tables.planning import OffsetRange
 from danube.tables.rows import COLUMN_NAMES, arrow_schema
 
 SCHEMA = arrow_schema(COLUMN_NAMES)
@@ -78,8 +78,8 @@ def ranges(condition: pa.compute.Expression | None, topics: list[str]) -> list[O
     slices: list[Slice] = []
     for topic in topics:
         wanted = OffsetRange(topic, 1, 0, ROWS)
-        state = TopicState(topic, 1, 0, ROWS, {time_ms: offset_at(time_ms) for time_ms in times_in(condition)})
-        slices += sliced(wanted, state, int(topic[-1]) if topic[-1].isdigit() else None, SLICE)
+        offsets_at = {time_ms: offset_at(time_ms) for time_ms in times_in(condition)}
+        slices += sliced(wanted, offsets_at, int(topic[-1]) if topic[-1].isdigit() else None, SLICE)
     return kept(slices, condition, SCHEMA)
 
 
