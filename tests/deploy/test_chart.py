@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -135,6 +136,44 @@ def test_three_brokers_vote_and_settings_are_those_of_the_broker(name: str) -> N
     assert of_kind(name, "PodDisruptionBudget")[0]["spec"]["maxUnavailable"] == 1
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_server_that_passes_tokens_on_has_none_of_its_own(name: str) -> None:
+    for _, template in pod_templates(name):
+        for container in template["spec"]["containers"]:
+            if "--pass-tokens" in container.get("args", []):
+                assert "DANUBE_ADMIN_TOKEN" not in {each["name"] for each in container["env"]}
+                assert ("web", "secured") == (container["name"], name)
+
+
+def test_pods_that_mount_the_authority_trust_it() -> None:
+    mounted = [
+        {each["value"] for each in container["env"] if "value" in each}
+        for _, template in pod_templates("secured")
+        for container in template["spec"]["containers"]
+        if "/etc/danube/tls" in {each["mountPath"] for each in container["volumeMounts"]}
+    ]
+    assert len(mounted) == 3
+    assert all("/etc/danube/tls/ca.crt" in values for values in mounted)
+
+
+def test_services_say_whether_their_ports_speak_tls() -> None:
+    for name, spoken in (("default", "kubernetes.io/h2c"), ("secured", "https")):
+        ports = [port for each in of_kind(name, "Service") for port in each["spec"]["ports"]]
+        assert {each["appProtocol"] for each in ports if "appProtocol" in each} == {spoken}
+
+
+def test_a_hook_that_could_not_carry_fails_and_one_that_activates_never_does() -> None:
+    for hook, code in (("carry", 1), ("activate", 0)):
+        told = subprocess.run(
+            [sys.executable, "-I", str(CHART / "files" / "hooks.py"), hook],
+            env={"DANUBE_ADVERTISED_ADDR": "danube-0:6650", "DANUBE_HOOK_SECONDS": "0"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (told.returncode, told.stderr) == (code, f"danube-0:6650: {hook} is not done in time. \n")
+
+
 def test_a_load_balancer_of_clients_does_not_lead_to_administration() -> None:
     services = {each["metadata"]["name"]: each["spec"] for each in of_kind("everything", "Service")}
     assert services["danube"]["type"] == "LoadBalancer"
@@ -177,6 +216,8 @@ BAD: dict[str, list[Any]] = {
     "listenHost": ["localhost"],
     "networkPolicy.clients": [[{"pods": {}}]],
     "web.access": ["root"],
+    "web.enabled": [True],
+    "mcp.enabled": [True],
     "connect.runners": [{"Orders": {"secret": "s"}}, {"orders": {}}],
     "analytics.jobs": [{"lag": {"schedule": "hourly", "args": ["lag"]}}],
     "retries": [3],

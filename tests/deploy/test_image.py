@@ -7,9 +7,11 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,32 @@ def test_images_begin_with_the_programs_that_the_chart_expects() -> None:
     }
     assert begin == ENTRYPOINTS
     assert "USER 10001:10001" in text
+
+
+def test_the_check_of_health_asks_the_port_that_the_broker_was_given() -> None:
+    text = CONTAINERFILE.read_text().replace("\\\n", "")
+    _, *command = json.loads(re.findall(r"^HEALTHCHECK .*CMD (.*)$", text, re.MULTILINE)[0])
+    asked: list[str] = []
+
+    class Live(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Live) as server:
+        threading.Thread(target=server.serve_forever).start()
+        codes = [
+            subprocess.run(
+                [sys.executable, *command],
+                env={"DANUBE_PROM_EXPORTER": f"0.0.0.0:{server.server_port}", **more},
+                capture_output=True,
+                check=False,
+            ).returncode
+            for more in ({}, {"DANUBE_AUTH_MODE": "tls"})
+        ]
+        server.shutdown()
+    assert (codes, asked) == ([0, 1], ["/health/live"])
 
 
 def test_locks_of_images_have_a_hash_for_everything() -> None:

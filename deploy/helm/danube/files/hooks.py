@@ -1,8 +1,9 @@
 """Hooks of a broker with a disk of its own: `carry` before it ends, `activate` after it has begun.
 
 `carry` has the other brokers take over its topics, logs and all, within DANUBE_HOOK_SECONDS; `activate` ends that. It
-needs python3 and danube-admin, and no shell. A hook that fails is told in the pod's events, and the broker ends or
-serves all the same: topics that were not carried wait for it.
+needs python3 and danube-admin, and no shell. When the time is up, `carry` fails, which Kubernetes tells in the pod's
+events; the broker ends all the same, and topics that were not carried wait for it. `activate` never fails: that would
+end the broker, which serves.
 """
 
 import json
@@ -28,7 +29,7 @@ def state(own: str) -> "tuple[str, str]":
 
 
 def main(hook: str) -> int:
-    """Run one hook; answers 0, also when the time is up."""
+    """Run one hook; answers its exit code."""
     own = os.environ["DANUBE_ADVERTISED_ADDR"]
     deadline_s = time.monotonic() + float(os.environ.get("DANUBE_HOOK_SECONDS", "60"))
     words = {"carry": ("unload", "--max-parallel", "8"), "activate": ("activate",)}[hook]
@@ -42,7 +43,7 @@ def main(hook: str) -> int:
             told = admin("brokers", *words, "--broker-id", broker_id)
         time.sleep(LOOK_S)
     sys.stderr.write(f"{own}: {hook} is not done in time. {told.stderr if told else ''}\n")
-    return 0
+    return 1 if hook == "carry" else 0
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ spec:
       labels: {{ include "danube.labels" $labels | nindent 8 }}
         danube/brokers: {{ .set }}
       annotations:
+        {{- if $v.storage.carryOnStop }}
         checksum/hooks: {{ .root.Files.Get "files/hooks.py" | sha256sum }}
+        {{- end }}
         {{- with $v.annotations }}{{ toYaml . | nindent 8 }}{{- end }}
     spec: {{ include "danube.pod" (dict "root" .root) | nindent 6 }}
       terminationGracePeriodSeconds: {{ $v.brokers.terminationGracePeriodSeconds }}
@@ -135,6 +137,7 @@ spec:
             - { name: {{ $key }}, value: {{ $value | quote }} }
             {{- end }}
             {{- include "danube.adminEnv" $root | nindent 12 }}
+            {{- include "danube.adminToken" $root | nindent 12 }}
             {{- if $v.storage.carryOnStop }}
             - { name: DANUBE_HOOK_SECONDS, value: {{ sub $v.brokers.terminationGracePeriodSeconds 30 | quote }} }
             {{- end }}

@@ -41,6 +41,10 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{ ternary "https" "http" .Values.auth.enabled }}
 {{- end -}}
 
+{{- define "danube.appProtocol" -}}
+{{ ternary "https" "kubernetes.io/h2c" .Values.auth.enabled }}
+{{- end -}}
+
 {{- define "danube.adminUrl" -}}
 {{ include "danube.scheme" . }}://{{ include "danube.name" . }}-admin.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:50051
 {{- end -}}
@@ -84,13 +88,19 @@ securityContext:
 {{- if .Values.auth.enabled }}
 - name: DANUBE_ADMIN_CA
   value: /etc/danube/tls/ca.crt
+{{- end }}
+- name: HOME
+  value: /tmp
+{{- end -}}
+
+{{/* Its own token: not of a server that passes on those of its callers. */}}
+{{- define "danube.adminToken" -}}
+{{- if .Values.auth.enabled }}
 {{- with .Values.auth.adminTokenSecret }}
 - name: DANUBE_ADMIN_TOKEN
   valueFrom: { secretKeyRef: { name: {{ . }}, key: token } }
 {{- end }}
 {{- end }}
-- name: HOME
-  value: /tmp
 {{- end -}}
 
 {{- define "danube.caVolume" -}}
