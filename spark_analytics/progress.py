@@ -2,6 +2,7 @@
 
 import sys
 
+from danube.model.text import span_text
 from danube.runtime.clock import Clock
 from danube.runtime.console import say
 
@@ -30,5 +31,5 @@ class Steps:
         """A step is over."""
         now_s = self._clock.monotonic_s()
         if self._shown:
-            say(f"{text} ({now_s - self._before_s:.1f} s)", PROGRAM)
+            say(f"{text} ({span_text(now_s - self._before_s)})", PROGRAM)
         self._before_s = now_s

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
@@ -22,7 +21,7 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.operations.portrait import Portrait, PortraitCell
 from danube.model.plans.plan import canonical
-from danube.model.text import number_text, size_text, span_text
+from danube.model.text import number_text, size_text, span_text, time_of
 
 _TOOLS = re.compile(rf"(?<![\w/.-])({'|'.join(name for name in BY_NAME if '_' in name)})(?![\w/-])")
 BAR_CELLS = 8
@@ -203,7 +202,7 @@ def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a re
 
 def _number(value: float, name: str) -> str:
     if name.endswith("_ms") and _MOMENT_MS < value < _YEAR_9999_MS:
-        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return time_of(value)
     if name.endswith("_s"):
         return span_text(value)
     if name in _SIZES or name.endswith("_bytes"):

@@ -97,7 +97,7 @@ def number_text(value: float) -> str:
     return f"{value:.4g}"
 
 
-def time_of(time_ms: int) -> str:
+def time_of(time_ms: float) -> str:
     """A time as people read it."""
     try:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
@@ -144,12 +144,12 @@ def percent_text(share: float) -> str:
 
 
 def amount_text(value: float) -> str:
-    """A number in a few characters: `950`, `12.4k`, `3.1M`."""
+    """A number in a few characters: `0.25`, `950`, `12.4k`, `3.1M`."""
     for unit in ("", "k", "M", "G"):
         if abs(value) < 999.5:
-            return f"{value:.1f}{unit}" if unit and abs(value) < 99.95 else f"{value:.0f}{unit}"
+            return f"{value:.3g}{unit}"
         value /= 1_000
-    return f"{value:,.1f}T"
+    return f"{value:,.0f}T"
 
 
 def seconds_of(text: str) -> float:

@@ -1,12 +1,11 @@
 """The report of a run as one self-contained HTML page, or as Markdown; written in one go."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
 from danube.model.errors import SettingsError
-from danube.model.text import span_text
+from danube.model.text import span_text, time_of
 from danube.report.sections import Reported, Section, Table, sections_of
 
 _ROWS_MAX = 100
@@ -76,10 +75,9 @@ def _title(result: Reported) -> str:
 
 
 def _subtitle(result: Reported) -> str:
-    as_of = datetime.fromtimestamp(result.as_of_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     span = span_text((result.as_of_ms - result.window.get("since_ms", result.as_of_ms)) / 1_000)
     records = result.window.get("records", 0)
-    return f"Run {result.run_id}, as of {as_of}, from {span} and {records:,} records of telemetry"
+    return f"Run {result.run_id}, as of {time_of(result.as_of_ms)}, from {span} and {records:,} records of telemetry"
 
 
 def _html_section(section: Section) -> Iterator[str]:

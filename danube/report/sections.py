@@ -2,23 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from danube.model.lag.evidence import evidence_of
+from danube.model.lag.evidence import group_evidence
 from danube.model.lag.group import GroupLag, PartitionLag, harm
 from danube.model.lag.next_steps import next_step
 from danube.model.lag.rows import NEVER, group_of, partition_of
 from danube.model.lag.verdict import LagPolicy, LagVerdict
 from danube.model.records.analytics import AnalyticsJob, Row
-from danube.model.text import count_text, span_text
-from danube.report.svg import Line, amount, bar_plot, line_plot, small_plots
+from danube.model.text import amount_text, count_text, percent_text, span_text, time_of
+from danube.report.svg import Line, bar_plot, line_plot, small_plots
+from danube.report.tones import class_of
 
 Verdict = tuple[str, str]
 """Tone (`good`, `warn`, `bad` or none) and a sentence."""
 Cell = tuple[str, bool]
 """Text, and whether it is a number."""
-_TONES = {"OK": "good", "WARN": "warn", "STOP": "bad", "STALL": "bad", "REWIND": "bad"}
 _LINES_MAX = 6
 _VERDICTS_MAX = 20
 
@@ -73,7 +72,7 @@ def sections_of(result: Reported) -> list[Section]:
 def _lag(result: Reported) -> list[Section]:
     rows = _lag_rows(result)
     behind = [row for row in rows if row["status"] not in {"OK", "NOT_KEPT"}]
-    verdicts: list[Verdict] = [(_TONES.get(row["status"], ""), _lag_sentence(row)) for row in behind]
+    verdicts: list[Verdict] = [(class_of(row["status"]), _lag_sentence(row)) for row in behind]
     if not behind:
         verdicts = [("good", f"None of {count_text(len(rows), 'group')} needs help.")]
     largest = sorted((row for row in rows if row["lag_messages"]), key=lambda row: -row["lag_messages"])[:10]
@@ -107,7 +106,7 @@ def _lag_rows(result: Reported) -> list[Row]:
         more = {
             "in_flight": sum(known) if known else None,
             "position": worst.position if worst else None,
-            "evidence": evidence_of(worst, LagPolicy(), result.as_of_ms) if worst else "-",
+            "evidence": group_evidence(one, worst, LagPolicy(), result.as_of_ms) if worst else "-",
             "retention": _retention(one, worst),
         }
         found.append({**row, **more})
@@ -119,7 +118,7 @@ def _retention(group: GroupLag, worst: LagVerdict | None) -> str:
     deadline_s = worst.retention_deadline_s if worst else None
     lost = f"{count_text(group.messages_lost, 'message')} deleted unread" if group.messages_lost else ""
     soon = "" if deadline_s is None else f"deletes in {span_text(deadline_s)}" if deadline_s else "deletion is due"
-    share = f"{group.retention_ratio:.0%} unread" if group.retention_ratio else ""
+    share = f"{percent_text(group.retention_ratio)} unread" if group.retention_ratio else ""
     return ", ".join(filter(None, (lost, soon, share))) or "-"
 
 
@@ -160,10 +159,9 @@ def _balance(result: Reported) -> list[Section]:
     if summary.get("advice"):
         verdicts.append(("warn", summary["advice"]))
     if summary.get("paying_moments"):
-        share = summary["paying_moments"] / max(1, summary["judged_moments"])
-        verdicts.append(
-            ("", f"A rebalance would have paid in {share:.0%} of the time, mostly at {summary['paying_hours']}.")
-        )
+        share = percent_text(summary["paying_moments"] / max(1, summary["judged_moments"]))
+        paid = f"A rebalance would have paid in {share} of the time, mostly at {summary['paying_hours']}."
+        verdicts.append(("", paid))
     hot = [
         (row["topic"], row["messages_per_s"], f"{row['messages_per_s']:,.1f}/s")
         for row in result.tables["hot_topics"][:10]
@@ -323,7 +321,7 @@ def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
     if value is None:
         return "-", False
     if name.endswith("_ms"):
-        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%d %b %H:%M:%S"), True
+        return time_of(value), True
     if name in {"lag_s", "peak_lag_s"}:
         return span_text(value), True
     if name in {"cause", "chain"}:
@@ -332,7 +330,7 @@ def _cell(name: str, value: Any) -> Cell:  # noqa: ANN401 - any value of JSON
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else amount(value)
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else amount_text(value)
 
 
 def _series(rows: Sequence[Row], value: str, at: str = "moment_ms") -> list[tuple[float, float]]:

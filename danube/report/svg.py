@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 
+from danube.model.text import amount_text
+
 WIDTH, HEIGHT = 860, 240
 _SMALL_WIDTH, _SMALL_HEIGHT = 420, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 30, 28
@@ -104,7 +106,7 @@ def _axes(scale: _Scale, unit: str, ticks: int) -> Iterator[str]:
         value = scale.top * number / ticks
         y = scale.y(value)
         yield f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{scale.width - _RIGHT}" y2="{y:.1f}"/>'
-        yield _text(_LEFT - 6, y + 4, f"{amount(value)}{unit if number == ticks else ''}", "label end")
+        yield _text(_LEFT - 6, y + 4, f"{amount_text(value)}{unit if number == ticks else ''}", "label end")
     span_ms = scale.last - scale.first
     form = "%H:%M:%S" if span_ms < 600_000 else "%H:%M" if span_ms < 2 * 86_400_000 else "%d %b %H:%M"
     for number in range(ticks + 1):
@@ -164,14 +166,6 @@ def _text(x: float, y: float, text: str, kind: str) -> str:
 def _clipped(name: str, chars: int = 36) -> str:
     printable = "".join(char if char.isprintable() else "?" for char in name)
     return printable if len(printable) <= chars else printable[: chars // 2 - 1] + "…" + printable[-chars // 2 :]
-
-
-def amount(value: float) -> str:
-    """A number in few characters: 1.2k, 34M, 0.25."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.3g}"
 
 
 def _round_up(value: float) -> float:

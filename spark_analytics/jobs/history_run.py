@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -13,7 +12,7 @@ from danube.model.lag.history import Times
 from danube.model.lag.next_steps import next_step
 from danube.model.lag.verdict import LagPolicy
 from danube.model.records.analytics import Row
-from danube.model.text import count_text, span_text
+from danube.model.text import count_text, span_text, time_of
 from spark_analytics.jobs.history import lag_incidents, tone_of
 from spark_analytics.jobs.lag import lag_partitions
 from spark_analytics.jobs.run import Computed, JobRequest, Moment, step_ms_of
@@ -57,7 +56,7 @@ def _harm(row: Row) -> tuple[object, ...]:
 
 def _incident_row(row: Row) -> Row:
     """The row with a sentence that a person reads first, and what to do then."""
-    ended = f"until {_time(row['ended_ms'])}" if row["ended_ms"] else "and it lasts"
+    ended = f"until {time_of(row['ended_ms'])}" if row["ended_ms"] else "and it lasts"
     most = row["peak_lag_messages"]
     many = "" if most is None else f", at most {count_text(most, 'message')}"
     age = "" if row["peak_lag_s"] is None else f", {span_text(row['peak_lag_s'])} behind"
@@ -68,15 +67,11 @@ def _incident_row(row: Row) -> Row:
     chain = row["chain"].replace("_", " ").replace("->", "→")
     place = [row["consumer"], None if row["offset"] is None else f"offset {row['offset']:,}"]
     where = f" ({', '.join(filter(None, place))})" if any(place) else ""
-    begin = f"{who}: {chain}{where} from {_time(row['began_ms'])} {ended}"
+    begin = f"{who}: {chain}{where} from {time_of(row['began_ms'])} {ended}"
     causes = row["chain"].split(" -> ")
     steps = [next_step(cause, row["topic"], row["subscription"], row["offset"]) for cause in causes]
     told = {"sentence": f"{begin}{many}{age}{lost}{soon}.", "tone": tone_of(row["cause"])}
     return {**row, **told, "next_step": "; then ".join(dict.fromkeys(steps))}
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _over_time(partitions: DataFrame, incidents: Sequence[Row]) -> list[Row]:

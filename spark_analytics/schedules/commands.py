@@ -7,7 +7,7 @@ import typer
 from danube.model.exit_codes import ExitCode
 from danube.model.records.analytics import AnalyticsJob
 from danube.model.records.schedules import Missed, Schedule
-from danube.model.text import moment_ms, span_s, time_of
+from danube.model.text import moment_ms, span_s, span_text, time_of
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, write
 from spark_analytics.flags import CaCert, ServiceUrl, Token, TokenFile, chosen_token
@@ -70,7 +70,9 @@ def list_command(
             own = [run for run in runs if run.run_id.startswith(f"{schedule.name}-")]
             last = "has not run"
             if own:
-                took = "" if own[0].ended_ms is None else f" in {(own[0].ended_ms - own[0].started_ms) / 1_000:.0f} s"
+                took = (
+                    "" if own[0].ended_ms is None else f" in {span_text((own[0].ended_ms - own[0].started_ms) / 1_000)}"
+                )
                 rows = sum(own[0].totals.values())
                 last = f"last {own[0].state}{took}, {rows:,} rows, run {own[0].run_id}"
             words = (schedule.name, schedule.job, *schedule.arguments)

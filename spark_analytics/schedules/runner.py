@@ -21,7 +21,7 @@ from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import ANALYTICS_LOG_BYTES, ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
 from danube.model.records.analytics import Run
 from danube.model.records.schedules import BeginRun, RunnerClaim, RunnerLease, Schedule, ScheduleBook
-from danube.model.text import time_of
+from danube.model.text import span_text, time_of
 from danube.runtime.clock import Clock
 from danube.runtime.process import ENDING, last_line_of
 from spark_analytics.progress import PROGRAM, Steps
@@ -154,7 +154,7 @@ class ScheduleRunner:
         if code is None:
             return
         how = "is done" if code == 0 else f"failed with exit code {code}: {job.last_words()}"
-        self._steps.tell(f"{job.due.schedule.name}: run {job.run_id} {how} ({took_ms / 1_000:.0f} s)")
+        self._steps.tell(f"{job.due.schedule.name}: run {job.run_id} {how} ({span_text(took_ms / 1_000)})")
         job.log.close()
         self._job, self._told = None, ""
 

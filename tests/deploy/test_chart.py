@@ -142,7 +142,7 @@ def test_a_server_that_passes_tokens_on_has_none_of_its_own(name: str) -> None:
         for container in template["spec"]["containers"]:
             if "--pass-tokens" in container.get("args", []):
                 assert "DANUBE_ADMIN_TOKEN" not in {each["name"] for each in container["env"]}
-                assert ("web", "secured") == (container["name"], name)
+                assert (container["name"], name) == ("web", "secured")
 
 
 def test_pods_that_mount_the_authority_trust_it() -> None:

@@ -22,10 +22,10 @@ from danube.admin.operations.cluster.balance_views import (
     UtilisationView,
 )
 from danube.admin.present import printable
-from danube.admin.tones import alarm_of, tone_of
 from danube.loadmgr.goal import Goal
 from danube.loadmgr.score import BANDS
 from danube.model.text import count_text
+from danube.report.tones import alarm_of, tone_of
 
 CEILING = max(Goal().ceilings[:1])
 """Share of a resource above which no move takes a broker."""

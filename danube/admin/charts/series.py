@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from danube.admin.charts.svg import clipped, element, line, picture, words
+from danube.admin.present import cell
 from danube.model.text import span_text
 
 WIDTH = 460
@@ -47,8 +48,7 @@ def series_svg(series: Series) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A number with its unit; whole numbers stay whole."""
-    number = f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.1f}"
-    return f"{number} {unit}"
+    return f"{cell(int(value) if float(value).is_integer() else value)} {unit}"
 
 
 def _parts(series: Series, now: str) -> Iterator[str]:

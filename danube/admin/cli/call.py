@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from danube.admin.broker_names import as_ids
@@ -24,6 +23,7 @@ from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.limits.faces import CLI_FOLLOW_S
 from danube.model.plans.plan import Caller, Face, PlanStatus
+from danube.model.text import percent_text, time_of
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock
 
@@ -194,7 +194,7 @@ def _columns(table: Table, labels: frozenset[str]) -> Table:
 
 
 def _redraw(shell: Shell, text: str) -> None:
-    moment = datetime.fromtimestamp(shell.clock.now_ms() / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    moment = time_of(shell.clock.now_ms())
     screen = stdout_screen(shell.output)
     if screen.is_terminal:
         height = shutil.get_terminal_size().lines - 2
@@ -226,7 +226,7 @@ def _report(output: OutputOptions) -> Callable[[float, float | None, str], Corou
 
     async def report(done: float, total: float | None, message: str) -> None:
         if is_heard:
-            share = f" {done / total:.0%}" if total else ""
+            share = f" {percent_text(done / total)}" if total else ""
             sys.stderr.write(f"\r\x1b[K{console.escaped(message)}{share}" if done != total else "\r\x1b[K")
 
     return report

@@ -4,9 +4,9 @@ from danube.admin.access import AccessLevel
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import cell, printable
 from danube.admin.target import Target
-from danube.admin.tones import tone_of
 from danube.admin.tui.data.watch import Watch
 from danube.model.text import age_text
+from danube.report.tones import tone_of
 
 LEVEL_WORDS = {
     AccessLevel.READ: "read: looks, changes nothing",

@@ -11,7 +11,7 @@ from danube.cli.output import EXIT_CODES, PROGRAM, Progress, say
 from danube.cli.queries.answers import AnswerFormat, written
 from danube.model.errors import UnsupportedError
 from danube.model.exit_codes import ExitCode
-from danube.model.text import count_text, install_text, size_bytes, size_text
+from danube.model.text import count_text, install_text, size_bytes, size_text, span_text
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock
 
@@ -134,5 +134,5 @@ def _report(answer: "Answer") -> None:
     of = ", ".join(answer.topics[:3]) or "no topic"
     say(
         f"{count_text(answer.table.num_rows, 'row')}{cut}; read {count_text(answer.messages, 'message')}"
-        f" ({size_text(answer.read_bytes)}) of {of} in {answer.elapsed_s:.1f} s"
+        f" ({size_text(answer.read_bytes)}) of {of} in {span_text(answer.elapsed_s)}"
     )

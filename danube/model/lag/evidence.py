@@ -2,6 +2,7 @@
 
 import math
 
+from danube.model.lag.group import GroupLag
 from danube.model.lag.verdict import LagCause, LagPolicy, LagRule, LagVerdict
 from danube.model.text import count_text, span_text
 
@@ -15,6 +16,12 @@ def evidence_of(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
     return "; ".join(filter(None, (sentence, _of_cause(verdict), warning)))
 
 
+def group_evidence(group: GroupLag, worst: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
+    """Evidence of a group: that of its worst partition, behind its name where the topic has partitions."""
+    told = evidence_of(worst, policy, as_of_ms)
+    return told if group.worst_partition == group.topic else f"{group.worst_partition}: {told}"
+
+
 def _of_rule(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
     match verdict.rule:
         case LagRule.NOT_RELIABLE:
@@ -23,10 +30,10 @@ def _of_rule(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
             return "no telemetry was found of it"
         case LagRule.SILENT:
             silent_s = (as_of_ms - (verdict.observed_ms or as_of_ms)) / 1_000
-            return f"no telemetry for {silent_s:.0f} s: its broker is down or does not publish any"
+            return f"no telemetry for {span_text(silent_s)}: its broker is down or does not publish any"
         case LagRule.SHORT_HISTORY:
             wanted_s = (policy.minimum_complete * policy.intervals - verdict.looks) * policy.interval_s
-            return f"seen at {verdict.looks} of {policy.intervals} looks: ask again in {max(1.0, wanted_s):.0f} s"
+            return f"seen at {verdict.looks} of {policy.intervals} looks: ask again in {span_text(max(1.0, wanted_s))}"
         case _:
             return _of_few_commits(verdict, policy)
 
@@ -38,7 +45,7 @@ def _of_few_commits(verdict: LagVerdict, policy: LagPolicy) -> str:
         case LagRule.NO_COMMITS if verdict.commit_age_s is None:
             return f"no consumer was seen, and {_count(verdict.lag_messages, 'message')} wait"
         case LagRule.NO_COMMITS:
-            return f"no consumer for {verdict.commit_age_s:.0f} s, longer than it had read before"
+            return f"no consumer for {span_text(verdict.commit_age_s or 0.0)}, longer than it had read before"
         case LagRule.FEW_COMMITS:
             return f"read at {verdict.commits} of {policy.intervals} looks: too few to judge"
         case _:
@@ -50,24 +57,24 @@ def _of_commits(verdict: LagVerdict, window_s: float, policy: LagPolicy) -> str:
         case LagRule.WENT_BACK:
             return f"the position went back, stands at {verdict.position or 0:,} and has not come forward again"
         case LagRule.CAUGHT_UP_ONCE:
-            return f"it had read everything within the last {window_s:.0f} s"
+            return f"it had read everything within the last {span_text(window_s)}"
         case LagRule.POSITION_STILL:
             stood = f"the position stood at {verdict.position or 0:,}"
             return f"a consumer is there, and {stood} at {verdict.commits} looks"
         case LagRule.YOUNG_LAG:
             oldest_s = verdict.lag_s or 0.0
-            young = f"it had read all but the newest messages within the last {window_s:.0f} s"
-            return f"the oldest unread message is {oldest_s:.1f} s old" if oldest_s < policy.young_lag_s else young
+            young = f"it had read all but the newest messages within the last {span_text(window_s)}"
+            return f"the oldest unread message is {span_text(oldest_s)} old" if oldest_s < policy.young_lag_s else young
         case LagRule.LAG_NEVER_FELL:
             return f"the lag does not fall so that it clears within {span_text(policy.clears_s)}"
         case LagRule.DELETED_UNREAD | LagRule.MEMBER_SILENT | LagRule.REDELIVERED:
             return f"{_count(verdict.lag_messages, 'message')} unread"
         case _:
-            return f"the lag falls, as seen in the last {window_s:.0f} s"
+            return f"the lag falls, as seen in the last {span_text(window_s)}"
 
 
 def _of_cause(verdict: LagVerdict) -> str:
-    window = f"in {verdict.rate_window_s or 0.0:.0f} s"
+    window = f"in {span_text(verdict.rate_window_s or 0.0)}"
     match verdict.cause:
         case LagCause.DATA_LOSS:
             lost = _count(verdict.lost, "unread message")
@@ -124,7 +131,8 @@ def _silent(verdict: LagVerdict) -> str:
     """The consumers that answer nothing, with what they have."""
     host = f" at {verdict.silent_host}" if verdict.silent_host else ""
     since = f" from offset {verdict.silent_offset:,}" if verdict.silent_offset is not None else ""
-    has = f"{_count(verdict.silent_in_flight, 'message')}{since} and answered none for {verdict.silent_s or 0.0:.0f} s"
+    silent = span_text(verdict.silent_s or 0.0)
+    has = f"{_count(verdict.silent_in_flight, 'message')}{since} and answered none for {silent}"
     if verdict.silent_others:
         return f"consumers {verdict.silent_consumer}{host} and {verdict.silent_others} have {has}"
     return f"consumer {verdict.silent_consumer!r}{host} has {has}"

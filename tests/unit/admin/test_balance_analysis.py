@@ -46,7 +46,7 @@ async def test_a_published_result_is_told_with_its_age() -> None:
     found = await analysis(gateway, AnalyzeParams())
     assert found.source.startswith("spark, run week, 2 h")
     assert "paid at 40 of 300 moments, most often at 09:00, 10:00 UTC" in found.why[0]
-    assert found.what_to_do[0] == f"For the 95% load of that time: {SUMMARY['summary']}"
+    assert found.what_to_do[0] == f"For the 95 % load of that time: {SUMMARY['summary']}"
     assert found.over_time is not None
     assert [move.topic for move in found.over_time.moves] == ["/default/clicks"]
 

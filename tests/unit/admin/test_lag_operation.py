@@ -126,8 +126,8 @@ async def test_groups_come_worst_first_with_their_cause(gateway: MemoryGateway) 
     ]
     assert (report.answered_by, report.statuses, report.total) == ("live", {"WARN": 1, "STOP": 1}, 2)
     assert (
-        report.groups[0].evidence
-        == "the lag does not fall so that it clears within 10 m; 180 arrived, 81 acknowledged in 45 s"
+        report.groups[0].evidence == "/default/slow-part-1: the lag does not fall so that it clears within 10 m;"
+        " 180 arrived, 81 acknowledged in 45 s"
     )
     assert (report.groups[0].lag_messages, report.groups[0].partitions, report.partitions) == (210, 2, [])
 
@@ -151,8 +151,8 @@ async def test_each_group_that_is_behind_has_a_line_of_evidence_below_the_table(
 
 async def test_without_a_result_auto_answers_live_and_says_so(gateway: MemoryGateway) -> None:
     report = await asked(gateway)
-    assert report.reason == "last 180 s (no recent Spark run)"
-    assert report.words()["answered_by"] == "live, last 180 s (no recent Spark run)"
+    assert report.reason == "last 3 m (no recent Spark run)"
+    assert report.words()["answered_by"] == "live, last 3 m (no recent Spark run)"
 
 
 async def test_live_and_spark_agree_on_the_same_history(gateway: MemoryGateway) -> None:

@@ -272,7 +272,7 @@ async def test_topics_of_a_broker_that_is_gone_make_health_critical() -> None:
     for more, status, said in (
         ((), "ok", "the brokers of all "),
         ((idle,), "ok", "the brokers of all "),
-        ((gone,), "critical", "topics that nobody serves: 3 (3 of broker 77, which is unreachable for 90 s)."),
+        ((gone,), "critical", "topics that nobody serves: 3 (3 of broker 77, which is unreachable for 1 m 30 s)."),
         ((nobody, gone), "critical", "nobody serves: 5 (2 belong to no broker; 3 of broker 77"),
     ):
         gateway.cluster.gone = more

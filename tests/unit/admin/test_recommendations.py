@@ -154,7 +154,7 @@ def test_what_retention_by_size_may_delete_unread_is_told_where_it_deletes_unrea
     limits = Limits(retention_bytes=1 << 20, retention_drops_unread=1)
     (found,) = of_retention("/default/t", group(retention_ratio=0.9), limits, _NOW_MS)
     assert (found.severity, found.next_tool) == ("warning", "get_topic_policies")
-    assert found.seen == "90% of the messages that are kept are unread; 1.0 MiB are kept, unread ones too"
+    assert found.seen == "90 % of the messages that are kept are unread; 1.0 MiB are kept, unread ones too"
     assert of_retention("/default/t", group(retention_ratio=0.5), limits, _NOW_MS) == []
     assert of_retention("/default/t", group(retention_ratio=1.0), Limits(retention_bytes=1 << 20), _NOW_MS) == []
 

@@ -19,7 +19,7 @@ SAID = {
     "a trivial lag": "the oldest unread message is 0.2 s old",
     "a short history": "seen at 4 of 10 looks: ask again in 5 s;"
     " 1 consumer attached, nothing in flight, nothing acknowledged in 15 s",
-    "silent": "no telemetry for 121 s: its broker is down or does not publish any",
+    "silent": "no telemetry for 2 m 01 s: its broker is down or does not publish any",
     "poison": f"{STILL}; 6 messages came back and 0 were acknowledged in 45 s",
     "a message crashes each consumer": f"{STILL}; 0 messages came back and 0 were acknowledged in 45 s,"
     " the one at 40 failed 3 times; consumers left without an answer to 9 messages",
@@ -30,9 +30,9 @@ SAID = {
     "retention will delete unread messages": "the lag does not fall so that it clears within 10 m;"
     " 180 arrived, 90 acknowledged in 45 s; unread messages will be deleted in 3 m 20 s at this rate",
     "one member is dead": f"{STILL}; consumer 'worker-2' at 10.0.0.8:5000 has 10 messages from offset 40 and answered"
-    " none for 80 s, while others acknowledged 90 in 45 s",
+    " none for 1 m 20 s, while others acknowledged 90 in 45 s",
     "two members are dead": f"{STILL}; consumers worker-2 at 10.0.0.8:5000 and worker-3 at 10.0.0.9:5000 have"
-    " 15 messages from offset 40 and answered none for 60 s, while others acknowledged 90 in 45 s",
+    " 15 messages from offset 40 and answered none for 1 m, while others acknowledged 90 in 45 s",
     "held back by its limit": "the lag does not fall so that it clears within 10 m; its limit of 5 messages/s"
     " holds it back, and 10.0/s arrive: raise max_subscription_dispatch_rate above 10",
     "back-off": f"{STILL}; 4 messages in back-off, 1 in flight",

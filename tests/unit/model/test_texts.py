@@ -40,7 +40,16 @@ def test_shares_for_people(share: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (999.4, "999"), (999.6, "1.0k"), (12_400, "12.4k"), (3.1e6, "3.1M"), (5e9, "5.0G"), (7e15, "7,000.0T")],
+    [
+        (0, "0"),
+        (999.4, "999"),
+        (0.25, "0.25"),
+        (999.6, "1k"),
+        (12_400, "12.4k"),
+        (3.1e6, "3.1M"),
+        (5e9, "5G"),
+        (7e15, "7,000T"),
+    ],
 )
 def test_amounts_for_people(value: float, text: str) -> None:
     assert amount_text(value) == text

@@ -16,7 +16,7 @@ def row(**more: Any) -> dict[str, Any]:
 
 
 def test_the_sentence_names_causes_place_and_numbers_in_the_singular() -> None:
-    begin = "/default/orders by billing: consumer gone (offset 7) from 2025-06-15 15:06:40"
+    begin = "/default/orders by billing: consumer gone (offset 7) from 2025-06-15 15:06:40Z"
     assert row()["sentence"] == f"{begin} and it lasts, at most 1 message, 1 m 30 s behind."
 
 

@@ -16,7 +16,7 @@ from danube.admin.present import printable
 from danube.model.errors import InvalidRequestError, SettingsError, UnauthenticatedError
 from danube.model.limits.security import SECRET_FILE_BYTES_MAX, TOKEN_BYTES_MAX
 from danube.model.security.principal import PrincipalKind, PrincipalName, TokenScope
-from danube.model.text import span_s, span_text
+from danube.model.text import span_s, span_text, time_of
 from danube.runtime import console
 from danube.runtime.paths import PATH_FLAG
 
@@ -118,7 +118,7 @@ def validate_command(
         "Scope": str(principal.scope),
         "Id": principal.token_id or "none: it cannot be revoked by itself",
         "Issuer": issuer,
-        "Expires": datetime.fromtimestamp(principal.expires_s or now_s, UTC).isoformat(timespec="seconds"),
+        "Expires": time_of(1_000 * (principal.expires_s or now_s)),
         "Remaining": span_text(left_s),
     }
     console.write("".join(f"{name + ':':<11}{printable(value)}\n" for name, value in lines.items()))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from danube.admin.present import Table, View, with_details
-from danube.admin.tones import tone_of
 from danube.model.limits.faces import CLI_DRAWN_ROWS_MAX
+from danube.report.tones import tone_of
 
 Cell = tuple[str, str, str]
 """Where a cell stands from one drawing to the next: table, first cell of its row, column."""

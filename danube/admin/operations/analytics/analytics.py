@@ -45,6 +45,7 @@ from danube.model.limits.faces import (
 )
 from danube.model.plans.plan import Effect
 from danube.model.records.analytics import AnalyticsJob, Row, Run, RunState, check_run_id
+from danube.model.text import number_text, span_text
 from danube.runtime.clock import sleep_for
 
 _JOBS = (
@@ -214,7 +215,7 @@ def _texts(rows: Sequence[Row]) -> list[list[str]]:
 def _text(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)[:ANALYTICS_TEXT_CHARS]
+    return number_text(value) if isinstance(value, float) else str(value)[:ANALYTICS_TEXT_CHARS]
 
 
 _POINTS = frozenset({"moments", "forecast", "lag_over_time"})
@@ -290,7 +291,7 @@ async def _wait(call: Call, job: Job, began_ms: int, wait_s: float) -> Run:
             await _raise_last_words(job)
         if run is None and waited_s >= max(wait_s, ANALYTICS_START_S_MAX):
             raise UnavailableError(
-                f"run {job.run_id} has not told of its start in {waited_s:.0f} s: call get_analytics_result later"
+                f"run {job.run_id} has not told of its start in {span_text(waited_s)}: call get_analytics_result later"
             )
         await call.report(waited_s, wait_s or None, await job.last_words() or f"run {job.run_id} starts")
         await sleep_for(call.clock, ANALYTICS_POLL_S)

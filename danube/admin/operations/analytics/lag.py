@@ -24,7 +24,7 @@ from danube.admin.operations.fields import (
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import Key, page_of
 from danube.model.errors import NotFoundError, UnavailableError
-from danube.model.lag.evidence import evidence_of
+from danube.model.lag.evidence import evidence_of, group_evidence
 from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, harm, worst_first
 from danube.model.lag.rows import NEVER
 from danube.model.lag.verdict import LagCause, LagPolicy, LagStatus, LagVerdict
@@ -249,7 +249,7 @@ async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
     cut = "" if found.is_whole else "; too large a cluster to read whole, a Spark run reads all of it"
     return _Answer(
         answered_by=LagSource.LIVE,
-        reason=f"last {policy.history_s:.0f} s ({reason}{skipped}{missing}{cut})",
+        reason=f"last {span_text(policy.history_s)} ({reason}{skipped}{missing}{cut})",
         as_of_ms=found.as_of_ms,
         policy=policy,
         run_id=None,
@@ -294,10 +294,7 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
         statuses={status: count for status, count in statuses.items() if count},
         total=len(groups),
         next_cursor=cursor,
-        groups=[
-            _row(LagGroupRow, one, evidence=_evidence(verdicts.get((one.worst_partition, one.subscription)), answer))
-            for one in page
-        ],
+        groups=[_group_row(one, verdicts.get((one.worst_partition, one.subscription)), answer) for one in page],
         partition_total=len(members),
         partitions=[_partition_row(one, answer) for one in members[:LAG_PARTITIONS_SHOWN_MAX]]
         if params.partitions
@@ -311,12 +308,14 @@ def _place(group: GroupLag | LagGroupRow) -> Key:
     return (*harm(status, cause, group.lag_messages), group.topic, group.subscription)
 
 
-def _evidence(verdict: LagVerdict | None, answer: _Answer) -> str:
-    return evidence_of(verdict, answer.policy, answer.as_of_ms) if verdict else "its partitions are not in the result"
+def _group_row(one: GroupLag, worst: LagVerdict | None, answer: _Answer) -> LagGroupRow:
+    unknown = "its partitions are not in the result"
+    evidence = group_evidence(one, worst, answer.policy, answer.as_of_ms) if worst else unknown
+    return _row(LagGroupRow, one, evidence=evidence)
 
 
 def _partition_row(one: PartitionLag, answer: _Answer) -> LagRow:
-    evidence = _evidence(one.verdict, answer)
+    evidence = evidence_of(one.verdict, answer.policy, answer.as_of_ms)
     return _row(LagRow, one.verdict, topic=one.topic, subscription=one.subscription, evidence=evidence)
 
 

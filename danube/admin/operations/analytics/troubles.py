@@ -14,7 +14,7 @@ from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.calls.inspection import MetricSample
 from danube.model.calls.positions import Connection
 from danube.model.policies import Limits
-from danube.model.text import count_text, size_text, span_text, time_of
+from danube.model.text import count_text, percent_text, size_text, span_text, time_of
 
 CERTIFICATE_WARN_S = 30 * 86_400
 """A certificate is renewed within weeks; what renews itself does so before."""
@@ -167,7 +167,7 @@ def of_retention(topic: str, group: LagGroupRow, limits: Limits, as_of_ms: int) 
                 severity=CheckStatus.WARNING,
                 since_ms=None,
                 due="soon",
-                seen=f"{unread:.0%} of the messages that are kept are unread;"
+                seen=f"{percent_text(unread)} of the messages that are kept are unread;"
                 f" {size_text(limits.retention_bytes)} are kept, unread ones too",
             )
         )

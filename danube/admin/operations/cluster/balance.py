@@ -48,7 +48,7 @@ from danube.model.limits.balance import (
 )
 from danube.model.limits.faces import REBALANCE_LOOK_S
 from danube.model.plans.plan import Effect, Plan
-from danube.model.text import span_text
+from danube.model.text import percent_text, span_text
 from danube.runtime.clock import sleep_for
 
 TOOLSET = "balance"
@@ -258,7 +258,7 @@ def _why_over_time(found: PublishedBalance) -> list[str]:
 
 
 def _what_to_do_over_time(found: PublishedBalance) -> list[str]:
-    planned = f"For the {found.percentile:.0%} load of that time: {found.summary}"
+    planned = f"For the {percent_text(found.percentile)} load of that time: {found.summary}"
     return [planned, *([found.advice] if found.advice else [])]
 
 

@@ -21,7 +21,7 @@ from danube.model.calls.admin import (
 from danube.model.errors import DanubeError, UnsupportedError
 from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import Effect
-from danube.model.text import count_text, size_text
+from danube.model.text import age_text, count_text, size_text, span_text
 
 
 class CheckStatus(StrEnum):
@@ -120,7 +120,7 @@ def _owner(lost: BrokerState, now_ms: int) -> str:
     if lost.broker_id == "0":
         return f"{lost.topics:,} belong to no broker"
     seen_ms = lost.last_seen_ms
-    since = f" for {max(0, now_ms - seen_ms) / 1_000:,.0f} s" if seen_ms is not None else ""
+    since = f" for {age_text(now_ms - seen_ms)}" if seen_ms is not None else ""
     return f"{lost.topics:,} of broker {lost.broker_id}, which is unreachable{since}"
 
 
@@ -200,7 +200,7 @@ def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:
         return CheckStatus.CRITICAL, f"{lost}. The broker's log names them: see `danube-broker storage verify`"
     use = storage.object_store
     if use is not None and use.unanswered_s:
-        silent = f"the object store does not answer, for {use.unanswered_s:.0f} s now"
+        silent = f"the object store does not answer, for {span_text(use.unanswered_s)} now"
         return CheckStatus.WARNING, f"{silent}: what is in {use.url} cannot be read. Check its endpoint and the network"
     if storage.disk_is_low:
         return CheckStatus.WARNING, f"there is little room left{free}: free some, or let topics keep less"

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from danube.admin.operations.schemas.changes import Explanation
 from danube.admin.operations.schemas.fields import DifferenceView, verdict
-from danube.admin.tones import tone_of
 from danube.admin.tui.widgets.lines import Line, wrapped
 from danube.model.text import count_text
+from danube.report.tones import tone_of
 
 _TONES = {"+": "ok", "-": "error", "@": "dim"}
 """Of a line of a diff, by its first character."""

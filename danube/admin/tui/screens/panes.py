@@ -9,12 +9,12 @@ from danube.admin.operations.cluster.members import MemberRow
 from danube.admin.operations.plan_views import PlanView
 from danube.admin.operations.topics.topic_list import DELIVERY
 from danube.admin.present import UNKNOWN, View, cell, heading
-from danube.admin.tones import alarm_of
 from danube.admin.tui.data.topic_rows import Order, TopicRow
 from danube.admin.tui.widgets.rows import Cells, Column
 from danube.model.calls.admin import BrokerInfo
 from danube.model.records.audit import AuditRecord
 from danube.model.text import age_text, span_text
+from danube.report.tones import alarm_of
 
 
 class Pane(StrEnum):

@@ -7,11 +7,11 @@ from rich.cells import cell_len
 from danube.admin.bars import drawn_bar
 from danube.admin.charts.chart import BalanceChart, Bar, BrokerBars, BrokerChange, Judged, PlanChart
 from danube.admin.operations.cluster.balance_views import MoveView, RebalancePlanView, RebalanceView
-from danube.admin.tones import tone_of
 from danube.admin.tui.widgets.lines import Line, pieced, wrapped
 from danube.admin.tui.widgets.rows import fitted
 from danube.model.calls.balance import MoveState
 from danube.model.text import count_text, size_text, span_text
+from danube.report.tones import tone_of
 
 WIDE_FROM = 100
 """Cells from which names stand beside the bars; else above them."""

@@ -13,12 +13,12 @@ from danube.admin.present import as_commands, cell, label, printable
 from danube.admin.web.assets import TEMPLATES, VERSION
 from danube.admin.web.pages.catalog import english, groups, page_path, page_url
 from danube.admin.web.pages.forms import field_text
-from danube.admin.web.pages.tables import class_of
 from danube.admin.web.pages.units import unit_of
 from danube.admin.web.server import Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError, problem_of, status_of
 from danube.model.errors import DanubeError
 from danube.model.text import size_text, span_text
+from danube.report.tones import class_of
 
 _JSON_PREFIXES = ("/api/", "/ui/")
 _JSON_PATHS = frozenset({"/healthz", "/openapi.json", "/readyz"})

@@ -14,10 +14,9 @@ from danube.admin.operations.fields import IfKnown, Result, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.portrait import PortraitCell, PortraitTable
 from danube.admin.present import Table, View, heading
-from danube.admin.tones import tone_of
 from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
+from danube.report.tones import class_of
 
-_CLASSES = {"ok": "good", "warning": "warn", "error": "bad"}
 _TONED = ("status", "verdict", "outcome", "state", "cause")
 """How fields end whose words are coloured."""
 _BARS = ("lag", "load", "backlog")
@@ -106,11 +105,6 @@ def _is_number_text(column: str, rows: Sequence[Sequence[PortraitCell]], at: int
         and not column.endswith(" ID")
         and all(text == "-" or text[:1].isdigit() for text in texts)
     )
-
-
-def class_of(word: object) -> str:
-    """The class of a badge or a box with this word: `good`, `warn`, `bad`, or nothing."""
-    return _CLASSES.get(tone_of(word), "")
 
 
 def _class_in(name: str, value: object) -> str:

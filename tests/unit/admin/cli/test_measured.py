@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.fields import FieldKind, field_specs
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.tones import alarm_of, tone_of
 from danube.cli.__main__ import app as danube
 from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import PlanStatus
+from danube.report.tones import alarm_of, class_of, tone_of
 from spark_analytics.__main__ import app as spark
 from tests.unit.admin.cli.conftest import Admin
 
@@ -47,6 +47,11 @@ def test_flags_of_programs_take_durations_too(admin: Admin) -> None:
     assert "0.1 seconds at least" in CliRunner().invoke(danube, [*produce, "50ms"]).stderr
     shown = CliRunner().invoke(spark, ["lag", "--time-limit-s", "5m", "--as-of", "yesterday"])
     assert "'yesterday' is not a time" in shown.stderr
+
+
+def test_html_colours_words_as_terminals_do() -> None:
+    words = ("REWIND", "refused", "write", "destroy", "read", "unknown")
+    assert [class_of(word) for word in words] == ["warn", "warn", "warn", "bad", "", ""]
 
 
 def test_a_word_has_one_tone() -> None:
