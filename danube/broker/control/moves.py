@@ -4,6 +4,7 @@ A move is asked for by assigning the topic, or by draining its broker; the broke
 (`danube/broker/cluster/placement.py`), and go on after a restart of any of them.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -178,13 +179,14 @@ class MoveControl:
             if cluster.drain_of(target) is not None:
                 raise PreconditionFailedError(f"broker {broker_id} is drained and takes no topics: activate it first")
             return [target] * len(topics)
-        targets: list[int] = []
+        targets, counts = list[int](), Counter(cluster.ownerships.counts)
         for topic in topics:
             others = {each: drain for each, drain in cluster.brokers.items() if each != topic.owner}
-            chosen = fewest_topics(cluster.ownerships.counts, others, 1)
+            chosen = fewest_topics(counts, others, 1)
             if not chosen:
                 raise PreconditionFailedError("there is no other broker that takes topics: start or activate one first")
             targets += chosen
+            counts.update(chosen)
         return targets
 
     def _require(self, broker_id: int) -> None:

@@ -85,6 +85,16 @@ async def test_a_move_by_a_plan_says_what_moves_and_where_and_is_refused_once_it
         await first.admin.apply(plan)
 
 
+async def test_partitions_that_move_are_spread_over_the_other_brokers(network: Network) -> None:
+    first, *others = [await shared(network, name) for name in ("a", "b", "c")]
+    for index in range(4):
+        await network.put(ORDERS.partition(index), first)
+    plan = await first.admin.plan("unload_topic", effect=Effect.MOVE, topic=str(ORDERS))
+    for other in others:
+        target = f" to {await network.id_of(other)},"
+        assert sum(target in change for change in plan.impact.changes) == 2
+
+
 async def moved(cell: Cell, operation: str, arguments: dict[str, str]) -> Plan:
     values: dict[str, Any] = dict(arguments)
     return await cell.admin.plan(operation, effect=Effect.MOVE, **values)
