@@ -159,7 +159,7 @@ def seconds_of(text: str) -> float:
         return float(typed)
     if len(typed) > _TYPED_MAX or not _SPAN.fullmatch(typed):
         raise InvalidRequestError(f"{text[:40]!r} is no duration: give {SPAN_WORDS}")
-    return sum(float(count) * _SPANS_S[unit] for count, unit in _SPAN_PART.findall(typed))
+    return round(sum(float(count) * _SPANS_S[unit] for count, unit in _SPAN_PART.findall(typed)), 6)
 
 
 def span_s(text: str) -> int:

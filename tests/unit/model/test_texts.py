@@ -91,7 +91,7 @@ def test_an_age_has_whole_seconds_and_is_never_negative() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("1h30m", 5_400), ("7d", 604_800), ("2 w", 1_209_600), ("1.5h", 5_400)],
+    [("90", 90), ("90s", 90), ("1h30m", 5_400), ("7d", 604_800), ("2 w", 1_209_600), ("1.5h", 5_400), ("4.1m", 246)],
 )
 def test_durations_are_read_with_their_units(text: str, seconds: int) -> None:
     assert span_s(text) == seconds
