@@ -16,8 +16,10 @@ from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import view_of
 from danube.model.calls.admin import UNREACHABLE, BrokerState
 from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError, NotPermittedError
+from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
 from danube.model.records.audit import GENESIS, AuditPage, AuditRecord, next_record
+from danube.model.topic import DispatchStrategy, TopicName
 from tests.faces.memory_gateway import MemoryGateway
 from tests.faces.seeded import seeded_gateway
 
@@ -123,6 +125,17 @@ async def test_topics_of_all_namespaces_are_listed_when_none_is_named() -> None:
     await execute(session_of(gateway), *_call("create_topic", {"name": "/staging/one"}))
     result = await execute(session_of(gateway), *_call("list_topics", {}))
     assert [row["name"] for row in result.model_dump()["topics"]][-1] == "/staging/one"
+
+
+async def test_a_listing_says_of_how_many_topics_it_did_not_ask_lag_and_size() -> None:
+    gateway = seeded_gateway()
+    for number in range(DESCRIBE_TOPICS_MAX + 1):
+        gateway.cluster.add_topic(TopicName("default", f"z{number}"), DispatchStrategy.RELIABLE)
+    told = (await execute(session_of(gateway), *_call("list_topics", {}))).model_dump()
+    rest = told["total"] - DESCRIBE_TOPICS_MAX
+    assert told["not_answered"] == [f"lag and size of {rest} more topics: ask for pages, with a limit"]
+    assert [row["lag_messages"] for row in told["topics"][-rest:]] == [None] * rest
+    assert (await execute(session_of(gateway), *_call("list_topics", {"limit": 5}))).model_dump()["not_answered"] == []
 
 
 async def test_the_log_is_checked_from_the_beginning_when_that_is_asked() -> None:

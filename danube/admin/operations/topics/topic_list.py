@@ -26,6 +26,7 @@ from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
 from danube.model.ownership import OwnershipState
 from danube.model.plans.plan import Effect
 from danube.model.records.telemetry import SYSTEM_NAMESPACE
+from danube.model.text import count_text
 from danube.model.topic import DispatchStrategy, TopicName
 
 DELIVERY = {DispatchStrategy.RELIABLE: "Reliable", DispatchStrategy.NON_RELIABLE: "NonReliable"}
@@ -86,7 +87,10 @@ async def _fill(call: Call, params: ListTopicsParams, page: list[TopicRow]) -> d
     if params.brief:
         return {}
     described, missing = await described_topics(call.gateway, [row.name for row in page[:DESCRIBE_TOPICS_MAX]])
-    return {"topics": [_counted(row, described.get(row.name)) for row in page], "not_answered": [*missing]}
+    rest = len(page) - DESCRIBE_TOPICS_MAX
+    unasked = [f"lag and size of {count_text(rest, 'more topic')}: ask for pages, with a limit"] if rest > 0 else []
+    counted = [_counted(row, described.get(row.name)) for row in page]
+    return {"topics": counted, "not_answered": [*missing, *unasked]}
 
 
 async def described_topics(
